@@ -125,7 +125,7 @@ def run_attempt(
         run.take_secrets(secrets)
     end = _supervise(run)
     _end_everything(run)
-    run.lease.end_guard(run.children)
+    run.lease.guard.end(run.children)
     run.meter.end(run.children)
     take_secrets_back(run)
     run.sidecar.finish(run.exits, run.torn, at=run.over_at or time.time())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.node.setup.requirements import importer
+from tarmac.node.setup.packages import importer
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.node.setup.requirements import examine, within_environment
+from tarmac.node.setup.packages import examine, within_environment
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -74,7 +74,7 @@ def test_times_are_looked_at_now_and_then_and_at_the_end(root: Path) -> None:
     tree = TreeTimes(str(root))
     (root / "new").write_text("whole")
     assert what(tree.look()) == set()
-    assert what(tree.finish()) == {"closed_at"}
+    assert what(tree.look(writers_done=True)) == {"closed_at"}
 
 
 def test_a_new_directory_is_watched_with_what_is_in_it(root: Path) -> None:

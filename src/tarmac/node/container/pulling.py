@@ -157,25 +157,16 @@ class Puller:
         for piece in missing:
             self._ensure_layer(piece, progress, partial(_fill, source=source, piece=piece, progress=progress))
         progress.end(digest)
-        return self._image(name, digest, config.env, manifest.layers)
-
-    def _image(self, name: str, digest: str, env: Mapping[str, str], layers: Sequence[Piece]) -> Image:
-        """An image with all layers on this node."""
-        places = [self._place(piece) for piece in layers]
+        known, places = self._images.layer_sizes(), list(map(self._place, manifest.layers))
         return Image(
             name,
             digest,
             tuple(map(os.path.basename, places)),
-            dict(env),
-            sum(piece.size_bytes for piece in layers),
+            dict(config.env),
+            sum(piece.size_bytes for piece in manifest.layers),
             time.time(),
-            self._measured(places),
+            tuple(known.get(os.path.basename(place)) or disk_bytes(place) for place in places),
         )
-
-    def _measured(self, places: list[str]) -> tuple[int, ...]:
-        """The size of each of these layers on the disk."""
-        known = self._images.layer_sizes()
-        return tuple(known.get(os.path.basename(place)) or disk_bytes(place) for place in places)
 
     def _config(self, source: Source, piece: Piece, name: str) -> ImageConfig:
         with source.open(piece.digest) as stream:

@@ -33,8 +33,10 @@ def mount(run: NodeRun) -> None:
     wishes = [wish for wish in wishes if _has_source(run, *wish)]
     if not wishes:
         return
-    if run.document.container is not None:
-        _show(run, wishes)
+    if run.document.container is not None:  # its root has every named path
+        for bind, variables in wishes:
+            run.shown.append(bind)
+            run.node_env.update(dict.fromkeys(variables, bind.target))
         return
     try:
         plan = mounts.make_true([bind for bind, _ in wishes], own_view=run.own_disk_view)
@@ -52,13 +54,6 @@ def mount(run: NodeRun) -> None:
     for bind, variables in wishes:
         if bind.target in targets:
             run.node_env.update(dict.fromkeys(variables, bind.target))
-
-
-def _show(run: NodeRun, wishes: Sequence[Wish]) -> None:
-    """Leave the binds to the container, whose root has every named path."""
-    for bind, variables in wishes:
-        run.shown.append(bind)
-        run.node_env.update(dict.fromkeys(variables, bind.target))
 
 
 def bind_inside(run: NodeRun) -> None:

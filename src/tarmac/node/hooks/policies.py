@@ -29,15 +29,10 @@ def log_matches(run: NodeRun) -> List[Dict[str, Any]]:
     policies = run.document.log_policies
     logs = [run.setup_log, *(worker.log for worker in run.workers)]
     listen, say = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        _be_searcher(policies, logs, say)
+    child = run.children.fork(lambda: _be_searcher(policies, logs, say), aside=True)
     os.close(say)
     answers = _listen(run, listen)
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-    with suppress(ChildProcessError):
-        os.waitpid(pid, 0)
+    run.children.end_aside(child)
     found = [json.loads(answer) for answer in answers]
     if not found or "over" not in found[-1]:
         within = f"in {PATIENCE_S:g} s"

@@ -27,7 +27,7 @@ from tarmac.node.files import gitrules, logroom
 from tarmac.node.files.gitrules import Refused
 from tarmac.node.leave import check_leave, fail
 from tarmac.node.noderun import Leave, NodeRun
-from tarmac.node.setup import packages, requirements
+from tarmac.node.setup import packages
 from tarmac.node.setup.layers import Layers, open_layers
 from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
@@ -65,7 +65,7 @@ def _carry_out(work: SetupWork, layers: Optional[Layers], step: Step) -> None:
     elif isinstance(step, PipStep):
         if step.imported is None:
             _install(work, layers, step)
-        elif (file := requirements.importer(work.directory, step.imported)) and requirements.is_missing(
+        elif (file := packages.importer(work.directory, step.imported)) and packages.is_missing(
             work, step.imported
         ):
             work.say(f"({file} imports {step.imported}, which the run's Python does not have)")

@@ -97,7 +97,7 @@ class Watch:
             self._note_growth()
             end_those_over_limit(run)
             run.sidecar.look()
-            run.lease.look(run.children)
+            run.lease.guard.look(run.children)
             run.meter.look(run.children)
             run.events.flush()
             self._wait()
@@ -274,7 +274,7 @@ class Watch:
         run = self._run
         leave = None if self._leave_began else run.leave_due
         room_due = run.log_room.low_disk_due
-        waits = (self._sweep_due, self._grace.due, leave, run.lease.guard_due, run.meter.due, room_due)
+        waits = (self._sweep_due, self._grace.due, leave, run.lease.guard.due, run.meter.due, room_due)
         return min((due for due in waits if due is not None), default=None)
 
 

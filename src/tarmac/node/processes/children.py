@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import suppress
 from typing import Callable, NoReturn, Optional, Sequence
 
@@ -148,6 +149,31 @@ class Children:
                 if pid not in self.aside:
                     left.append(child)
                 self.aside -= {pid}
+
+
+class Aside:
+    """A process beside the runner that starts when it is due, and ends with the attempt."""
+
+    def __init__(self, become: Callable[[int], NoReturn]) -> None:
+        """The process calls `become` with the pid of the runner."""
+        self._become = become
+        self._process: Optional[Child] = None
+        self.due: Optional[float] = None
+        """The time at which it must start (monotonic clock); None: it runs, or is not needed."""
+
+    def look(self, children: Children) -> None:
+        """Start the process if it is due. Raises OSError."""
+        if self.due is None or time.monotonic() < self.due:
+            return
+        self.due, runner = None, os.getpid()
+        self._process = children.fork(lambda: self._become(runner), aside=True)
+
+    def end(self, children: Children) -> None:
+        """End the process after the last process of the attempt."""
+        self.due = None
+        if self._process is not None:
+            children.end_aside(self._process)
+            self._process = None
 
 
 def _note_exit(child: Child, status: int) -> None:

@@ -22,7 +22,7 @@ from tarmac.node.attempt.document import Launch, NodeLaunch
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
 from tarmac.node.processes import detach
-from tarmac.node.processes.children import Child, Children
+from tarmac.node.processes.children import Aside, Children
 
 MARGIN_S = 10.0
 """Seconds after the lease and the grace in which a runner may finish its own end."""
@@ -66,9 +66,7 @@ class Lease:
         self._lease_s = lease_s
         self._token, self._grace_s = "", 0.0
         self._renewed_s = _now_s()
-        self._guard: Optional[Child] = None
-        self.guard_due: Optional[float] = None
-        """The time at which a guard must start (monotonic clock); None: it runs, or there is no lease."""
+        self.guard = Aside(self._be_guard)
 
     def begin(self, children: Children, *, token: str, grace_s: float, has_namespace: bool) -> None:
         """Start the lease now. Raises OSError."""
@@ -78,16 +76,8 @@ class Lease:
         _stamp(self._path)
         self._renewed_s = _now_s()
         self._token, self._grace_s = token, grace_s
-        self.guard_due = time.monotonic() + (GUARDED_AFTER_S if has_namespace else 0.0)
-        self.look(children)
-
-    def look(self, children: Children) -> None:
-        """Start the guard if it is due. Raises OSError."""
-        if self.guard_due is None or time.monotonic() < self.guard_due:
-            return
-        self.guard_due = None
-        runner = os.getpid()
-        self._guard = children.fork(lambda: self._be_guard(runner), aside=True)
+        self.guard.due = time.monotonic() + (GUARDED_AFTER_S if has_namespace else 0.0)
+        self.guard.look(children)
 
     def left_s(self) -> Optional[float]:
         """Seconds until the lease expires, negative after that; None: never."""
@@ -99,14 +89,6 @@ class Lease:
         if known_s:  # otherwise the last poll counts; a later time was not stamped since the boot
             self._renewed_s = max(known_s)
         return self._renewed_s + self._lease_s - now_s
-
-    def end_guard(self, children: Children) -> None:
-        """End the guard after the last process of the attempt."""
-        self.guard_due = None
-        if self._guard is None:
-            return
-        children.end_aside(self._guard)
-        self._guard = None
 
     def _be_guard(self, runner: int) -> NoReturn:
         """Run as the guard until the runner ends it or has ended."""

@@ -16,7 +16,7 @@ from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs
 from tarmac.node.kernel.nvml import Nvml, NvmlError
 from tarmac.node.processes import detach
-from tarmac.node.processes.children import Child, Children
+from tarmac.node.processes.children import Aside
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _SHARE = 0.01
@@ -35,16 +35,14 @@ class Times(NamedTuple):
 USUAL = Times()
 
 
-class Meter:
+class Meter(Aside):
     """The meter of one node's part; it writes the figures to the file `path`."""
 
     def __init__(self, path: str, times: Times = USUAL) -> None:
+        super().__init__(self._measure)
         self._path = path
         self._times = times
         self._workers: tuple[float, Sequence[int], Sequence[int]] = (0.0, (), ())
-        self._process: Optional[Child] = None
-        self.due: Optional[float] = None
-        """The time at which the process must start (monotonic clock); None: it runs, or no worker has."""
 
     def begin(self, leaders: Sequence[int], gpus: Sequence[int]) -> None:
         """Measure these started workers and all their descendants, with the GPUs of these numbers."""
@@ -52,22 +50,9 @@ class Meter:
         self._workers = now, leaders, gpus
         self.due = now + self._times.after_s
 
-    def look(self, children: Children) -> None:
-        """Start the process if it is due. Raises OSError."""
-        if self.due is None or time.monotonic() < self.due:
-            return
-        self.due, runner = None, os.getpid()
-        self._process = children.fork(lambda: self._measure(runner, *self._workers), aside=True)
-
-    def end(self, children: Children) -> None:
-        """End the process after the last process of the attempt."""
-        self.due = None
-        if self._process is not None:
-            children.end_aside(self._process)
-            self._process = None
-
-    def _measure(self, runner: int, at: float, leaders: Sequence[int], gpus: Sequence[int]) -> NoReturn:
+    def _measure(self, runner: int) -> NoReturn:
         """Measure until the runner ends this process or has ended."""
+        at, leaders, gpus = self._workers
         gone = detach.beside(runner, "tarmac-meter")
         driver, spent_s = _driver(gpus), 0.0
         while os.getppid() == runner:

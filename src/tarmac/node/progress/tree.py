@@ -106,13 +106,8 @@ class TreeTimes:
 
     def look(self, *, writers_done: bool = False) -> Glimpse:
         """The events since the last call; walks the tree only at intervals, and with `writers_done`."""
-        return self.finish() if writers_done or time.monotonic() >= self._due else Glimpse()
-
-    def close(self) -> None:
-        """Do nothing: no resource is held."""
-
-    def finish(self) -> Glimpse:
-        """The events at the end."""
+        if not writers_done and time.monotonic() < self._due:
+            return Glimpse()
         self._due = time.monotonic() + _AGAIN_S
         shown: Optional[float] = None
         closed: Optional[float] = None
@@ -129,6 +124,9 @@ class TreeTimes:
                     closed = max(closed or 0.0, now.changed_at)
         self._newest = max(self._newest, shown or 0.0, closed or 0.0)
         return Glimpse(shown, closed, read)
+
+    def close(self) -> None:
+        """Do nothing: no resource is held."""
 
 
 def _files(root: str) -> Iterator[tuple[str, _Times]]:

@@ -101,10 +101,6 @@ class TreeWatch:
         found, self._changes = self._changes, []
         return found
 
-    def finish(self) -> Glimpse:
-        """The events at the end. The watches are released by the end of the process: see `close`."""
-        return self.look()
-
     def close(self) -> None:
         """Stop watching, for a process that continues. It takes milliseconds: expensive for a short run."""
         self._inotify.close()
