@@ -84,7 +84,9 @@ class EventLog:
     def _write(self) -> bool:
         try:
             if self._handle < 0:
-                self._open()
+                self._handle = untrusted.open_to_append(self._path)
+                with suppress(OSError):  # this disk cannot reserve space, or is already full: retry writes
+                    syscalls.reserve(self._handle, _RESERVED_BYTES)
             while self._pending:
                 written = os.write(self._handle, self._pending)
                 self._pending = self._pending[written:]
@@ -119,11 +121,6 @@ class EventLog:
         if self._forgotten:
             return True
         return untrusted.read_bytes(self._path, self._written_bytes) == b"".join(self._lines)
-
-    def _open(self) -> None:
-        self._handle = untrusted.open_to_append(self._path)
-        with suppress(OSError):  # this disk cannot reserve space, or is already full: then writes are retried
-            syscalls.reserve(self._handle, _RESERVED_BYTES)
 
     def _drop_handle(self) -> None:
         if self._handle >= 0:

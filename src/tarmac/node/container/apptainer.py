@@ -51,7 +51,8 @@ class Apptainer(NamedTuple):
         """Apptainer's argv, with the command's variables under names that it passes on."""
         leave_if_true(argv, env, self.root)
         if os.path.isfile(self.root):
-            argv = _with_any_shell(argv)
+            if argv[0] == BASH:  # looked up inside, and replaced by `sh` if it is missing
+                argv = ("sh", "-c", _FIND_SHELL, "sh", *argv[1:])
         else:
             argv = with_shell(argv, env, self.root)
             if "/" not in argv[0] and not (is_there(argv[0], env, self.root) or is_there(argv[0], env)):
@@ -88,11 +89,6 @@ class Apptainer(NamedTuple):
         given = {f"{prefix}{name}": value for name, value in env.items()}
         own = {name: os.environ[name] for name in _OWN if name in os.environ}
         return {**own, **given, **({self.token: env[self.token]} if self.token in env else {})}
-
-
-def _with_any_shell(argv: Sequence[str]) -> Sequence[str]:
-    """The command; `bash` is looked up inside, and replaced by `sh` if it is missing."""
-    return ("sh", "-c", _FIND_SHELL, "sh", *argv[1:]) if argv[0] == BASH else argv
 
 
 def check_binds(binds: Sequence[Bind]) -> None:

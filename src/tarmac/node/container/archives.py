@@ -97,12 +97,12 @@ class Archive:
 
     def _config(self, machine: str, name: str) -> dict[str, Any]:
         if self._docker:
-            return _object(self._text(self._docker["Config"]))
-        found = _object(self._manifest)
+            return untrusted.parse_object(self._text(self._docker["Config"]))
+        found = untrusted.parse_object(self._manifest)
         chosen = manifests.choose(found, machine, name)
-        found = found if chosen is None else _object(self.manifest(chosen))
+        found = found if chosen is None else untrusted.parse_object(self.manifest(chosen))
         piece = manifests.read_manifest(found).config
-        return _object(self.manifest(piece.digest))
+        return untrusted.parse_object(self.manifest(piece.digest))
 
     def open(self, digest: str, offset_bytes: int = 0) -> IO[bytes]:
         """The bytes of a digest, from an offset. Raises ImageProblem."""
@@ -155,16 +155,6 @@ class Archive:
             return open(untrusted.open_inside(self._path, name), "rb")
         found = self._tar.extractfile(name)
         return found if found is not None else io.BytesIO()
-
-
-def _object(content: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(content)
-    except RecursionError:
-        raise ValueError("what it says of itself is nested too deeply") from None
-    if not isinstance(found, dict):
-        raise ValueError("it says nothing of itself")
-    return found
 
 
 def _list(archive: tarfile.TarFile) -> None:

@@ -181,7 +181,7 @@ def try_container(directory: str, setting: str = AUTO) -> Trial:
                 token="",
             )
             made = make(setting, facts, request, notes.append)
-            text = _text(made, facts) if isinstance(made, Container) else _by_apptainer(facts)
+            text = _text(made, facts)
             made.close()
             made.clear(place)
     except CannotMake as problem:
@@ -191,13 +191,11 @@ def try_container(directory: str, setting: str = AUTO) -> Trial:
     return Trial(True, "; ".join([text, *notes]))
 
 
-def _text(made: Container, facts: Facts) -> str:
+def _text(made: AnyContainer, facts: Facts) -> str:
+    if not isinstance(made, Container):
+        return f"runs start in their images by {facts.programs[APPTAINER]}"
     if made.users is None:
         return "runs start in their images, made as root"
     return "runs start in their images, in a user namespace" + (
         " although this is root" if facts.root else ""
     )
-
-
-def _by_apptainer(facts: Facts) -> str:
-    return f"runs start in their images by {facts.programs[APPTAINER]}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import errno
 import hashlib
-import json
 import os
 import shutil
 import time
@@ -278,9 +277,6 @@ def _check(content: bytes, digest: str) -> None:
 
 def _object_in(content: bytes, name: str) -> dict[str, Any]:
     try:
-        found = json.loads(content)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise ImageProblem(failures.DAMAGED, f"the manifest of {name} cannot be read")
-    return found
+        return untrusted.parse_object(content)
+    except ValueError:
+        raise ImageProblem(failures.DAMAGED, f"the manifest of {name} cannot be read") from None

@@ -17,6 +17,8 @@ _OLD_ROOT = ".tarmac-old-root"
 _PLACES = ("/tmp", "/mnt", "/var", "/run", "/opt")
 """Directories in which the new root may be assembled: they hide nothing needed meanwhile."""
 
+_PLAIN = syscalls.MS_NOSUID | syscalls.MS_NODEV
+_NO_WRITES = syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | _PLAIN
 _LOCKED_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME | os.ST_RELATIME
 """Flags that a user namespace may not remove from a mount; their bits are those of mount(2)."""
 
@@ -53,9 +55,6 @@ def make_true(wishes: Sequence[Bind], *, own_view: bool) -> Plan:
         plan = plan_mounts(wishes, Disk())
         if plan.binds and not own_view:
             enter_own_view()
-    except OSError as error:
-        raise NotAllowed(str(error)) from error
-    try:
         _carry_out(plan)
     except OSError as error:
         raise NotAllowed(str(error)) from error
@@ -104,8 +103,7 @@ def _new_root(cover: Cover) -> None:
     place = next((path for path in _PLACES if os.path.isdir(path)), None)
     if place is None:
         raise OSError(f"there is none of {', '.join(_PLACES)} to make a root at")
-    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
-    syscalls.mount("tarmac", place, "tmpfs", flags, "size=1m,mode=755")
+    syscalls.mount("tarmac", place, "tmpfs", _PLAIN, "size=1m,mode=755")
     old = os.path.join(place, _OLD_ROOT)
     try:
         os.mkdir(old)
@@ -128,7 +126,8 @@ def _new_root(cover: Cover) -> None:
 
 def _carry_out_inside(plan: Plan) -> None:
     """Cover and bind. Sources and covered directories stay open, because covers may hide their paths."""
-    handles = {path: os.open(path, os.O_PATH) for path in _to_hold(plan)}
+    held = {cover.source or cover.directory for cover in plan.covers} | {bind.source for bind in plan.binds}
+    handles = {path: os.open(path, os.O_PATH) for path in held}
     done: list[str] = []
     try:
         for cover in plan.covers:
@@ -150,18 +149,12 @@ def _carry_out_inside(plan: Plan) -> None:
             os.close(handle)
 
 
-def _to_hold(plan: Plan) -> set[str]:
-    return {cover.source or cover.directory for cover in plan.covers} | {bind.source for bind in plan.binds}
-
-
 def _cover(cover: Cover, original: int) -> None:
     """Mount an empty file system over a directory, and show the directory's entries and the new ones."""
     status = os.stat(original)
     owner = f",uid={status.st_uid},gid={status.st_gid}" if os.geteuid() == 0 else ""
-    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
-    syscalls.mount(
-        "tarmac", cover.directory, "tmpfs", flags, f"size=1m,mode={status.st_mode & 0o7777:o}{owner}"
-    )
+    options = f"size=1m,mode={status.st_mode & 0o7777:o}{owner}"
+    syscalls.mount("tarmac", cover.directory, "tmpfs", _PLAIN, options)
     _show(cover, _path(original))
     if cover.read_only:
         make_read_only(cover.directory)
@@ -197,10 +190,9 @@ def make_read_only(target: str, proc: str = "/proc") -> None:
 
     `proc` contains the kernel's list of mounts.
     """
-    flags = syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV
     for path in _mounts_below(os.path.realpath(target), proc):
         old_flags = os.statvfs(path).f_flag & _LOCKED_FLAGS
-        syscalls.mount("none", path, "", syscalls.MS_REMOUNT | syscalls.MS_BIND | flags | old_flags)
+        syscalls.mount("none", path, "", _NO_WRITES | old_flags)
 
 
 def _mounts_below(target: str, proc: str) -> list[str]:
@@ -216,10 +208,7 @@ def _mounts_below(target: str, proc: str) -> list[str]:
 
 def _seal(directory: str) -> None:
     """Refuse writes beside the mounts, which would be lost in memory."""
-    flags = (
-        syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV
-    )
-    syscalls.mount("none", directory, "", flags)
+    syscalls.mount("none", directory, "", _NO_WRITES)
 
 
 def _path(handle: int) -> str:

@@ -157,10 +157,7 @@ class OomKills:
 
     def grew(self) -> bool:
         """Whether there was a victim since."""
-        return self._now() > self._before
-
-    def _now(self) -> int:
-        return (_count(self._counter) or 0) if self._counter else 0
+        return self._counter is not None and (_count(self._counter) or 0) > self._before
 
 
 def _group_counters(path: str, groups: str) -> list[str]:
