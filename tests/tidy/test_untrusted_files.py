@@ -21,7 +21,6 @@ PLAIN = {
     "tarmac.node.container.archives": "an image of the submitter's, read by a process that can be ended",
     "tarmac.node.container.unpacking": "a layer in the making, out of which no link leads",
     "tarmac.node.container.pulling": "logins of the node's user",
-    "tarmac.node.container.devices": "/proc",
     "tarmac.node.container.making": "/proc",
     "tarmac.node.container.root": "before the workers start, and the root that is being made",
     "tarmac.node.hooks.mounts": "before the workers start",

@@ -18,7 +18,7 @@ if not __package__:
 
 from tarmac.node.apptainer.options import RunRequest, parse
 from tarmac.node.attempt import protocol, words
-from tarmac.node.container import devices, drivers, failures, making
+from tarmac.node.container import drivers, failures, making
 from tarmac.node.container.apptainer import flat_root
 from tarmac.node.container.entry import AnyContainer, ContainerImage
 from tarmac.node.container.failures import ImageProblem
@@ -70,7 +70,7 @@ def _container(request: RunRequest, node: str) -> AnyContainer:
     if use is not None:
         os.set_inheritable(use, True)
     slots = [int(slot) for slot in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if slot.isdigit()]
-    found = devices.of_slots(slots if request.devices else ())
+    found = making.devices_of_slots(slots if request.devices else ())
     root = Root(
         base=images.layers if image.digest else "/",
         layers=tuple(reversed(image.layers)),

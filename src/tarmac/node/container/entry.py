@@ -22,7 +22,7 @@ BASH, _SHELL, _TRUE = "bash", "sh", "true"
 
 
 class ContainerImage(NamedTuple):
-    """The image of a container: its variables, and the numbers of slots in it (see `devices`).
+    """The image of a container: its variables, and the numbers of slots in it (see `making.Devices`).
 
     `key` distinguishes it from any other; `digest` is "" for a directory; it stays on the node while the
     descriptor `use` is open.

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Optional, Sequence
 
 from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.document import ContainerLaunch
-from tarmac.node.container import devices, drivers, making, root
+from tarmac.node.container import drivers, making, root
 from tarmac.node.container.apptainer import flat_root
 from tarmac.node.container.entry import ContainerImage
 from tarmac.node.container.failures import ImageProblem
@@ -106,7 +106,7 @@ def _request(
     if not image.digest and os.path.isdir(image.layers[0]) and part.shows is not None:
         _check_shown(image.layers[0], part.shows)
     slots = sorted({slot for worker in run.part.workers for slot in worker.slots})
-    found = devices.of_slots(slots)
+    found = making.devices_of_slots(slots)
     shown = root.Root(
         base=images.layers if image.digest else "/",
         layers=tuple(reversed(image.layers)),
@@ -130,7 +130,7 @@ def _request(
     )
 
 
-def _binds(run: NodeRun, found: devices.Devices) -> list[Bind]:
+def _binds(run: NodeRun, found: making.Devices) -> list[Bind]:
     """The binds from the node into the container, outer before inner."""
     document = run.document
     own = [run.node.directory, *run.part.artifacts.values()]
