@@ -94,10 +94,10 @@ def _podman() -> float:
 
 def _tarmac(client: Client, environment: str) -> float:
     began = time.time()
-    run = client.submit(f"name: clock\n{environment}command: [/bin/busybox, {', '.join(CLOCK)}]\n")["id"]
+    run = client.submit(f"name: clock\n{environment}command: [/bin/busybox, {', '.join(CLOCK)}]\n").id
     ended = client.wait(run)
-    assert ended["outcome"] == "completed", ended["cause"]
-    text = "".join(chunk["text"] for chunk in client.logs(run))
+    assert ended.outcome == "completed", ended.cause
+    text = "".join(chunk.text for chunk in client.logs(run))
     return _clock_in(text) - began
 
 

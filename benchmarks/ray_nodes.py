@@ -93,9 +93,9 @@ def _starts(client: Client, cluster: str, rounds: int) -> list[float]:
     took_s = []
     for _ in range(rounds + 1):
         began = time.time()
-        run_id = client.submit(CLOCK.format(cluster))["id"]
+        run_id = client.submit(CLOCK.format(cluster)).id
         client.wait(run_id)
-        printed = "".join(chunk["text"] for chunk in client.logs(run_id))
+        printed = "".join(chunk.text for chunk in client.logs(run_id))
         took_s.append(float(printed) - began)
     return took_s[1:]
 
@@ -104,7 +104,7 @@ def _drain(client: Client, runs: int) -> float:
     """Runs per second, from the first submission to the end of the last."""
     began = time.perf_counter()
     client.wait(submit_many(client, NO_OP, runs, at_a_time=100)[-1])
-    wait_until(lambda: not client.runs(states=LIVE, limit=1)["runs"], every_s=0.02)
+    wait_until(lambda: not client.runs(states=LIVE, limit=1).runs, every_s=0.02)
     return runs / (time.perf_counter() - began)
 
 

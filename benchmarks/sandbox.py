@@ -49,7 +49,7 @@ def submit_many(client: Client, source: str, count: int, *, at_a_time: int) -> l
     ids: list[str] = []
     while len(ids) < count:
         size = min(at_a_time, count - len(ids))
-        ids += [run["id"] for run in client.submit_all([{"source": source}] * size)]
+        ids += [run.id for run in client.submit_all([{"source": source}] * size)]
     return ids
 
 
@@ -91,9 +91,9 @@ def _homes() -> tempfile.TemporaryDirectory[str]:
 
 def _stop_everything(client: Client) -> None:
     try:
-        for run in client.runs(states=("starting", "running"), limit=1000)["runs"]:
-            client.stop(run["id"])
-            client.wait(run["id"], timeout_s=10)
+        for run in client.runs(states=("starting", "running"), limit=1000).runs:
+            client.stop(run.id)
+            client.wait(run.id, timeout_s=10)
         stop_server(client)
     except Unavailable:
         return

@@ -50,7 +50,7 @@ def main() -> int:
 def of_ended(runs: int) -> Mapping[str, float]:
     """With so many runs that have just ended: copies of one, on the record of a server that stands still."""
     with sandbox() as client:
-        first = client.submit(NO_OP)["id"]
+        first = client.submit(NO_OP).id
         client.wait(first, timeout_s=60)
         left = sum(1 for _ in (client.home.runs / first).rglob("*")) + 1
         stop_server(client)

@@ -148,10 +148,10 @@ def _took(began: float, queued: float, started: float, job_begun: float) -> Took
 def _tarmac(client: Client, directory: Path, starts: Path) -> Took:
     """A run, from the call of the client; the engine notes the id of its job once `sbatch` has said it."""
     began = time.time()
-    run_id = client.submit(CLOCK)["id"]
+    run_id = client.submit(CLOCK).id
     client.wait(run_id)
     note = directory / "shared/runs" / run_id / "attempts/1/slurm-submitted"
-    printed = "".join(chunk["text"] for chunk in client.logs(run_id))
+    printed = "".join(chunk.text for chunk in client.logs(run_id))
     return _took(began, note.stat().st_mtime, float(printed), _begun_s(starts, note.read_text().split()[0]))
 
 
@@ -174,7 +174,7 @@ def _submitit(directory: Path, starts: Path) -> Callable[[], Took]:
 def _calls(client: Client, directory: Path, queued: int) -> int:
     """How often the queue is asked in a while, with so many jobs waiting."""
     subprocess.run(["scontrol", "update", "PartitionName=batch", "State=DOWN"], check=True)
-    runs = [run["id"] for run in client.submit_all([{"source": CLOCK}] * queued)]
+    runs = [run.id for run in client.submit_all([{"source": CLOCK}] * queued)]
     shared = directory / "shared/runs"
     wait_until(
         lambda: all((shared / run / "attempts/1/slurm-submitted").exists() for run in runs), every_s=0.5

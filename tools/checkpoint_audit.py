@@ -18,6 +18,7 @@ from tarmac import api
 from tarmac.artifacts.versions.blobs import DirectoryBlobs
 from tarmac.artifacts.versions.manifest import Version, read_manifest, versions
 from tarmac.artifacts.versions.restore import fill
+from tarmac.model.progress import Loss
 
 TOLERANCE_S = 1.0
 """Saving takes a moment itself, and its end is noted a moment later."""
@@ -90,28 +91,28 @@ class Audit:
 
 
 def wrong_report(
-    reported: api.Loss, attempt: api.Attempt, left_at: float, step: int, ledger: Ledger, *, grows: bool
+    reported: Loss, attempt: api.Attempt, left_at: float, step: int, ledger: Ledger, *, grows: bool
 ) -> str:
     """What is wrong with a report of loss; "" where it is as the script's own notes say.
 
     The attempt was ended at `left_at`, and the next start found `step`. A save that was cut before its script
     noted it was finished after the one before. A file that `grows` may have a part of the next record.
     """
-    assert attempt["started_at"] is not None
-    saved_at = ledger.save_nearest(step, reported["checkpoint_at"] or 0.0) if step else 0.0
-    if saved_at is not None and saved_at < attempt["started_at"] <= ledger.found_written_at:
+    assert attempt.started_at is not None
+    saved_at = ledger.save_nearest(step, reported.checkpoint_at or 0.0) if step else 0.0
+    if saved_at is not None and saved_at < attempt.started_at <= ledger.found_written_at:
         saved_at = None  # the note is an earlier attempt's: this one saved the step again, and was cut then
     unnoted = saved_at is None
-    since = max(attempt["started_at"], ledger.newest_before(step) if saved_at is None else saved_at)
+    since = max(attempt.started_at, ledger.newest_before(step) if saved_at is None else saved_at)
     lost_s = max(0.0, left_at - since)
     least_s = 0.0 if unnoted or grows else lost_s - TOLERANCE_S
-    what = f"checkpoint {reported['checkpoint_at']}, step {reported['step']}"
-    says = f"reported {reported['work_s']:.2f} s ({what})"
-    if not least_s <= reported["work_s"] <= lost_s + TOLERANCE_S:
+    what = f"checkpoint {reported.checkpoint_at}, step {reported.step}"
+    says = f"reported {reported.work_s:.2f} s ({what})"
+    if not least_s <= reported.work_s <= lost_s + TOLERANCE_S:
         return f"{says}, lost were {lost_s:.2f} s: step {step} was found, saved at {saved_at}"
-    if (reported["checkpoint_at"] is None) != (step == 0):
+    if (reported.checkpoint_at is None) != (step == 0):
         return f"{says}, and step {step} was found"
-    if reported["step"] is not None and reported["step"] != step:
+    if reported.step is not None and reported.step != step:
         return f"{says}, and step {step} was found"
     return ""
 
@@ -125,7 +126,7 @@ def write_record(
     notes = ledger.path.read_text().splitlines()[-40:]
     shown = [
         {
-            key: attempt[key]
+            key: getattr(attempt, key)
             for key in (
                 *("number", "nodes", "started_at", "ended_at", "leave_requested_at"),
                 *("outcome", "milestones", "lost", "notices"),

@@ -33,6 +33,7 @@ from checkpoint_ways import Way
 from tarmac import api
 from tarmac.client import Client
 from tarmac.control.decisions.counting import MAX_FAULTS
+from tarmac.model.progress import Loss
 from tarmac.node.attempt.protocol import HEARTBEAT_PERIOD_S
 from tarmac.node.kernel import procfs
 
@@ -96,7 +97,7 @@ class Lineage(PlayedRun):
         self.case: Case | None = None
         self.judged_attempt: tuple[str, int] = ("", 0)
         self.ended_at = 0.0
-        self.report_while_paused: api.Loss | None = None
+        self.report_while_paused: Loss | None = None
         if cuts:
             self.choose_cut()
         super().__init__(client, self.submit(client, more))
@@ -117,7 +118,7 @@ class Lineage(PlayedRun):
         )
         self.starts += 1
         run = client.submit(source, directory=self.place.directory)
-        self.runs.append(run["id"])
+        self.runs.append(run.id)
         return run
 
     def play(self) -> None:
@@ -135,7 +136,7 @@ class Lineage(PlayedRun):
                 self.end_by(end)
             self.wait_until_found()
             self.judge()
-            self.client.stop(self.run["id"])
+            self.client.stop(self.run.id)
             self.wait_for_state("ended")
             self.clear_disks()
         except Exception as error:  # noqa: BLE001 - a lineage ends by it, and it counts
@@ -170,8 +171,8 @@ class Lineage(PlayedRun):
         if self.losses == MAX_FAULTS and end in ("runner", "node"):
             self.stop()  # one more fault, and the run would not be tried again
             self.wait_until_found()
-        attempt = self.client.attempts(self.run["id"])[-1]
-        self.judged_attempt, self.report_while_paused = (self.run["id"], attempt["number"]), None
+        attempt = self.client.attempts(self.run.id)[-1]
+        self.judged_attempt, self.report_while_paused = (self.run.id, attempt.number), None
         actions = {
             "pause": self.pause,
             "move": self.move,
@@ -188,16 +189,16 @@ class Lineage(PlayedRun):
     def pause(self, before_resuming: Callable[[], object] = lambda: None) -> None:
         """Off its node, and on again, wherever that may be."""
         self.ended_at = time.time()
-        self.client.pause(self.run["id"])
+        self.client.pause(self.run.id)
         state = self.wait_for_state("paused", "ended")
         self.check_words()
-        self.report_while_paused = self.client.attempts(self.run["id"])[-1]["lost"]
+        self.report_while_paused = self.client.attempts(self.run.id)[-1].lost
         before_resuming()
         if state == "ended":  # it left with a code that means a failure
             self.go_on()
         else:
             self.starts += 1
-            self.client.resume(self.run["id"])
+            self.client.resume(self.run.id)
 
     def move(self) -> None:
         """Off its node, and on to another."""
@@ -208,7 +209,7 @@ class Lineage(PlayedRun):
 
     def stop(self) -> None:
         """Stopped by its user; a new run goes on from what was kept."""
-        self.client.stop(self.run["id"])
+        self.client.stop(self.run.id)
         self.wait_for_state("ended")
         self.check_words()
         self.go_on()
@@ -233,7 +234,7 @@ class Lineage(PlayedRun):
 
         Sometimes on another node, so that a later attempt may come back to the files of this one.
         """
-        attempt = self.client.attempts(self.run["id"])[-1]
+        attempt = self.client.attempts(self.run.id)[-1]
         runner = parent_of(self.worker())
         kept = bool(self.checkpoints())
         now = self.ended_at = time.time()
@@ -241,21 +242,21 @@ class Lineage(PlayedRun):
         with self.drained(self.node()) if self.random.random() < ELSEWHERE else nullcontext():
             strike(runner)
             last = self.wait_for_next(attempt)
-        if last["nodes"] != attempt["nodes"]:  # what a node had not synced is not owed by another
+        if last.nodes != attempt.nodes:  # what a node had not synced is not owed by another
             self.ledger.excuse(0.0, WITH_NODE)
 
     def kill_node(self) -> None:
         """All of its processes are struck, and its disk is gone: what the store has is what is left."""
-        attempt = self.client.attempts(self.run["id"])[-1]
+        attempt = self.client.attempts(self.run.id)[-1]
         node, runner = self.node(), parent_of(self.worker())
         with self.drained(node):
             below = [process.pid for process in procfs.descendants(runner)]
             self.ended_at = time.time()
             for pid in (runner, *below):
                 strike(pid)
-            disk = self.place.home / "disks" / node / self.run["id"]
+            disk = self.place.home / "disks" / node / self.run.id
             disk.rename(disk.with_name(f"{disk.name}.gone"))
-            self.audit.look(self.run["id"])
+            self.audit.look(self.run.id)
             kept = self.audit.newest_step
             self.ledger.excuse(self.ledger.saved_at(kept) or self.ledger.newest_before(kept), WITH_NODE)
             # The version before is owed, whatever its script has begun to write over.
@@ -301,16 +302,16 @@ class Lineage(PlayedRun):
         self.starts, self.losses = self.starts + 1, self.losses + 1
 
         def goes_on() -> bool:
-            last = self.client.attempts(self.run["id"])[-1]
-            return last["started_at"] is not None and last["number"] > attempt["number"]
+            last = self.client.attempts(self.run.id)[-1]
+            return last.started_at is not None and last.number > attempt.number
 
         self.wait_for(goes_on, "attempt after a lost one")
-        return self.client.attempts(self.run["id"])[-1]
+        return self.client.attempts(self.run.id)[-1]
 
     def go_on(self) -> None:
         """A new run from what was kept."""
         self.losses = 0
-        inputs = f"input_artifacts: [{self.run['id']}]\n" if self.checkpoints() else ""
+        inputs = f"input_artifacts: [{self.run.id}]\n" if self.checkpoints() else ""
         self.run = self.submit(self.client, inputs)
 
     # --- judging
@@ -324,7 +325,7 @@ class Lineage(PlayedRun):
         attempts = self.client.attempts(run)
         attempt = attempts[number - 1]
         step = max(self.ledger.found_step, 0)
-        for reported in (self.report_while_paused, attempt["lost"]):
+        for reported in (self.report_while_paused, attempt.lost):
             if reported is not None:
                 case.reported = True
                 text = wrong_report(reported, attempt, self.ended_at, step, self.ledger, grows=self.way.grows)
@@ -344,7 +345,7 @@ class Lineage(PlayedRun):
 
     def begin_anew(self) -> None:
         """A new run with nothing kept: what went wrong in one case is not counted again in the next."""
-        self.client.stop(self.run["id"], now=True)
+        self.client.stop(self.run.id, now=True)
         self.wait_for_state("ended")
         self.ledger.forget()
         self.audit.newest_step = self.losses = 0
@@ -361,9 +362,9 @@ class Lineage(PlayedRun):
         self.case.problems += [(TORN, text) for text in self.ledger.torn]
         with suppress(Exception):
             where = self.place.directory / "records" / f"{self.case.name}.txt"
-            attempts = self.client.attempts(self.run["id"])
-            write_record(where, self.case, self.ledger, attempts, self.audit.listing(self.run["id"]))
-            self.client.stop(self.run["id"], now=True)
+            attempts = self.client.attempts(self.run.id)
+            write_record(where, self.case, self.ledger, attempts, self.audit.listing(self.run.id))
+            self.client.stop(self.run.id, now=True)
 
     def clear_disks(self) -> None:
         """What its runs have left on the nodes: the disks are small."""
@@ -374,10 +375,10 @@ class Lineage(PlayedRun):
     def check_words(self) -> None:
         """What was cut short is said; and where something is owed, something is kept."""
         self.ledger.look()
-        attempt = self.client.attempts(self.run["id"])[-1]
-        texts = " ".join(notice["text"] for notice in attempt["notices"])
+        attempt = self.client.attempts(self.run.id)[-1]
+        texts = " ".join(notice.text for notice in attempt.notices)
         kept = self.checkpoints()
-        out = kept[-1].left_out if kept and kept[-1].attempt == attempt["number"] else []
+        out = kept[-1].left_out if kept and kept[-1].attempt == attempt.number else []
         if self.case is None:
             return
         if out and "being written when the attempt ended" not in texts:
@@ -389,8 +390,8 @@ class Lineage(PlayedRun):
         def found() -> bool:
             if self.ledger.look() >= self.starts:
                 return True
-            if self.client.run(self.run["id"])["state"] == "ended":
-                raise Stuck(f"{self.run['id']} ended before its script found anything")
+            if self.client.run(self.run.id).state == "ended":
+                raise Stuck(f"{self.run.id} ended before its script found anything")
             return False
 
         self.wait_for(found, "start")

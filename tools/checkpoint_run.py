@@ -34,22 +34,22 @@ class PlayedRun:
 
     def checkpoints(self) -> list[api.Artifact]:
         """The versions of its checkpoint that are kept."""
-        return [item for item in self.client.artifacts(self.run["id"]) if item.kind == "checkpoint"]
+        return [item for item in self.client.artifacts(self.run.id) if item.kind == "checkpoint"]
 
     def node(self) -> str:
         """The node that it is on."""
-        return self.client.attempts(self.run["id"])[-1]["nodes"][0]
+        return self.client.attempts(self.run.id)[-1].nodes[0]
 
     def worker(self) -> int:
         """The process of its worker."""
-        pid = self.client.attempts(self.run["id"])[-1]["workers"][0]["pid"]
+        pid = self.client.attempts(self.run.id)[-1].workers[0].pid
         if pid is None:
-            raise Stuck(f"{self.run['id']}: no worker")
+            raise Stuck(f"{self.run.id}: no worker")
         return pid
 
     def worked_until(self, number: int = 0) -> float | None:
         """When the last worker of its attempt of that number (0: the newest) ended; None while one works."""
-        ends = [worker["ended_at"] for worker in self.client.attempts(self.run["id"])[number - 1]["workers"]]
+        ends = [worker.ended_at for worker in self.client.attempts(self.run.id)[number - 1].workers]
         return max((at for at in ends if at is not None), default=None) if None not in ends else None
 
     def wait_for_state(self, *states: str) -> str:
@@ -58,10 +58,10 @@ class PlayedRun:
 
         def is_there() -> bool:
             nonlocal state
-            now = self.client.run(self.run["id"])
-            state = now["state"]
+            now = self.client.run(self.run.id)
+            state = now.state
             if state == "ended" and state not in states:
-                raise Stuck(f"ended {now['outcome']}: {now['cause']}, instead of {states[0]}")
+                raise Stuck(f"ended {now.outcome}: {now.cause}, instead of {states[0]}")
             return state in states
 
         self.wait_for(is_there, states[0])
@@ -72,7 +72,7 @@ class PlayedRun:
         deadline = time.monotonic() + PATIENCE_S
         while not ask():
             if time.monotonic() > deadline:
-                raise Stuck(f"{self.run['id']}: no {what}")
+                raise Stuck(f"{self.run.id}: no {what}")
             time.sleep(LOOK_S)
 
     def wait_at_most(self, ask: Callable[[], bool]) -> None:

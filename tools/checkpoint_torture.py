@@ -165,10 +165,10 @@ def _judge_turns(shared: Place, client: Client, judged: Plan, count: Count) -> N
     case = Case(way=judged.name, end="pause", name=f"t{judged.number}.cycle")
     lineage = Lineage(shared, client, judged, "mode: cycle\nmax_rapid_cycles: 2\n", cuts=False)
     lineage.wait_for_state("ended")
-    report = client.run(lineage.run["id"])["cycle_report"]
+    report = client.run(lineage.run.id).cycle_report
     lineage.ledger.look()
     count.judged += 1
-    if report and report["proven"]:
+    if report and report.proven:
         count.proven += 1
         if not lineage.checkpoints():
             case.problems.append((REPORT, "called proven, and nothing is kept"))

@@ -108,7 +108,7 @@ class Sharing:
 
         One that was asked to leave in its first moment may say nothing.
         """
-        attempts = (self.home / "runs" / self.runs[name]["id"] / "attempts").iterdir()
+        attempts = (self.home / "runs" / self.runs[name].id / "attempts").iterdir()
         logs = {int(path.name): path / "logs/main.0.0.log" for path in attempts}
         texts = {number: log.read_text() for number, log in logs.items() if log.exists()}
         return {number: json.loads(text.partition("\n")[0]) for number, text in texts.items() if "\n" in text}
@@ -135,18 +135,18 @@ class Sharing:
         """Stop what still runs, and keep what is on record."""
         self.ended_at = self.ended_at or time.time()
         for name in list(self.runs):
-            if client.run(self.runs[name]["id"])["state"] != "ended":
-                client.stop(self.runs[name]["id"])
-            self.runs[name] = client.wait(self.runs[name]["id"], timeout_s=PATIENCE_S)
+            if client.run(self.runs[name].id).state != "ended":
+                client.stop(self.runs[name].id)
+            self.runs[name] = client.wait(self.runs[name].id, timeout_s=PATIENCE_S)
             self.rows[name] = Row(
                 name=name,
-                mode=self.runs[name]["mode"],
-                events=client.events(self.runs[name]["id"]),
+                mode=self.runs[name].mode,
+                events=client.events(self.runs[name].id),
                 promised=self.promised.get(name, {}),
                 began={
-                    attempt["number"]: attempt["started_at"]
-                    for attempt in client.attempts(self.runs[name]["id"])
-                    if attempt["started_at"] is not None
+                    attempt.number: attempt.started_at
+                    for attempt in client.attempts(self.runs[name].id)
+                    if attempt.started_at is not None
                 },
             )
         client.stop_server()
@@ -160,7 +160,7 @@ class Sharing:
 
     def _is_over(self, client: Client, *names: str) -> bool:
         """Whether these runs have ended."""
-        return all(client.run(self.runs[name]["id"])["state"] == "ended" for name in names)
+        return all(client.run(self.runs[name].id).state == "ended" for name in names)
 
     def _has_shared(self, period_at: float) -> bool:
         """Whether this period is over, and the next has been shared out."""
@@ -177,18 +177,18 @@ class Sharing:
 
     def _is_well_into(self, client: Client, name: str, period_at: float) -> bool:
         """Whether a run has begun with its block of the period, and had a part of it."""
-        last = client.events(self.runs[name]["id"])[-1]
-        return last["event"] == "started" and last["at"] > period_at and time.time() - last["at"] > PART_S
+        last = client.events(self.runs[name].id)[-1]
+        return last.event == "started" and last.at > period_at and time.time() - last.at > PART_S
 
     def _watch(self, client: Client, until: Callable[[], bool], what: str) -> None:
         """Look at the shares until something is so."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             for name in INTERRUPTIBLE:
-                share = client.run(self.runs[name]["id"])["share"]
+                share = client.run(self.runs[name].id).share
                 if share is not None:
-                    self.promised.setdefault(name, {})[share["period_at"]] = share["allotted_s"]
-                    self.credits.setdefault(name, {})[share["period_at"]] = share["credit_s"]
+                    self.promised.setdefault(name, {})[share.period_at] = share.allotted_s
+                    self.credits.setdefault(name, {})[share.period_at] = share.credit_s
             if until():
                 return
             if time.monotonic() > deadline:
@@ -211,10 +211,10 @@ def claims(story: Sharing) -> list[tuple[str, bool]]:
 
 def _completed(story: Sharing, name: str, *, proven: bool) -> tuple[str, bool]:
     run = story.runs[name]
-    report = run["cycle_report"]
+    report = run.cycle_report
     assert report is not None
-    text = f"{name}: {run['outcome']}, pause and resume {'proven' if report['proven'] else 'unproven'}"
-    return text, run["outcome"] == "completed" and report["proven"] is proven
+    text = f"{name}: {run.outcome}, pause and resume {'proven' if report.proven else 'unproven'}"
+    return text, run.outcome == "completed" and report.proven is proven
 
 
 def _promises(story: Sharing) -> Iterator[tuple[str, bool]]:
@@ -240,7 +240,7 @@ def _promises(story: Sharing) -> Iterator[tuple[str, bool]]:
 
 def _is_cut_short(story: Sharing, each: Stretch) -> bool:
     """Whether another interruptible run preempted a run before its promised time was over."""
-    others = {story.runs[name]["id"] for name in INTERRUPTIBLE}
+    others = {story.runs[name].id for name in INTERRUPTIBLE}
     if each.allotted_s is None or each.made_way_for not in others:
         return False
     return each.served_s(0.0, each.ended_at) < each.allotted_s - ROUNDING_S
@@ -249,7 +249,7 @@ def _is_cut_short(story: Sharing, each: Stretch) -> bool:
 def _resumes_first(story: Sharing) -> tuple[str, bool]:
     """Who was cut by the cycle runs is the first to go on once they have ended."""
     stretches = {name: story.rows[name].stretches(story.ended_at) for name in INTERRUPTIBLE}
-    cutters = {story.runs[name]["id"] for name in (PROVES, CARELESS)}
+    cutters = {story.runs[name].id for name in (PROVES, CARELESS)}
     cut = {
         name: each.ended_at
         for name, held in stretches.items()
@@ -270,7 +270,7 @@ def _resumes_first(story: Sharing) -> tuple[str, bool]:
 def _fits(story: Sharing) -> tuple[str, bool]:
     """At no moment more slots were held than there are."""
     held = [
-        (story.runs[name]["slots"], each)
+        (story.runs[name].slots, each)
         for name, row in story.rows.items()
         for each in row.stretches(story.ended_at)
     ]
@@ -320,21 +320,21 @@ def main() -> int:
 def show(story: Sharing) -> None:
     """The timeline, and the cycle reports with their milestones."""
     rows = list(story.rows.values())
-    began = min(row.events[0]["at"] for row in rows)
+    began = min(row.events[0].at for row in rows)
     step_s = (story.ended_at - began) / COLUMNS
     print(f"\n{LEGEND}; a character is {step_s:.2f} s, a bar begins a period\n")
     for line in draw(rows, began=began, ended=story.ended_at, period_s=story.period_s, step_s=step_s):
         print(f"  {line}")
     print()
     for name in (PROVES, CARELESS):
-        report = story.runs[name]["cycle_report"] if name in story.runs else None
+        report = story.runs[name].cycle_report if name in story.runs else None
         if report is None:
             continue
-        output_s = report["first_output_s"]
-        print(f"  {name}, after {report['turns']} turns:")
+        output_s = report.first_output_s
+        print(f"  {name}, after {report.turns} turns:")
         print(f"    first output  {'never' if output_s is None else f'after {output_s:.2f} s'}")
-        print(f"    checkpoint    {'left whole' if report['committed'] else 'none left'}")
-        print(f"    resumed       {'read by a later turn' if report['resumed'] else 'never read'}")
+        print(f"    checkpoint    {'left whole' if report.committed else 'none left'}")
+        print(f"    resumed       {'read by a later turn' if report.resumed else 'never read'}")
     print()
 
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil, floor
-from typing import Any
+
+from tarmac.model.progress import Event
 
 
 class Doing(StrEnum):
@@ -62,7 +63,7 @@ class Row:
 
     name: str
     mode: str
-    events: Sequence[Mapping[str, Any]]
+    events: Sequence[Event]
     promised: Mapping[float, float] = field(default_factory=dict)
     began: Mapping[int, float] = field(default_factory=dict)
 
@@ -70,24 +71,24 @@ class Row:
         """The state of the run then; None before it was there."""
         found = None
         for event in self.events:
-            if event["at"] > at:
+            if event.at > at:
                 break
-            found = event["state"]
+            found = event.state
         return found
 
     def stretches(self, now: float) -> list[Stretch]:
         """Every time it held slots, oldest first; one that still does holds them until `now`."""
         found: list[Stretch] = []
-        placed: Mapping[str, Any] | None = None
+        placed: Event | None = None
         started_at: float | None = None
         for event in self.events:
-            if event["event"] == "placed":
+            if event.event == "placed":
                 placed, started_at = event, None
-            elif event["event"] == "started":
-                started_at = self.began.get(event["detail"].get("attempt"), event["at"])
-            elif placed is not None and event["state"] not in _HOLDS:
-                made_way_for = event["detail"].get("for")
-                found.append(_stretch(len(found) + 1, placed, started_at, event["at"], made_way_for))
+            elif event.event == "started":
+                started_at = self.began.get(event.detail.get("attempt", 0), event.at)
+            elif placed is not None and event.state not in _HOLDS:
+                made_way_for = event.detail.get("for")
+                found.append(_stretch(len(found) + 1, placed, started_at, event.at, made_way_for))
                 placed = None
         if placed is not None:
             found.append(_stretch(len(found) + 1, placed, started_at, now, None))
@@ -127,17 +128,17 @@ def draw(rows: Sequence[Row], *, began: float, ended: float, period_s: float, st
 
 def _stretch(
     number: int,
-    placed: Mapping[str, Any],
+    placed: Event,
     started_at: float | None,
     until: float,
     made_way_for: str | None,
 ) -> Stretch:
     return Stretch(
         number=number,
-        began_at=placed["at"],
+        began_at=placed.at,
         started_at=started_at,
         ended_at=until,
-        allotted_s=placed["detail"].get("allotted_s"),
+        allotted_s=placed.detail.get("allotted_s"),
         made_way_for=made_way_for,
     )
 

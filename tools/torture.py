@@ -142,7 +142,7 @@ def submit(ordeal: Ordeal, client: Client, source: str, *, exit_status: int) -> 
         print(f"refused: {error}", file=sys.stderr, flush=True)
         return
     with ordeal.lock:
-        ordeal.expected[run["id"]] = exit_status
+        ordeal.expected[run.id] = exit_status
 
 
 def kill_servers(ordeal: Ordeal, kills: int, *, pause_s: float = KILL_PAUSE_S) -> None:
@@ -175,7 +175,7 @@ def await_ends(ordeal: Ordeal, patience_s: float = PATIENCE_S) -> None:
                 run = until_answered(partial(client.wait, run_id, timeout_s=left_s))
             except TimeoutError:
                 continue
-            if run["state"] == "ended":
+            if run.state == "ended":
                 ordeal.ended[run_id] = run
 
 
@@ -190,10 +190,8 @@ def count_all(ordeal: Ordeal) -> Count:
         refused=ordeal.submissions - len(ordeal.expected),
         lost=sum(run_id not in ordeal.ended or by_run[run_id] == 0 for run_id in ordeal.expected),
         started_twice=sum(times > 1 for times in starts.values()),
-        disturbed=sum(run["attempt"] > 1 for run in ordeal.ended.values()),
-        wrong_outcome=sum(
-            run["exit_status"] != ordeal.expected[run_id] for run_id, run in ordeal.ended.items()
-        ),
+        disturbed=sum(run.attempt > 1 for run in ordeal.ended.values()),
+        wrong_outcome=sum(run.exit_status != ordeal.expected[run_id] for run_id, run in ordeal.ended.items()),
         slots_held=slots_held,
     )
 

@@ -240,9 +240,9 @@ def _submit(ordeal: Ordeal, side: Side, runs: int, seed: int) -> None:
             )
             submit = partial(client.submit, source, idempotency_key=uuid4().hex)
             run = _when_up(side, submit)
-            side.expected[run["id"]] = None if stopped else 3 if rest == "exit 3" else 0
+            side.expected[run.id] = None if stopped else 3 if rest == "exit 3" else 0
             if stopped:
-                _when_up(other, partial(elsewhere.stop, run["id"]))
+                _when_up(other, partial(elsewhere.stop, run.id))
 
 
 def _when_up(side: Side, ask: Callable[[], T]) -> T:
@@ -307,7 +307,7 @@ def _await_ends(ordeal: Ordeal) -> None:
                 left_s = max(deadline - time.monotonic(), 0.1)
                 with contextlib.suppress(TimeoutError):
                     run = until_answered(partial(client.wait, run_id, timeout_s=left_s))
-                    if run["state"] == "ended":
+                    if run.state == "ended":
                         ordeal.ended[run_id] = run
 
 
@@ -319,7 +319,7 @@ def _count(ordeal: Ordeal) -> Count:
         with Client(home=Home(side.home).root) as client:
             slots_held += sum(node.slots_used for node in client.nodes())
             for run_id in side.expected:
-                wrong_cluster += sum(found["cluster"] != side.cluster for found in client.attempts(run_id))
+                wrong_cluster += sum(found.cluster != side.cluster for found in client.attempts(run_id))
     return Count(
         accepted=len(expected),
         struck=ordeal.struck,
@@ -328,7 +328,7 @@ def _count(ordeal: Ordeal) -> Count:
             for run_id, status in expected.items()
         ),
         started_twice=sum(times > 1 for times in starts.values()),
-        disturbed=sum(run["attempt"] > 1 for run in ordeal.ended.values()),
+        disturbed=sum(run.attempt > 1 for run in ordeal.ended.values()),
         wrong_outcome=sum(not _as_expected(run, expected[run_id]) for run_id, run in ordeal.ended.items()),
         wrong_cluster=wrong_cluster,
         slots_held=slots_held,
@@ -337,7 +337,7 @@ def _count(ordeal: Ordeal) -> Count:
 
 
 def _as_expected(run: api.Run, status: int | None) -> bool:
-    return run["outcome"] == "stopped" if status is None else run["exit_status"] == status
+    return run.outcome == "stopped" if status is None else run.exit_status == status
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -102,9 +102,7 @@ def torture_ray(
         return count, RayCount(
             strikes=struck,
             tried_again=count.disturbed,
-            local_disturbed=sum(
-                run["attempt"] > 1 and not _on_ray(run["spec"]) for run in ordeal.ended.values()
-            ),
+            local_disturbed=sum(run.attempt > 1 and not _on_ray(run.spec) for run in ordeal.ended.values()),
             processes_left=_processes_left(nodes),
             nodes_missing=missing,
         )

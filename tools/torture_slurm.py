@@ -236,7 +236,7 @@ def _leave_out_cancelled(ordeal: Ordeal) -> int:
     cancelled = [
         run_id
         for run_id, run in ordeal.ended.items()
-        if run["cause"] is not None and run["cause"]["message"].endswith(words)
+        if run.cause is not None and run.cause.message.endswith(words)
     ]
     for run_id in cancelled:
         del ordeal.expected[run_id], ordeal.ended[run_id]

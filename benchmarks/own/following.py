@@ -22,7 +22,7 @@ def following() -> Mapping[str, float]:
     lags_s: list[float] = []
     rest = ""
     with sandbox() as client:
-        for message in client.follow(client.submit(WRITER)["id"]):
+        for message in client.follow(client.submit(WRITER).id):
             if message.event == "log":
                 now = time.time()
                 *lines, rest = (rest + message.data["text"]).split("\n")

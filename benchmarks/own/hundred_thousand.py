@@ -17,8 +17,8 @@ QUEUED = "name: waits\nslots: 8\ncommand: [sleep, '3600']\ntime_limit: 1h\n"
 def queue_and_why(runs: int = RUNS) -> Mapping[str, float]:
     """One run has the machine, the others wait; asked for the first page, and of runs all along the queue."""
     with sandbox() as client:
-        holder = client.submit(QUEUED)["id"]
-        wait_until(lambda: client.run(holder)["state"] == "running")
+        holder = client.submit(QUEUED).id
+        wait_until(lambda: client.run(holder).state == "running")
         waiting = submit_many(client, QUEUED, runs, at_a_time=500)
         chosen = [waiting[(len(waiting) - 1) * share // (ASKED - 1)] for share in range(ASKED)]
         queue_s = [timed(lambda: raw_get(client, "/queue?limit=40")) for _ in range(ASKED)]

@@ -26,9 +26,9 @@ def starting() -> Mapping[str, float]:
     with sandbox() as client:
         for _ in range(WARM_UP + RUNS):
             began = time.time()
-            run_id = client.submit(PRINT_CLOCK)["id"]
+            run_id = client.submit(PRINT_CLOCK).id
             client.wait(run_id)
-            printed = "".join(chunk["text"] for chunk in client.logs(run_id))
+            printed = "".join(chunk.text for chunk in client.logs(run_id))
             took_s.append(float(printed) - began)
     return spread("start", took_s[WARM_UP:])
 

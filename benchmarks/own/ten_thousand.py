@@ -22,8 +22,8 @@ SLEEPER = "name: sleeper\nslots: 1\ncommand: [sleep, '600']\n"
 def listing_and_recovery() -> Mapping[str, float]:
     """The whole list in one answer; then the server is killed, and the next one has to know everything."""
     with sandbox() as client:
-        sleepers = [client.submit(SLEEPER)["id"] for _ in range(SLEEPERS)]
-        wait_until(lambda: all(client.run(run_id)["state"] == "running" for run_id in sleepers))
+        sleepers = [client.submit(SLEEPER).id for _ in range(SLEEPERS)]
+        wait_until(lambda: all(client.run(run_id).state == "running" for run_id in sleepers))
         drain_all(client)
         submit_many(client, NO_OP, RUNS - SLEEPERS, at_a_time=500)
         lists_s = [_timed_list(client) for _ in range(LISTS)]
@@ -53,9 +53,9 @@ def _recovery(client: Client, sleepers: list[str]) -> tuple[float, float]:
 
 def _record(client: Client, sleepers: list[str]) -> dict[str, Any]:
     """State and attempt of every run, and the process of each that runs."""
-    listed = client.runs(limit=RUNS)["runs"]
-    record: dict[str, Any] = {run["id"]: (run["state"], run["attempt"]) for run in listed}
+    listed = client.runs(limit=RUNS).runs
+    record: dict[str, Any] = {run.id: (run.state, run.attempt) for run in listed}
     for run_id in sleepers:
-        workers = client.attempts(run_id)[-1]["workers"]
-        record[f"workers of {run_id}"] = [worker["pid"] for worker in workers]
+        workers = client.attempts(run_id)[-1].workers
+        record[f"workers of {run_id}"] = [worker.pid for worker in workers]
     return record

@@ -18,7 +18,7 @@ from processes import ended as gone
 from tarmac.model.abilities import OpensSessions
 from tarmac.model.errors import Refused
 from tarmac.model.leaving import LeaveRequest
-from tarmac.model.ports import WorkerStatus
+from tarmac.model.progress import WorkerStatus
 from tarmac.node.session import frames
 
 TERMINAL = {"rows": 31, "columns": 97, "name": "xterm"}

@@ -105,8 +105,8 @@ class Cycles:
 
     def environments(self, name: str) -> list[dict[str, str]]:
         """What each attempt found in its environment."""
-        logs = self.home / "runs" / self.runs[name]["id"] / "attempts"
-        numbers = [str(attempt["number"]) for attempt in self.attempts[name]]
+        logs = self.home / "runs" / self.runs[name].id / "attempts"
+        numbers = [str(attempt.number) for attempt in self.attempts[name]]
         return [
             json.loads((logs / number / "logs/main.0.0.log").read_text().splitlines()[0])
             for number in numbers
@@ -126,8 +126,8 @@ def cycles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cycles]:
             source = RUN_FILE.format(name=f"r{number}", turns=2, python=sys.executable, script=f"{number}.py")
             code = source.replace("code: .", f"code: {directory}")
             runs[name] = client.submit(code, directory=directory)
-        ended = {name: client.wait(run["id"], timeout_s=PATIENCE_S) for name, run in runs.items()}
-        attempts = {name: client.attempts(run["id"]) for name, run in runs.items()}
+        ended = {name: client.wait(run.id, timeout_s=PATIENCE_S) for name, run in runs.items()}
+        attempts = {name: client.attempts(run.id) for name, run in runs.items()}
         yield Cycles(directory / "home", ended, attempts)
 
 
@@ -136,18 +136,18 @@ def cycles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cycles]:
 def test_a_cycle_run_that_goes_on_from_its_checkpoint_is_proven(cycles: Cycles, name: str) -> None:
     """I11: two turns, and the second read what the first had left."""
     run = cycles.runs[name]
-    assert run["outcome"] == "completed"
-    assert run["cause"] is None
-    report = run["cycle_report"]
+    assert run.outcome == "completed"
+    assert run.cause is None
+    report = run.cycle_report
     assert report is not None
-    assert (report["turns"], report["committed"], report["resumed"], report["proven"]) == (
+    assert (report.turns, report.committed, report.resumed, report.proven) == (
         2,
         True,
         True,
         True,
     )
-    assert report["first_output_s"] is not None
-    assert [attempt["milestones"]["read_at"] is not None for attempt in cycles.attempts[name]] == [
+    assert report.first_output_s is not None
+    assert [attempt.milestones.read_at is not None for attempt in cycles.attempts[name]] == [
         False,
         True,
     ]
@@ -160,12 +160,12 @@ def test_a_cycle_run_that_never_resumes_is_completed_and_unproven(
 ) -> None:
     """I11: no error, so it is completed; the cycle report says what was not seen."""
     run = cycles.runs[name]
-    assert run["outcome"] == "completed"
-    assert run["cause"] is not None
-    assert run["cause"]["message"].startswith("completed, pause and resume unproven")
-    report = run["cycle_report"]
+    assert run.outcome == "completed"
+    assert run.cause is not None
+    assert run.cause.message.startswith("completed, pause and resume unproven")
+    report = run.cycle_report
     assert report is not None
-    assert (report["turns"], report["committed"], report["resumed"], report["proven"]) == (
+    assert (report.turns, report.committed, report.resumed, report.proven) == (
         2,
         committed,
         False,
@@ -177,15 +177,15 @@ def test_a_cycle_run_that_never_resumes_is_completed_and_unproven(
 def test_a_cycle_run_that_fails_in_its_second_turn_has_failed(cycles: Cycles) -> None:
     """I11: an error in a turn is the end."""
     run = cycles.runs["fails when resumed"]
-    assert (run["outcome"], run["turns"]) == ("failed", 2)
-    assert run["cause"] is not None
-    assert run["cause"]["exit_code"] == 3
+    assert (run.outcome, run.turns) == ("failed", 2)
+    assert run.cause is not None
+    assert run.cause.exit_code == 3
 
 
 @CYCLES
 def test_a_cycle_run_that_is_done_early_is_completed(cycles: Cycles) -> None:
     run = cycles.runs["is done early"]
-    assert (run["outcome"], run["turns"], run["attempt"]) == ("completed", 1, 1)
+    assert (run.outcome, run.turns, run.attempt) == ("completed", 1, 1)
 
 
 @CYCLES
@@ -203,9 +203,9 @@ def test_turns_are_told_in_the_documented_variables(cycles: Cycles, name: str) -
 def test_turns_last_what_was_promised(cycles: Cycles) -> None:
     for name in ("saves and resumes", "saves without the SDK", "saves nothing"):
         for attempt in cycles.attempts[name]:
-            assert attempt["started_at"] is not None
-            assert attempt["ended_at"] is not None
-            assert attempt["ended_at"] - attempt["started_at"] >= TURN_S - ROUNDING_S
+            assert attempt.started_at is not None
+            assert attempt.ended_at is not None
+            assert attempt.ended_at - attempt.started_at >= TURN_S - ROUNDING_S
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +225,7 @@ def test_every_promise_of_the_shared_periods_is_kept(story: Sharing) -> None:
 @STORY
 def test_who_was_interrupted_gets_its_time_back(story: Sharing) -> None:
     """I12: it goes on with what is left of its block and is told so; in a new period that is its credit."""
-    cutters = {story.runs[name]["id"] for name in (PROVES, CARELESS)}
+    cutters = {story.runs[name].id for name in (PROVES, CARELESS)}
     cuts = 0
     for name in INTERRUPTIBLE:
         stretches = story.rows[name].stretches(story.ended_at)

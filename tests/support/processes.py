@@ -58,10 +58,10 @@ def home_at(path: Path) -> Iterator[Home]:
     yield home
     with Client(home=path, start=False) as client, contextlib.suppress(TarmacError):
         pid = client.version().pid
-        for run in client.runs(limit=1000)["runs"]:
-            if run["state"] != "ended":
-                client.stop(run["id"])
-                client.wait(run["id"], timeout_s=PATIENCE_S)
+        for run in client.runs(limit=1000).runs:
+            if run.state != "ended":
+                client.stop(run.id)
+                client.wait(run.id, timeout_s=PATIENCE_S)
         client.stop_server()
         assert ended(pid)
 

@@ -25,7 +25,8 @@ from tarmac.engines.ray.settings import read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest
-from tarmac.model.ports import Observation, WorkerStatus
+from tarmac.model.ports import Observation
+from tarmac.model.progress import WorkerStatus
 from tarmac.node.attempt.document import Launch, Mount
 
 BOUND_S = 300.0

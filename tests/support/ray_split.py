@@ -74,16 +74,16 @@ def split(home: Path, nodes: RayNodes, *, lease_s: int = LEASE_S, aged: bool = F
             _await(lambda: _up(client) == NODES, "the nodes do not come up")
             return _split(client, nodes, ticks, lease_s if aged else None)
         finally:
-            for run in client.runs()["runs"]:
-                client.stop(run["id"])
-                client.wait(run["id"], timeout_s=BOUND_S)
+            for run in client.runs().runs:
+                client.stop(run.id)
+                client.wait(run.id, timeout_s=BOUND_S)
             client.stop_server()
 
 
 def _split(client: Client, nodes: RayNodes, ticks: Path, age_s: int | None) -> Split:
-    run_id = client.submit(TRAINS.format(ticks=ticks))["id"]
+    run_id = client.submit(TRAINS.format(ticks=ticks)).id
     _await(lambda: client.artifacts(run_id), "no checkpoint of attempt 1 was kept")
-    number = int(client.attempts(run_id)[0]["nodes"][0][1])
+    number = int(client.attempts(run_id)[0].nodes[0][1])
     part = f"{nodes.far}/split/runs/{run_id}/attempts/1/nodes/*"
     events = f"{part}/events.jsonl"
     cut_at = time.time()
@@ -112,7 +112,7 @@ def _split(client: Client, nodes: RayNodes, ticks: Path, age_s: int | None) -> S
         lost_at=_queued_again_at(client, run_id, cut_at),
         successor_at=_times(ticks / "2")[0],
         cut_one_ended_at=_times(ticks / "1")[-1],
-        causes=tuple(attempt["cause"] and attempt["cause"]["code"] for attempt in attempts),
+        causes=tuple(attempt.cause.code if attempt.cause else None for attempt in attempts),
         cut_events=cut_events,
         versions=tuple(_content(client, version) for version in client.artifacts(run_id)),
     )
@@ -120,9 +120,7 @@ def _split(client: Client, nodes: RayNodes, ticks: Path, age_s: int | None) -> S
 
 def _queued_again_at(client: Client, run_id: str, cut_at: float) -> float:
     """When the loss was noticed. (An attempt that was lost ended when its node was last heard of.)"""
-    return next(
-        event["at"] for event in client.events(run_id) if event["state"] == "queued" and event["at"] > cut_at
-    )
+    return next(event.at for event in client.events(run_id) if event.state == "queued" and event.at > cut_at)
 
 
 def _content(client: Client, version: api.Artifact) -> tuple[int, int, float]:

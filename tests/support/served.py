@@ -36,7 +36,7 @@ from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.abilities import KeepsFiles
 from tarmac.model.cluster import Pool
 from tarmac.model.home import Home
-from tarmac.model.ports import Notice
+from tarmac.model.progress import Notice
 from tarmac.node.attempt.document import Launch
 from tarmac.node.container.making import Trial
 from tarmac.server.app import routed

@@ -12,10 +12,11 @@ from msgspec import Meta, field
 
 from tarmac.api.operation import BYTES, Body, Count, Operation, Query, Whole
 from tarmac.api.placement import Why
-from tarmac.api.runs import Array, Attempt, Event, LogChunk, Notification, Report, Run, RunPage, WorkFiles
+from tarmac.api.runs import Array, Attempt, LogChunk, Notification, Report, Run, RunPage, WorkFiles
 from tarmac.model.actor import RunScope
 from tarmac.model.annotation import Annotation
 from tarmac.model.lifecycle import RunState
+from tarmac.model.progress import Event
 
 SESSION = "application/vnd.tarmac.session"
 

@@ -1,4 +1,7 @@
-"""Runs, their attempts, their history and their output. Made in `server.records.runs`, read by the client."""
+"""Runs, their attempts and their output, as the API answers. Made in `server.records.runs` and `server.logs`.
+
+The facts that stored records share with these answers are declared once, in `model.progress`.
+"""
 
 from __future__ import annotations
 
@@ -6,162 +9,57 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
-from typing_extensions import TypedDict
 
-from tarmac.api.usage import NodeUtilization
-from tarmac.model.notification import Occasion
-
-
-class LogMatch(TypedDict):
-    """The first line on a node that a log policy matched, and the policy's action."""
-
-    policy: str
-    node: str
-    line: str
-    action: str | None
+from tarmac.model import progress
+from tarmac.model.mode import Mode
+from tarmac.model.notification import Delivery
+from tarmac.model.progress import AttemptProgress, Cause, Loss, Notice, RunProgress, WorkerStatus
+from tarmac.model.summary import RunSummary
+from tarmac.model.utilization import NodeUtilization
 
 
-class Cause(TypedDict):
-    """Why something ended, and the worker that caused it, if one did."""
+class CycleReport(progress.CycleReport, frozen=True, kw_only=True):
+    """The results of the turns of a cycle run; `proven` follows from the others."""
 
-    code: str
-    message: str
-    role: str | None
-    replica: int | None
-    worker: int | None
-    rank: int | None
-    node: str | None
-    exit_code: int | None
-    signal: str | None
-    tail: list[str]
-    reasons: list[str]
-    log_matches: list[LogMatch]
-
-
-class CycleReport(TypedDict):
-    """The results of the turns of a cycle run so far."""
-
-    turns: int
-    first_output_s: float | None
-    committed: bool
-    kept: bool
-    resumed: bool
     proven: bool
 
 
-class Share(TypedDict):
-    """The promise to an interruptible run for a period, and its use of it."""
+class Run(RunProgress, frozen=True, kw_only=True):
+    """A run and its spec. `priority`, `weight` and `pool` are the present ones.
 
-    period_at: float
-    allotted_s: float
-    rank: int
-    used_s: float
-    credit_s: float
-
-
-class Notification(Struct, frozen=True, kw_only=True):
-    """A message about a run to one receiver. `due_at` is its next try, if any.
-
-    `receiver` shows only the host of a URL.
+    `max_turns` is null except for a cycle run; `retry_at` is the end of the pause before the next try of a
+    failed run.
     """
 
-    occasion: Occasion
-    receiver: str
-    at: float
-    tries: int
-    due_at: float | None
-    sent_at: float | None
-    error: str | None
-
-
-class AwaitedRun(TypedDict):
-    """A run whose end another one waits for: `condition` is completed or ended, `met` whether it has so."""
-
-    run_id: str
-    name: str
-    condition: str
-    met: bool
-
-
-class Run(TypedDict):
-    """A user's request for work. Times are seconds since the epoch.
-
-    `priority`, `weight` and `pool` are the present ones. `max_turns` is null except for a cycle run.
-    """
-
-    id: str
     name: str
     project: str
-    user: str
     dialect: str
-    state: str
-    outcome: str | None
-    cause: Cause | None
-    attempt: int
-    mode: str
+    mode: Mode
     priority: int
     weight: float
     pool: str | None
     slots: int
-    created_at: float
-    queued_at: float | None
-    started_at: float | None
-    ended_at: float | None
-    failures: int
-    faults: int
-    preemptions: int
-    turns: int
     max_turns: int | None
     retry_at: float | None
-    dependencies: list[AwaitedRun]
-    excluded_nodes: list[str]
-    array_id: str | None
-    array_index: int | None
-    attained_slot_s: float
-    ran_s: float
     cycle_report: CycleReport | None
-    share: Share | None
-    code_digest: str | None
-    code_commit: str | None
     exit_status: int | None
     spec: dict[str, Any]
     source: str
-    warnings: list[str]
-    labels: dict[str, str]
+    warnings: tuple[str, ...]
+    labels: Mapping[str, str]
 
 
-class RunSummary(TypedDict):
-    """One line of the list of runs.
+class RunStatus(RunSummary, frozen=True, kw_only=True):
+    """The summary of a run with its cause, as the log stream sends it."""
 
-    `system` is the one whose conventions apply in the run; `slot_type` and `image` are requested ones.
-    """
+    cause: Cause | None
 
-    id: str
-    name: str
-    project: str
-    user: str
-    dialect: str
-    state: str
-    outcome: str | None
-    mode: str
-    priority: int
-    slots: int
-    attempt: int
-    cluster: str | None
-    pool: str | None
-    created_at: float
-    started_at: float | None
-    ended_at: float | None
-    message: str | None
-    cause_code: str | None
-    preemptions: int
-    turns: int
-    max_turns: int | None
-    system: str
-    slot_type: str | None
-    image: str | None
-    array_id: str | None
-    array_index: int | None
+
+class RunPage(Struct, frozen=True, kw_only=True):
+    """A page of the list, newest first; `next` is the `before` of the following page."""
+
+    runs: list[RunSummary]
+    next: str | None
 
 
 class Array(Struct, frozen=True, kw_only=True):
@@ -178,159 +76,34 @@ class Array(Struct, frozen=True, kw_only=True):
     created_at: float
 
 
-class RunStatus(RunSummary):
-    """The summary of a run with its cause, as the log stream sends it."""
+class Notification(Delivery, frozen=True, kw_only=True):
+    """A message about a run to one receiver. `receiver` shows only the host of a URL."""
 
-    cause: Cause | None
-
-
-class RunPage(TypedDict):
-    """A page of the list, newest first; `next` is the `before` of the following page."""
-
-    runs: list[RunSummary]
-    next: str | None
+    receiver: str
 
 
-class WorkerPlacement(TypedDict):
+class WorkerPlacement(progress.WorkerPlacement, frozen=True, kw_only=True):
     """One replica's place; it holds its slots until `released_at` (null: until the attempt ends)."""
 
-    role: str
-    replica: int
-    node: str
-    slots: list[int]
     released_at: float | None
 
 
-class Worker(TypedDict):
-    """One supervised process; `rank`: among those of its role that a launcher starts."""
-
-    role: str
-    replica: int
-    index: int
-    node: str
-    log: str
-    pid: int | None
-    started_at: float | None
-    ended_at: float | None
-    exit_code: int | None
-    signal: str | None
-    rank: int | None
-
-
-class AttemptImage(TypedDict):
-    """The image of an attempt: `fetched_bytes` of `total_bytes` have come from `source`, in `fetch_s`.
-
-    `digest` "": it is being pulled, or is a plain directory; `source` "": its nodes had it.
-    """
-
-    digest: str
-    source: str
-    fetched_bytes: int
-    total_bytes: int
-    fetch_s: float
-
-
-class SavedWork(TypedDict):
-    """When a checkpoint was saved, 0: there is none; and the step it is of, where the SDK made it."""
-
-    at: float
-    step: int | None
-
-
-class Milestones(TypedDict):
-    """The observations of an attempt by its nodes; null: not seen."""
-
-    first_output_at: float | None
-    checkpoint_at: float | None
-    read_at: float | None
-    checkpoint_step: int | None
-    kept: SavedWork | None
-    restored: SavedWork | None
-    image: AttemptImage | None
-
-
-class Loss(TypedDict):
-    """The work of an attempt that its successor does again, and the checkpoint from which that goes on.
-
-    `rejected`: the attempt failed soon after it had begun from that checkpoint, and saved none. Its successor
-    is given the version before, and what is lost by that is known once it has begun.
-    """
-
-    work_s: float
-    checkpoint_at: float | None
-    step: int | None
-    rejected: bool
-
-
-class Notice(TypedDict):
-    """A message of a node to the run's user."""
-
-    at: float
-    node: str
-    text: str
-
-
-class NativeStatus(TypedDict):
-    """An attempt in the queue of its cluster: id, state and reason are in that system's words.
-
-    `text` is the reason in plain words ("" if it is not known), `advice` what can be done; `stuck`: it never
-    starts unless a person does that. `place` is its position among the `waiting` jobs there (null: not
-    known).
-    """
-
-    id: str
-    state: str
-    reason: str
-    text: str
-    advice: str
-    stuck: bool
-    expected_start_at: float | None
-    place: int | None
-    waiting: int | None
-
-
-class Attempt(TypedDict):
+class Attempt(AttemptProgress, frozen=True, kw_only=True):
     """One attempt of a run.
 
     `granted_at`: the time from which it holds its nodes, which have no names before.
     """
 
-    number: int
-    state: str
-    engine: str
     cluster: str
-    nodes: list[str]
-    placements: list[WorkerPlacement]
-    slot_types: list[str]
-    native: NativeStatus | None
-    created_at: float
+    nodes: tuple[str, ...]
+    placements: tuple[WorkerPlacement, ...]
+    slot_types: tuple[str, ...]
     granted_at: float | None
-    started_at: float | None
-    ended_at: float | None
-    leave_request: str | None
-    leave_requested_at: float | None
-    allotted_s: float | None
-    milestones: Milestones
     lost: Loss | None
-    outcome: str | None
-    cause: Cause | None
     directory: str | None
-    workers: list[Worker]
-    notices: list[Notice]
-    utilization: list[NodeUtilization]
-
-
-class Event(TypedDict):
-    """One step of a run's history."""
-
-    id: int
-    seq: int
-    run_id: str
-    at: float
-    event: str
-    state: str
-    detail: dict[str, Any]
-    actor: str | None
+    workers: tuple[WorkerStatus, ...]
+    notices: tuple[Notice, ...]
+    utilization: tuple[NodeUtilization, ...]
 
 
 class WorkFile(Struct, frozen=True, kw_only=True):
@@ -352,8 +125,8 @@ class WorkFiles(Struct, frozen=True, kw_only=True):
     more: bool
 
 
-class LogChunk(TypedDict):
-    """Bytes `offset` to `next` of one worker's log, as text; `at`: by when it was written, if requested."""
+class LogSource(Struct, frozen=True, kw_only=True):
+    """The worker that writes a log; `rank` is null without a launcher."""
 
     attempt: int
     role: str
@@ -361,13 +134,31 @@ class LogChunk(TypedDict):
     worker: int
     rank: int | None
     node: str
+
+    @property
+    def name(self) -> str:
+        """The log's name in a list of places."""
+        return f"{self.attempt}.{self.role}.{self.replica}.{self.worker}"
+
+
+class LogChunk(LogSource, frozen=True, kw_only=True):
+    """Bytes `offset` to `next` of one worker's log, as text; `at`: by when it was written, if requested."""
+
     offset: int
     next: int
     text: str
     at: float | None
 
 
-class Report(TypedDict):
+class StreamNotice(Struct, frozen=True, kw_only=True):
+    """A message to the user in a stream of logs; `attempt` and `node` are null for one about the stream."""
+
+    text: str
+    attempt: int | None = None
+    node: str | None = None
+
+
+class Report(Struct, frozen=True, kw_only=True):
     """Metrics and progress that a worker reported.
 
     A number that is not finite is `"nan"`, `"inf"` or `"-inf"`.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from msgspec import Struct
-from typing_extensions import TypedDict
+
+from tarmac.model.utilization import NodeUtilization
 
 
 class UsedSlots(Struct, frozen=True, kw_only=True):
@@ -21,27 +22,8 @@ class UsedSlots(Struct, frozen=True, kw_only=True):
     slot_s: float
 
 
-class GpuUtilization(TypedDict):
-    """A GPU of the run: the share of time in which it was busy, and its memory."""
-
-    index: int
-    busy_percent: int
-    used_bytes: int
-    total_bytes: int
-
-
-class NodeUtilization(TypedDict):
-    """The resource use of a run's workers on a node; `cpus` is the number of busy processors."""
-
-    node: str
-    at: float
-    memory_bytes: int
-    cpus: float
-    gpus: list[GpuUtilization]
-
-
-class RunUtilization(TypedDict):
+class RunUtilization(Struct, frozen=True, kw_only=True):
     """The present resource use of a run's workers, on the nodes that have measured it."""
 
     run: str
-    nodes: list[NodeUtilization]
+    nodes: tuple[NodeUtilization, ...]

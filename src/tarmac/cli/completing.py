@@ -44,16 +44,14 @@ def _runs(incomplete: str) -> Iterator[tuple[str, str]]:
     """Runs whose name or id begins with the text; a name once, for its newest run."""
     if LAST.startswith(incomplete) and incomplete:
         yield LAST, "the newest run"
-    runs = _answered(lambda client: client.runs(limit=MOST)["runs"])
+    runs = _answered(lambda client: client.runs(limit=MOST).runs)
     names: set[str] = set()
     for run in runs:
-        if run["name"] not in names and run["name"].startswith(incomplete):
-            names.add(run["name"])
-            yield run["name"], f"{state_of(run)} ({run['id']})"
+        if run.name not in names and run.name.startswith(incomplete):
+            names.add(run.name)
+            yield run.name, f"{state_of(run)} ({run.id})"
     if incomplete:
-        yield from (
-            (run["id"], f"{run['name']}, {state_of(run)}") for run in runs if run["id"].startswith(incomplete)
-        )
+        yield from ((run.id, f"{run.name}, {state_of(run)}") for run in runs if run.id.startswith(incomplete))
 
 
 def _nodes(incomplete: str) -> Iterator[tuple[str, str]]:

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.cli.views.followview import SharedView, View, standard_view
-from tarmac.cli.views.messages import Json
 from tarmac.cli.views.metricview import NEWEST_REPORTS, not_finite
 from tarmac.cli.views.sharing import state_detail
 from tarmac.model.errors import TarmacError
 from tarmac.model.resources import DEFAULT_ROLE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tarmac import api
+    from tarmac.cli.views.logview import WorkerKey
     from tarmac.client import Client
 
 PATIENCE_S = 2.0
@@ -55,7 +57,7 @@ def follow_submitted(client: Client, run: api.Run, *, as_json: bool) -> int:
     """Show a newly submitted run until it ends, and return its exit code."""
     view = standard_view(as_json=as_json)
     view.submitted(run)
-    return follow(client, run["id"], view, LogChoice())
+    return follow(client, run.id, view, LogChoice())
 
 
 def follow(client: Client, run_id: str, view: View, choice: LogChoice) -> int:
@@ -71,11 +73,11 @@ def follow(client: Client, run_id: str, view: View, choice: LogChoice) -> int:
                 news.stop()
                 with shared.locked() as shown:
                     shown.end(data)
-                return int(data["exit_status"] or 0)
+                return int(data.exit_status or 0)
             if message.event == "log":
                 news.note_output()
             elif message.event == "state":
-                news.note_state(data["state"])
+                news.note_state(data.state)
             _show(message.event, data, shared, places)
     except KeyboardInterrupt:
         with shared.locked() as shown:
@@ -86,33 +88,33 @@ def follow(client: Client, run_id: str, view: View, choice: LogChoice) -> int:
     return 0
 
 
-def expected_workers(run: Json, attempt: Json, choice: LogChoice) -> Iterator[dict[str, Any]]:
+def expected_workers(run: api.Run, attempt: api.Attempt, choice: LogChoice) -> Iterator[WorkerKey]:
     """The selected workers of an attempt, known from its placements before any of them has started."""
-    roles = {role.get("name", DEFAULT_ROLE): role for role in run["spec"]["roles"]}
-    for placement in attempt["placements"]:
-        if choice.role not in (None, placement["role"]) or choice.replica not in (None, placement["replica"]):
+    roles = {role.get("name", DEFAULT_ROLE): role for role in run.spec["roles"]}
+    for placement in attempt.placements:
+        if choice.role not in (None, placement.role) or choice.replica not in (None, placement.replica):
             continue
-        role = roles.get(placement["role"])
+        role = roles.get(placement.role)
         if choice.rank is not None and role is not None and role.get("launcher") is not None:
             continue  # only one of them writes this log
         for index in range(_workers(role, placement) if role is not None else 1):
             if choice.worker in (None, index):
-                yield {"role": placement["role"], "replica": placement["replica"], "index": index}
+                yield placement.role, placement.replica, index
 
 
-def _workers(role: Json, placement: Json) -> int:
+def _workers(role: Mapping[str, Any], placement: api.WorkerPlacement) -> int:
     """The number of workers of a replica: with a launcher, one for each of its slots."""
-    return len(role["processes"]) if role.get("launcher") is None else max(1, len(placement["slots"]))
+    return len(role["processes"]) if role.get("launcher") is None else max(1, len(placement.slots))
 
 
-def _show(event: str, data: Json, shared: SharedView, places: _Places) -> None:
+def _show(event: str, data: Any, shared: SharedView, places: _Places) -> None:
     if event == "log":
-        workers, _ = places.of(data["attempt"])
+        workers, _ = places.of(data.attempt)
         with shared.locked() as view:
             view.expect(workers)
             view.log(data)
     elif event == "state":
-        workers, nodes = places.of(data["attempt"]) if data["state"] in _PLACED else ((), ())
+        workers, nodes = places.of(data.attempt) if data.state in _PLACED else ((), ())
         detail = state_detail(places.client, data)
         with shared.locked() as view:
             view.expect(workers)
@@ -129,16 +131,16 @@ class _Places:
         self.client = client
         self._run_id = run_id
         self._choice = choice
-        self._known: dict[int, tuple[tuple[Json, ...], tuple[str, ...]]] = {}
+        self._known: dict[int, tuple[tuple[WorkerKey, ...], tuple[str, ...]]] = {}
 
-    def of(self, number: int) -> tuple[tuple[Json, ...], tuple[str, ...]]:
+    def of(self, number: int) -> tuple[tuple[WorkerKey, ...], tuple[str, ...]]:
         """The nodes of attempt `number`, and, on the first call for it, its expected workers."""
         if number in self._known:
             return (), self._known[number][1]
         run = self.client.run(self._run_id)
         for attempt in self.client.attempts(self._run_id):
             workers = tuple(expected_workers(run, attempt, self._choice))
-            self._known.setdefault(attempt["number"], (workers, tuple(attempt["nodes"])))
+            self._known.setdefault(attempt.number, (workers, tuple(attempt.nodes)))
         return self._known.setdefault(number, ((), ()))
 
 
@@ -168,7 +170,7 @@ class News(threading.Thread):
         self._explained = False
         self._heard = 0
         self._stopped = False
-        self._latest: Json | None = None
+        self._latest: api.Report | None = None
 
     def note_state(self, state: str) -> None:
         """Note that the run has entered a state."""
@@ -230,4 +232,4 @@ class News(threading.Thread):
             if not self._stopped:
                 view.report(reports[-1])
                 for flagged in not_finite(reports):
-                    view.notice({"attempt": reports[-1]["attempt"], "node": "", "text": flagged})
+                    view.notice(api.StreamNotice(text=flagged, attempt=reports[-1].attempt, node=""))

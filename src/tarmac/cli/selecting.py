@@ -17,6 +17,7 @@ from tarmac.model.text import listed
 if TYPE_CHECKING:
     from tarmac import api
     from tarmac.client import Client
+    from tarmac.model.summary import RunSummary
 
 PAGE = 1000
 _SHOWN = 10
@@ -63,43 +64,43 @@ def selection_of(options: dict[str, Any]) -> Selection:
     return found
 
 
-def matching_runs(client: Client, selection: Selection, states: Collection[str]) -> list[api.RunSummary]:
+def matching_runs(client: Client, selection: Selection, states: Collection[str]) -> list[RunSummary]:
     """The user's own runs that meet the conditions and are in one of these states, oldest first."""
     from fnmatch import fnmatchcase
 
     query = {"states": sorted(states), "labels": dict(selection.labels), "mine": True}
     glob = selection.name_glob
-    found = [run for run in pages(client, None, query) if glob is None or fnmatchcase(run["name"], glob)]
+    found = [run for run in pages(client, None, query) if glob is None or fnmatchcase(run.name, glob)]
     return found[::-1]
 
 
 def means_all(run: api.Run, reference: str) -> bool:
     """Whether a reference that led to this run means every member of its array, as on the server."""
-    return run["array_id"] is not None and reference in (run["name"], run["array_id"])
+    return run.array_id is not None and reference in (run.name, run.array_id)
 
 
 def member_ids(client: Client, run: api.Run, reference: str) -> list[str]:
     """The ids of the runs that a reference means: of all members of an array in order, or of this run."""
     if not means_all(run, reference):
-        return [run["id"]]
-    members = list(pages(client, None, {"array": run["array_id"], "everything": True}))
-    return [member["id"] for member in sorted(members, key=lambda member: member["array_index"] or 0)]
+        return [run.id]
+    members = list(pages(client, None, {"array": run.array_id, "everything": True}))
+    return [member.id for member in sorted(members, key=lambda member: member.array_index or 0)]
 
 
-def pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[api.RunSummary]:
+def pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[RunSummary]:
     """Runs in the server's order, requested page by page."""
     before: str | None = None
     while True:
         page = client.runs(limit=min(limit or PAGE, PAGE), before=before, **query)
-        yield from page["runs"]
-        before = page["next"]
+        yield from page.runs
+        before = page.next
         if before is None:
             return
 
 
-def confirm(verb: str, runs: Sequence[api.RunSummary | api.Run]) -> None:
+def confirm(verb: str, runs: Sequence[RunSummary | api.Run]) -> None:
     """Ask the user for confirmation; raises Abort on a no, UsageError without a terminal."""
-    names = [f"{run['name']} ({run['id']}, {run['state']})" for run in runs]
+    names = [f"{run.name} ({run.id}, {run.state})" for run in runs]
     text = escapes.lines_only(f"{verb} {counted(len(runs), 'run')}: {listed(names, _SHOWN)}")
     if not sys.stdin.isatty():
         raise click.UsageError(f"this would {text}. Add -y to do it without a question")

@@ -177,7 +177,7 @@ def _history() -> tuple[Trace, Cluster]:
     """The ended runs of the server in this environment, and its cluster."""
     client = connect()
     ended = list(pages(client, None, {"states": [RunState.ENDED], "everything": True}))
-    attempts = {run["id"]: client.attempts(run["id"]) for run in ended if run["attempt"] > 1}
+    attempts = {run.id: client.attempts(run.id) for run in ended if run.attempt > 1}
     name = busiest(ended)
     return trace_of(ended, attempts, name), cluster_of(name, client.nodes(), client.clusters())
 

@@ -25,6 +25,7 @@ from tarmac.model.actor import RunScope
 from tarmac.model.annotation import Annotation
 from tarmac.model.errors import Unavailable, WaitTimeout
 from tarmac.model.home import INHERITED_VARIABLES, Home
+from tarmac.model.progress import Event
 from tarmac.model.record import replace
 
 if TYPE_CHECKING:
@@ -259,21 +260,21 @@ class Client(ClusterCalls, StorageCalls, ExperimentCalls, SessionCalls):
     def wait(self, reference: str, *, timeout_s: float | None = None) -> api.Run:
         """Wait for a run to end, and return it; raises WaitTimeout (a TimeoutError) after `timeout_s`."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        run_id = self.run(reference)["id"]
+        run_id = self.run(reference).id
         for message in follow(self._transport, EventCursor(run_id), deadline=deadline):
             if message.event == "end":
                 ended: api.Run = message.data
                 return ended
         run = self.run(run_id)
-        if run["state"] == "ended":
+        if run.state is RunState.ENDED:
             return run
-        raise WaitTimeout(f"{run['name']} ({run_id}) is still {run['state']} after {timeout_s:g} s", run=run)
+        raise WaitTimeout(f"{run.name} ({run_id}) is still {run.state} after {timeout_s:g} s", run=run)
 
     def attempts(self, reference: str) -> list[api.Attempt]:
         """The attempts of a run, with their workers."""
         return self._call(api.ATTEMPTS, reference)
 
-    def events(self, reference: str) -> list[api.Event]:
+    def events(self, reference: str) -> list[Event]:
         """The history of a run."""
         return self._call(api.EVENTS, reference)
 

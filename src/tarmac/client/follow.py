@@ -6,20 +6,23 @@ the following ones, so that none is lost or repeated.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlencode
 
+from tarmac import api
+from tarmac.client.calls import decoded
 from tarmac.client.transport import Transport
 from tarmac.model.errors import Unavailable
+from tarmac.model.progress import Event
 
 
 class Message(NamedTuple):
     """One message of a stream. `event` is `log`, `state`, `notice` or `end` for the logs of a run.
 
-    `data` is its record in docs/using/api.md; `id`, if any, resumes the stream behind it.
+    `data` is its record: a `LogChunk`, `RunStatus`, `StreamNotice`, `Event`, or, at the end, the `Run`. `id`,
+    if any, resumes the stream behind it.
     """
 
     event: str
@@ -45,7 +48,24 @@ def _message(block: bytes) -> Message | None:
             fields[name] = value.removeprefix(" ")
     if "data" not in fields:
         return None
-    return Message(fields.get("event", "message"), json.loads(fields["data"]), fields.get("id"))
+    event = fields.get("event", "message")
+    return Message(event, decoded(_record_of(event), fields["data"]), fields.get("id"))
+
+
+def _record_of(event: str) -> Any:
+    """The record that a message of this event has."""
+    match event:
+        case "log":
+            return api.LogChunk
+        case "state":
+            return api.RunStatus
+        case "notice" | "stopping":
+            return api.StreamNotice
+        case "event":
+            return Event
+        case "end":
+            return api.Run
+    return Any
 
 
 PATIENCE_S = 60.0
@@ -91,8 +111,8 @@ class EventCursor:
 
     def take(self, message: Message) -> bool:
         if message.event == "event":
-            self._reference = message.data["run_id"]  # the name may later refer to another run
-            self._seq = message.data["seq"]
+            self._reference = message.data.run_id  # the name may later refer to another run
+            self._seq = message.data.seq
         return True
 
 
@@ -104,7 +124,7 @@ class LogCursor:
         self._query = f"?{urlencode(query)}" if query else ""
         self._next: dict[str, int] = {}
         self._state: Any = None
-        self._notices: set[tuple[Any, ...]] = set()
+        self._notices: set[api.StreamNotice] = set()
 
     @property
     def path(self) -> str:
@@ -118,15 +138,14 @@ class LogCursor:
     def take(self, message: Message) -> bool:
         data = message.data
         if message.event == "log":
-            self._next["{attempt}.{role}.{replica}.{worker}".format_map(data)] = data["next"]
+            self._next[data.name] = data.next
         elif message.event == "state":
-            self._reference = data["id"]  # the name may later refer to another run
+            self._reference = data.id  # the name may later refer to another run
             known, self._state = self._state, data
             return bool(data != known)
         elif message.event == "notice":
-            notice = (data.get("attempt"), data.get("node"), data["text"])
-            known_before = notice in self._notices
-            self._notices.add(notice)
+            known_before = data in self._notices
+            self._notices.add(data)
             return not known_before
         return True
 
@@ -163,7 +182,7 @@ def follow(transport: Transport, cursor: Cursor, *, deadline: float | None = Non
             return
         if broken_since is None:
             broken_since = now
-            yield Message("notice", {"text": _break_text(stopped), "attempt": None, "node": None})
+            yield Message("notice", api.StreamNotice(text=_break_text(stopped)))
         elif now - broken_since > PATIENCE_S:
             raise _lost(stopped) from last_problem
         time.sleep(_PAUSE_S)

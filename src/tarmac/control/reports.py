@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tarmac.api.placement import NodeRun
-from tarmac.api.usage import UsedSlots
+from tarmac.api.usage import RunUtilization, UsedSlots
 from tarmac.control.admission import Submission, new_run_record, refuse_system_packages
 from tarmac.control.decisions.steps import placed
 from tarmac.control.delegation import learn_capacity, request_of
@@ -138,14 +138,6 @@ def _launch(
     step = placed(run, placement, engine=engine, token="", port=port, now=now)
     assert step.attempt is not None, "placing makes an attempt"
     return launch_of(control, step.after, step.attempt, nodes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunUtilization:
-    """The current usage of a live run's workers, on each of its nodes with a measurement."""
-
-    run: str
-    nodes: tuple[NodeUtilization, ...]
 
 
 class UsageReport:

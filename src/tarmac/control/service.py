@@ -44,12 +44,8 @@ from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.experiment import Experiment
 from tarmac.model.lifecycle import IllegalStep, RunState
 from tarmac.model.notification import Notification, SendsNotifications
-from tarmac.model.ports import (
-    Notice,
-    ResolveReferences,
-    WorkerStatus,
-    no_references,
-)
+from tarmac.model.ports import ResolveReferences, no_references
+from tarmac.model.progress import Notice, WorkerStatus
 from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Event, Run
 from tarmac.model.summary import RunQuery, RunSummary

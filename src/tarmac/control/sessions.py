@@ -13,7 +13,7 @@ from tarmac.model.abilities import OpensSessions
 from tarmac.model.actor import Actor
 from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.lifecycle import OCCUPYING_STATES, RunState
-from tarmac.model.ports import WorkerStatus
+from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import Run
 from tarmac.model.text import listed
 

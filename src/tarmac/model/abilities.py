@@ -15,7 +15,7 @@ from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.utilization import NodeUtilization
 
 if TYPE_CHECKING:  # clients import the records of this module, and no ports
-    from tarmac.model.ports import WorkerStatus
+    from tarmac.model.progress import WorkerStatus
 
 
 class Pace(Struct, frozen=True, kw_only=True):

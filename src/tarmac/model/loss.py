@@ -7,26 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
+from tarmac.model.progress import Loss
 from tarmac.model.resuming import resumption_after
 from tarmac.model.run import Attempt, Outcome
 
 _GOES_ON = frozenset({Outcome.PAUSED, Outcome.PREEMPTED, Outcome.FAILED, Outcome.LOST})
-
-
-class Loss(Struct, frozen=True, kw_only=True):
-    """The work of an attempt that its successor has to do again.
-
-    `checkpoint_at` is when the checkpoint was whole from which the run goes on (None: there is none, it
-    starts again at 0), `step` the step it is of, where that is known. `rejected`: the attempt failed with
-    that checkpoint, and its successor, which has not begun, is given the version before.
-    """
-
-    work_s: float
-    checkpoint_at: float | None = None
-    step: int | None = None
-    rejected: bool = False
 
 
 def loss_of(attempts: Sequence[Attempt], successor: Attempt | None = None) -> Loss | None:

@@ -67,26 +67,34 @@ class Subscription(StoredRecord, frozen=True, kw_only=True):
     waiting_s: float = DEFAULT_WAIT_S
 
 
-class Notification(Struct, frozen=True, kw_only=True):
+class Delivery(Struct, frozen=True, kw_only=True):
+    """How far the delivery of a message has come; `api.Notification` shows it.
+
+    `due_at` is when it is to be sent (None: no longer); `sent_at` is when the receiver accepted it, `error`
+    why the last of its `tries` failed.
+    """
+
+    occasion: Occasion
+    at: float
+    tries: int = 0
+    due_at: float | None = None
+    sent_at: float | None = None
+    error: str | None = None
+
+
+class Notification(Delivery, frozen=True, kw_only=True):
     """One message about one run to one receiver.
 
     `key` is unique within the run: a second message with the same key is dropped. `about` is its content as
-    of `at`. `due_at` is when it is to be sent (None: no longer); `sent_at` is when the receiver accepted it,
-    `error` why the last of its `tries` failed.
+    of `at`.
     """
 
     run_id: str
     key: str
     server: str
-    occasion: Occasion
     receiver: Receiver
     about: Mapping[str, Any]
-    at: float
     id: int = 0
-    tries: int = 0
-    due_at: float | None = None
-    sent_at: float | None = None
-    error: str | None = None
 
 
 class Notifications(Protocol):

@@ -22,6 +22,7 @@ from tarmac.model.metrics import MetricStore
 from tarmac.model.milestones import NOTHING_SEEN, Milestones
 from tarmac.model.native import NativeStatus
 from tarmac.model.notification import KeepsNotifications
+from tarmac.model.progress import Notice, WorkerStatus
 from tarmac.model.run import Attempt, Cause, Event, Outcome, Release, Run
 from tarmac.model.run_records import RunRecords
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
@@ -227,30 +228,6 @@ class NativeRequest(Protocol):
         ...
 
     def __str__(self) -> str: ...
-
-
-class WorkerStatus(Struct, frozen=True, kw_only=True):
-    """One worker of an attempt as the node reports it; `rank` is that of its launch."""
-
-    role: str
-    replica: int
-    index: int
-    node: str
-    log: str
-    pid: int | None = None
-    started_at: float | None = None
-    ended_at: float | None = None
-    exit_code: int | None = None
-    signal: str | None = None
-    rank: int | None = None
-
-
-class Notice(Struct, frozen=True, kw_only=True):
-    """A message of a node to the run's user: an unmet promise or files that were not kept, and why."""
-
-    at: float
-    node: str
-    text: str
 
 
 Request = TypeVar("Request", bound=NativeRequest)

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from tarmac.model.lifecycle import RunState
 from tarmac.model.mode import Mode
-from tarmac.model.run import CauseCode, Outcome, Run
-from tarmac.model.spec import RunSpec
+from tarmac.model.progress import CauseCode, Outcome
+
+if TYPE_CHECKING:
+    from tarmac.model.run import Run
+    from tarmac.model.spec import RunSpec
 
 
 class RunQuery(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tarmac import api
 from tarmac.api.placement import Node
@@ -16,29 +16,33 @@ from tarmac.model.errors import Refused
 from tarmac.model.mode import Mode
 from tarmac.simulator.jobs import Job, Trace
 
+if TYPE_CHECKING:
+    from tarmac.model.summary import RunSummary
+
 FORM = "history"
 
-Record = Mapping[str, Any]
 """A JSON object of the server's API."""
 
 
-def busiest(runs: Sequence[Record]) -> str:
+def busiest(runs: Sequence[RunSummary]) -> str:
     """The lasting cluster that most of these runs ran on; raises Refused if none ran on any."""
     on = Counter(
-        run["cluster"]
+        run.cluster
         for run in runs
-        if run["cluster"] is not None
-        and run["started_at"] is not None
-        and not run["cluster"].startswith(REHEARSAL_PREFIX)
+        if run.cluster is not None
+        and run.started_at is not None
+        and not run.cluster.startswith(REHEARSAL_PREFIX)
     )
     if not on:
         raise Refused("no run of a lasting cluster has ended yet: there is no history to play")
     return str(min(on, key=lambda name: (-on[name], name)))
 
 
-def trace_of(runs: Sequence[Record], attempts: Mapping[str, Sequence[Record]], cluster: str) -> Trace:
+def trace_of(
+    runs: Sequence[RunSummary], attempts: Mapping[str, Sequence[api.Attempt]], cluster: str
+) -> Trace:
     """The trace of the runs that ended on a cluster; `attempts` are those of runs that had several."""
-    here = [run for run in runs if run["cluster"] == cluster]
+    here = [run for run in runs if run.cluster == cluster]
     jobs = sorted(_jobs(here, attempts), key=lambda job: (job.submitted_at, job.id))
     return Trace(name="history", form=FORM, jobs=tuple(jobs))
 
@@ -100,31 +104,31 @@ def _pool(rules: api.PoolRules) -> Pool:
     )
 
 
-def _jobs(runs: Sequence[Record], attempts: Mapping[str, Sequence[Record]]) -> Iterator[Job]:
+def _jobs(runs: Sequence[RunSummary], attempts: Mapping[str, Sequence[api.Attempt]]) -> Iterator[Job]:
     for run in runs:
-        duration_s = _ran_s(run, attempts.get(run["id"]))
+        duration_s = _ran_s(run, attempts.get(run.id))
         if duration_s is None:
             continue
         yield Job(
-            id=run["id"],
-            name=run["name"],
-            submitted_at=run["created_at"],
+            id=run.id,
+            name=run.name,
+            submitted_at=run.created_at,
             duration_s=duration_s,
-            slots=run["slots"],
-            user=run["user"],
-            project=run["project"],
-            mode=Mode(run["mode"]),
-            priority=run["priority"],
-            pool=run["pool"],
+            slots=run.slots,
+            user=run.user,
+            project=run.project,
+            mode=Mode(run.mode),
+            priority=run.priority,
+            pool=run.pool,
         )
 
 
-def _ran_s(run: Record, attempts: Sequence[Record] | None) -> float | None:
+def _ran_s(run: RunSummary, attempts: Sequence[api.Attempt] | None) -> float | None:
     """The total running time of a run; None if it never ran."""
     attempts_or_run = attempts if attempts is not None else [run]
     worked = [
-        attempt["ended_at"] - attempt["started_at"]
+        attempt.ended_at - attempt.started_at
         for attempt in attempts_or_run
-        if attempt["started_at"] is not None and attempt["ended_at"] is not None
+        if attempt.started_at is not None and attempt.ended_at is not None
     ]
     return max(0.0, sum(worked)) if worked else None

@@ -108,9 +108,9 @@ def test_who_opened_a_session_is_in_the_history_without_secrets(settled: Shell) 
     assert result.stdout == "same\n", "the session has the secrets of its worker"
     with Client(home=settled.home, start=False) as client:
         history = client.events(run)
-    (event,) = [event for event in history if event["event"] == "session_opened"]
-    assert event["actor"]
-    assert event["detail"]["command"][:2] == ["sh", "-c"]
+    (event,) = [event for event in history if event.event == "session_opened"]
+    assert event.actor
+    assert event.detail["command"][:2] == ["sh", "-c"]
     assert "hush" not in json.dumps(event)
 
 

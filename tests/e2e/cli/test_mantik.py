@@ -101,9 +101,7 @@ def test_every_example_and_snippet_of_the_document_is_shown_by_a_dry_run(
 def test_every_example_and_snippet_of_the_document_is_rehearsed(user: Shell, client: Client) -> None:
     """K1 to K9: what needs the site alone is said, and the run goes on."""
     user.write("venv/bin/activate", "export VIRTUAL_ENV=activated\n")
-    runs = {
-        name: client.submit(**submission(name, user), overrides={"rehearse": "4x4"})["id"] for name in NAMES
-    }
+    runs = {name: client.submit(**submission(name, user), overrides={"rehearse": "4x4"}).id for name in NAMES}
     user.tarmac("wait", *runs.values())
     ended = {run["id"]: run for run in user.json("ls", "--limit", "100")["runs"]}
     failed = {name for name, run in runs.items() if ended[run]["outcome"] != "completed"}

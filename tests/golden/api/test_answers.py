@@ -231,10 +231,10 @@ def keep_things(plane: Served, story: Story) -> None:
     root = plane.home.root / "kept"
     root.mkdir()
     (root / "note").write_text("note")
-    place = Place(run_id=run["id"], attempt=1, kind="lossy", rank=0, root=str(root), seen_at=(str(root),))
+    place = Place(run_id=run.id, attempt=1, kind="lossy", rank=0, root=str(root), seen_at=(str(root),))
     Syncer(open_blobs(str(plane.home.root / "artifacts")), place).sync()
-    story.ask("GET", f"/artifacts?run={run['id']}")
-    story.ask("GET", f"/artifacts/{run['id']}.lossy")
+    story.ask("GET", f"/artifacts?run={run.id}")
+    story.ask("GET", f"/artifacts/{run.id}.lossy")
     story.ask("POST", "/datasets", {"id": "here", "source": str(plane.home.root)})
     story.ask("GET", "/datasets")
     story.ask("DELETE", "/datasets/here")
@@ -244,7 +244,7 @@ def keep_things(plane: Served, story: Story) -> None:
     story.ask("DELETE", "/secrets/wandb?purge=true")
     story.ask("GET", "/images")
     story.ask("DELETE", "/images?image=none")
-    story.ask("DELETE", f"/artifacts/{run['id']}.lossy.1")
+    story.ask("DELETE", f"/artifacts/{run.id}.lossy.1")
 
 
 def clusters(story: Story) -> None:

@@ -71,7 +71,7 @@ def test_every_route_but_the_open_ones_wants_a_token(here: Served) -> None:
 
 
 def test_a_token_of_a_run_opens_what_runs_ask_for_alone(here: Served) -> None:
-    run_id = here.client().submit(HELLO)["id"]
+    run_id = here.client().submit(HELLO).id
     here.turn()
     here.turn()
     claim = Claim(kind=TokenKind.ALLOCATION, subject=f"{run_id}.1", owner="bo")

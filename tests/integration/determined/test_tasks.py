@@ -79,7 +79,7 @@ def here(tmp_path: Path) -> Iterator[Served]:
 
 
 def single(here: Served, text: str = SINGLE) -> Inside:
-    run_id = here.client().submit(text, filename="const.yaml")["id"]
+    run_id = here.client().submit(text, filename="const.yaml").id
     here.turn()
     here.turn()
     run = here.store.run(run_id)

@@ -43,7 +43,7 @@ def test_no_route_is_reached_without_the_token(plane: Served) -> None:
             assert status == 401, (method, path, header)
             assert answer["error"]["code"] == "unauthorized"
     assert not plane.stops.is_set()
-    assert plane.client().runs()["runs"] == []
+    assert plane.client().runs().runs == []
 
 
 @pytest.mark.parametrize("path", sorted(OPEN_PATHS))
@@ -75,10 +75,10 @@ def test_the_token_opens_every_route(plane: Served) -> None:
 def test_callers_are_told_apart(plane: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/my/bin")
     remote = plane.remote_client(TOKEN)
-    assert plane.client().submit(HELLO)["user"] == OWNER
+    assert plane.client().submit(HELLO).user == OWNER
     run = remote.submit(HELLO)
-    assert run["user"] == API_USER
-    assert "inherited" not in run["spec"].get("environment", {}), "only the user's own shell is taken over"
+    assert run.user == API_USER
+    assert "inherited" not in run.spec.get("environment", {}), "only the user's own shell is taken over"
 
 
 @pytest.fixture
@@ -118,12 +118,12 @@ def nobody(plane: Served) -> Callable[..., str]:
 def test_the_user_of_a_process_is_told_by_the_kernel(plane: Served, nobody: Callable[..., str]) -> None:
     """Whoever else may open the socket is a member under their own name: they see all, and change nothing."""
     run = plane.client().submit(HELLO)
-    assert run["id"] in nobody("GET /api/v1/runs")
-    assert run["id"] not in nobody("GET /api/v1/runs?scope=mine")
-    refused = nobody(f"POST /api/v1/runs/{run['id']}/stop")
+    assert run.id in nobody("GET /api/v1/runs")
+    assert run.id not in nobody("GET /api/v1/runs?scope=mine")
+    refused = nobody(f"POST /api/v1/runs/{run.id}/stop")
     assert "403 Forbidden" in refused
     assert f"nobody may not change runs of {OWNER}" in refused
-    assert plane.client().run(run["id"])["state"] == run["state"]
+    assert plane.client().run(run.id).state == run.state
 
 
 def test_a_member_changes_their_own_secrets_alone(plane: Served, nobody: Callable[..., str]) -> None:

@@ -11,31 +11,31 @@ from tarmac.model.errors import Forbidden, InvalidInput, NotFound
 
 def test_labels_are_set_and_removed_also_after_the_end(plane: Served) -> None:
     client = plane.client()
-    run = client.submit("labels: {draft: '1'}\n" + HELLO)["id"]
+    run = client.submit("labels: {draft: '1'}\n" + HELLO).id
     client.stop(run)
-    assert client.label(run, {"team": "vision", "draft": None})["labels"] == {"team": "vision"}
-    assert client.label(run, {"team": "vision"})["labels"] == {"team": "vision"}
+    assert client.label(run, {"team": "vision", "draft": None}).labels == {"team": "vision"}
+    assert client.label(run, {"team": "vision"}).labels == {"team": "vision"}
     assert [(each.actor, each.kind, each.text) for each in client.annotations(run)] == [
         (OWNER, "label", "team=vision draft-")
     ]
-    assert [each["id"] for each in client.runs(labels={"team": "vision"})["runs"]] == [run]
+    assert [each.id for each in client.runs(labels={"team": "vision"}).runs] == [run]
 
 
 def test_what_cannot_be_a_label_is_refused_and_nothing_is_changed(plane: Served) -> None:
     client = plane.client()
-    run = client.submit("labels: {team: x}\n" + HELLO)["id"]
+    run = client.submit("labels: {team: x}\n" + HELLO).id
     with pytest.raises(NotFound, match="no label 'taem'") as missing:
         client.label(run, {"taem": None, "new": "n"})
     assert missing.value.hint == "did you mean team?"
     with pytest.raises(InvalidInput):
         client.label(run, {"a b": "c"})
-    assert client.run(run)["labels"] == {"team": "x"}
+    assert client.run(run).labels == {"team": "x"}
     assert client.annotations(run) == []
 
 
 def test_a_note_that_is_sent_twice_is_one(plane: Served) -> None:
     client = plane.client()
-    run = client.submit(HELLO)["id"]
+    run = client.submit(HELLO).id
     assert [each.text for each in client.note(run, " lr too high ")] == ["lr too high"]
     assert len(client.note(run, "lr too high")) == 1
     plane.clock.advance(61)
@@ -46,7 +46,7 @@ def test_a_note_that_is_sent_twice_is_one(plane: Served) -> None:
 
 
 def test_another_users_run_is_left_alone(plane: Served) -> None:
-    run = plane.client().submit(HELLO)["id"]
+    run = plane.client().submit(HELLO).id
     bob = Actor(user="bob", roles=frozenset({ActorRole.MEMBER}))
     annotations = plane.service().annotations
     with pytest.raises(Forbidden):

@@ -17,30 +17,30 @@ def test_the_newest_run_has_a_name_of_its_own(plane: Served) -> None:
     with pytest.raises(NotFound, match="there is no run yet"):
         client.run("@last")
     client.submit(HELLO)
-    newest = client.submit(HELLO)["id"]
-    assert client.run("@last")["id"] == newest
-    assert client.stop("@last")["id"] == newest
+    newest = client.submit(HELLO).id
+    assert client.run("@last").id == newest
+    assert client.stop("@last").id == newest
     plane.advance(100 * 86_400.0)
-    assert client.run("@last")["id"] == newest
+    assert client.run("@last").id == newest
 
 
 def test_a_run_from_submission_to_end(plane: Served) -> None:
     client = plane.client()
     run = client.submit(HELLO, filename="hello.yaml")
-    assert (run["name"], run["state"], run["user"], run["exit_status"]) == ("hello", "queued", OWNER, None)
-    assert run["source"] == HELLO
+    assert (run.name, run.state, run.user, run.exit_status) == ("hello", "queued", OWNER, None)
+    assert run.source == HELLO
     plane.turn()
     plane.turn()
-    assert client.run("hello")["state"] == "running"
-    [attempt] = client.attempts(run["id"])
-    assert attempt["nodes"] == [attempt["workers"][0]["node"]]
-    assert attempt["directory"] == f"/attempts/{run['id']}.1"
+    assert client.run("hello").state == "running"
+    [attempt] = client.attempts(run.id)
+    assert attempt.nodes == [attempt.workers[0].node]
+    assert attempt.directory == f"/attempts/{run.id}.1"
     assert [node.slots_used for node in client.nodes()] == [0, 0]
     assert sum(len(node.runs) for node in client.nodes()) == 1
     plane.advance(60)
-    ended = client.wait(run["id"], timeout_s=120)
-    assert (ended["state"], ended["outcome"], ended["exit_status"]) == ("ended", "completed", 0)
-    assert [event["event"] for event in client.events("hello")] == [
+    ended = client.wait(run.id, timeout_s=120)
+    assert (ended.state, ended.outcome, ended.exit_status) == ("ended", "completed", 0)
+    assert [event.event for event in client.events("hello")] == [
         "accepted",
         "staged",
         "placed",
@@ -52,42 +52,42 @@ def test_a_run_from_submission_to_end(plane: Served) -> None:
 def test_the_same_key_is_the_same_run(plane: Served) -> None:
     client = plane.client()
     first = client.submit(HELLO, idempotency_key="once")
-    assert client.submit(HELLO, idempotency_key="once")["id"] == first["id"]
+    assert client.submit(HELLO, idempotency_key="once").id == first.id
     with pytest.raises(Refused, match="was used for another run"):
         client.submit("command: echo other", idempotency_key="once")
-    assert len(client.runs()["runs"]) == 1
+    assert len(client.runs().runs) == 1
 
 
 def test_many_are_accepted_together_or_not_at_all(plane: Served) -> None:
     client = plane.client()
     runs = client.submit_all([{"source": HELLO}, {"source": HELLO, "overrides": {"name": "second"}}])
-    assert [run["name"] for run in runs] == ["hello", "second"]
+    assert [run.name for run in runs] == ["hello", "second"]
     with pytest.raises(InvalidInput):
         client.submit_all([{"source": HELLO}, {"source": "nonsense: true"}])
-    assert len(client.runs()["runs"]) == 2
+    assert len(client.runs().runs) == 2
 
 
 def test_stop_pause_and_resume(plane: Served) -> None:
     client = plane.client()
     run = client.submit(HELLO)
-    assert client.pause(run["id"])["state"] == "paused"
-    assert client.resume(run["id"])["state"] == "queued"
-    stopped = client.stop(run["id"])
-    assert (stopped["state"], stopped["outcome"], stopped["exit_status"]) == ("ended", "stopped", 143)
+    assert client.pause(run.id).state == "paused"
+    assert client.resume(run.id).state == "queued"
+    stopped = client.stop(run.id)
+    assert (stopped.state, stopped.outcome, stopped.exit_status) == ("ended", "stopped", 143)
     with pytest.raises(Refused, match="cannot be resumed"):
-        client.resume(run["id"])
+        client.resume(run.id)
 
 
 def test_a_clone_is_changed_by_overrides(plane: Served) -> None:
     client = plane.client()
     run = client.submit(HELLO)
     clone = client.submit(
-        clone=run["id"], overrides={"slots": 3, "env": {"SEED": "7"}, "labels": {"kind": "again"}}
+        clone=run.id, overrides={"slots": 3, "env": {"SEED": "7"}, "labels": {"kind": "again"}}
     )
-    assert (clone["slots"], clone["labels"], clone["name"]) == (3, {"kind": "again"}, "hello")
-    assert clone["spec"]["environment"]["variables"] == {"SEED": "7"}
+    assert (clone.slots, clone.labels, clone.name) == (3, {"kind": "again"}, "hello")
+    assert clone.spec["environment"]["variables"] == {"SEED": "7"}
     with pytest.raises(InvalidInput, match="not both"):
-        client.submit(HELLO, clone=run["id"])
+        client.submit(HELLO, clone=run.id)
     with pytest.raises(InvalidInput, match="needs the text of a run file"):
         client.submit()
 
@@ -105,7 +105,7 @@ def test_what_is_wrong_with_a_submission_is_said_with_its_place(plane: Served, t
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInput, match="is neither a directory nor an archive"):
         client.submit("command: echo\ncode: file\n", directory=tmp_path)
-    assert client.runs()["runs"] == []
+    assert client.runs().runs == []
 
 
 def test_a_check_answers_with_all_problems(plane: Served) -> None:
@@ -121,7 +121,7 @@ def test_a_dry_run_keeps_nothing(plane: Served) -> None:
     assert answer.placement is not None
     assert [node.slots for node in answer.placement] == [(0, 1, 2, 3)]
     assert answer.nodes[0].workers[0].env["NNODES"] == "1"
-    assert client.runs()["runs"] == []
+    assert client.runs().runs == []
 
 
 def test_what_can_never_fit_is_refused_with_what_would(plane: Served) -> None:
@@ -144,23 +144,23 @@ def test_the_list_has_pages_and_filters(plane: Served) -> None:
     for number in range(5):
         client.submit(HELLO, overrides={"name": f"run{number}", "labels": {"even": str(number % 2 == 0)}})
     page = client.runs(limit=2)
-    assert [run["name"] for run in page["runs"]] == ["run4", "run3"]
-    assert [run["name"] for run in client.runs(before=page["next"])["runs"]] == ["run2", "run1", "run0"]
-    assert client.runs()["next"] is None
-    assert [run["name"] for run in client.runs(labels={"even": "False"})["runs"]] == ["run3", "run1"]
-    assert [run["name"] for run in client.runs(name="run1")["runs"]] == ["run1"]
-    assert client.runs(user="nobody")["runs"] == []
+    assert [run.name for run in page.runs] == ["run4", "run3"]
+    assert [run.name for run in client.runs(before=page.next).runs] == ["run2", "run1", "run0"]
+    assert client.runs().next is None
+    assert [run.name for run in client.runs(labels={"even": "False"}).runs] == ["run3", "run1"]
+    assert [run.name for run in client.runs(name="run1").runs] == ["run1"]
+    assert client.runs(user="nobody").runs == []
     with pytest.raises(InvalidInput, match="state"):
         client.runs(states=["asleep"])
 
 
 def test_runs_that_ended_long_ago_leave_the_plain_list(plane: Served) -> None:
     client = plane.client()
-    client.stop(client.submit(HELLO)["id"])
+    client.stop(client.submit(HELLO).id)
     plane.clock.advance(15 * 86_400)
-    assert client.runs()["runs"] == []
-    assert len(client.runs(everything=True)["runs"]) == 1
-    assert len(client.runs(states=["ended"])["runs"]) == 1
+    assert client.runs().runs == []
+    assert len(client.runs(everything=True).runs) == 1
+    assert len(client.runs(states=["ended"]).runs) == 1
 
 
 def test_a_drained_node_is_shown_so(plane: Served) -> None:
@@ -175,7 +175,7 @@ def test_a_drained_node_is_shown_so(plane: Served) -> None:
     client.drain(*[each.name for each in client.nodes()], reason="fan is loud")
     run = client.submit("command: echo\nslots: 1\n")
     plane.turn()
-    text = " ".join(reason.text for reason in client.why(run["id"]).reasons)
+    text = " ".join(reason.text for reason in client.why(run.id).reasons)
     assert f"drained by {node.drain.user} on " in text
     assert "(fan is loud): it takes no new runs until it is undrained" in text
     assert [(node.state, node.drain) for node in client.undrain(name)] == [("up", None)]
@@ -189,7 +189,7 @@ def test_why_a_run_waits(plane: Served) -> None:
         client.drain(node.name)
     run = client.submit("command: echo\nslots: 1\n")
     plane.turn()
-    why = client.why(run["id"])
+    why = client.why(run.id)
     assert why.state == "queued"
     assert {reason.code for reason in why.reasons} == {"node_drained"}
 
@@ -201,13 +201,13 @@ def test_a_full_disk_is_said_and_nothing_is_kept(plane: Served) -> None:
         client.submit(HELLO)
     assert (refused.value.http_status, refused.value.exit_code) == (503, 1)
     plane.store.fill_disk(False)
-    assert client.runs()["runs"] == []
+    assert client.runs().runs == []
 
 
 def test_only_the_users_own_shell_is_inherited(plane: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/my/bin")
     monkeypatch.setenv("LD_PRELOAD", "/my/evil.so")
-    inherited = plane.client().submit(HELLO)["spec"]["environment"]["inherited"]
+    inherited = plane.client().submit(HELLO).spec["environment"]["inherited"]
     assert inherited["PATH"] == "/my/bin"
     assert inherited.keys() <= {"PATH", "VIRTUAL_ENV", "CONDA_PREFIX"}
 
@@ -217,19 +217,19 @@ def test_a_key_that_comes_again_with_another_request_is_refused(plane: Served) -
     client = plane.client()
     first = client.submit(HELLO, idempotency_key="once", overrides={"env": {"A": "1"}})
     again = client.submit(HELLO, idempotency_key="once", overrides={"env": {"A": "1"}})
-    assert again["id"] == first["id"]
+    assert again.id == first.id
     for other in ({"env": {"A": "2"}}, {"name": "other"}, {}, {"priority": 5}):
         with pytest.raises(Refused, match="was used for another run") as refused:
             client.submit(HELLO, idempotency_key="once", overrides=other)
         assert refused.value.http_status == 409
     rehearsed = {"rehearse": "2x1"}
     second = client.submit(HELLO, idempotency_key="twice", overrides=rehearsed)
-    assert client.submit(HELLO, idempotency_key="twice", overrides=rehearsed)["id"] == second["id"]
+    assert client.submit(HELLO, idempotency_key="twice", overrides=rehearsed).id == second.id
 
 
 def test_a_key_has_a_length(plane: Served) -> None:
     client = plane.client()
-    assert client.submit(HELLO, idempotency_key="k" * 255)["name"] == "hello"
+    assert client.submit(HELLO, idempotency_key="k" * 255).name == "hello"
     with pytest.raises(InvalidInput, match=r"idempotency_key: .*255"):
         client.submit(HELLO, idempotency_key="k" * 256)
 
@@ -241,7 +241,7 @@ def test_values_that_are_nested_without_end_are_refused(plane: Served, depth: in
     with pytest.raises(TarmacError) as refused:
         plane.transport().request("POST", "/runs", body=body.encode())
     assert refused.value.http_status in (400, 422)
-    assert plane.client().submit(HELLO)["name"] == "hello"
+    assert plane.client().submit(HELLO).name == "hello"
 
 
 def test_an_unknown_pool_is_answered_with_those_there_are(plane: Served) -> None:

@@ -27,7 +27,7 @@ def test_a_burst_run_needs_a_cluster_that_this_version_cannot_rent(plane: Served
         with pytest.raises(Refused, match="provisions no cloud clusters") as refused:
             ask(source)
         assert "--rehearse" in str(refused.value.hint)
-    assert client.runs()["runs"] == []
+    assert client.runs().runs == []
 
 
 @pytest.mark.parametrize("source", [BURST, ISC])
@@ -36,12 +36,12 @@ def test_a_burst_run_is_rehearsed_without_interruption(plane: Served, source: st
     client = plane.client()
     run = client.submit(source, overrides={"rehearse": "8x6"})
     plane.turn()
-    (attempt,) = client.attempts(run["id"])
-    assert attempt["cluster"] == f"rehearsal-{run['id']}"
-    assert attempt["allotted_s"] is None
+    (attempt,) = client.attempts(run.id)
+    assert attempt.cluster == f"rehearsal-{run.id}"
+    assert attempt.allotted_s is None
     plane.advance(3 * 3600.0)
-    record = client.run(run["id"])
-    assert (record["mode"], record["preemptions"], record["attempt"]) == ("burst", 0, 1)
+    record = client.run(run.id)
+    assert (record.mode, record.preemptions, record.attempt) == ("burst", 0, 1)
 
 
 def test_a_run_that_ended_stays_listed_for_fourteen_days(plane: Served) -> None:
@@ -49,9 +49,9 @@ def test_a_run_that_ended_stays_listed_for_fourteen_days(plane: Served) -> None:
     assert ENDED_DAYS == 14
     client = plane.client()
     run = client.submit(HELLO)
-    client.stop(run["id"])
+    client.stop(run.id)
     plane.clock.advance(14 * DAY_S - 60)
-    assert [shown["id"] for shown in client.runs()["runs"]] == [run["id"]]
+    assert [shown.id for shown in client.runs().runs] == [run.id]
     plane.clock.advance(120)
-    assert client.runs()["runs"] == []
-    assert [shown["id"] for shown in client.runs(everything=True)["runs"]] == [run["id"]]
+    assert client.runs().runs == []
+    assert [shown.id for shown in client.runs(everything=True).runs] == [run.id]

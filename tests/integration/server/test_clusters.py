@@ -123,8 +123,8 @@ def test_a_rehearsal_may_come_as_a_file_or_as_a_description(plane: Served) -> No
     for rehearse in (file, {"nodes": [{"count": 2, "slots": "h100:8", "pool": "big"}]}):
         run = client.submit(HELLO, overrides={"rehearse": rehearse, "slots": 16, "pool": "big"})
         plane.turn()
-        (attempt,) = client.attempts(run["id"])
-        assert (attempt["cluster"], len(attempt["nodes"])) == (f"rehearsal-{run['id']}", 2)
+        (attempt,) = client.attempts(run.id)
+        assert (attempt.cluster, len(attempt.nodes)) == (f"rehearsal-{run.id}", 2)
     with pytest.raises(InvalidInput) as refused:
         client.submit(HELLO, overrides={"rehearse": {"source": "nodes: []", "filename": "empty.yaml"}})
     assert refused.value.problems[0].file == "empty.yaml"

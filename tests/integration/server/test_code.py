@@ -82,8 +82,8 @@ def test_a_client_elsewhere_sends_the_directory_and_the_run_gets_it_as_it_was_c7
     """C7: content, modes, links and empty directories; the record names what was sent."""
     run = remote.submit(RUN, directory=project.parent)
     plane.turn()
-    digest = remote.run(run["id"])["code_digest"]
-    assert digest == run["spec"]["code"]["digest"]
+    digest = remote.run(run.id).code_digest
+    assert digest == run.spec["code"]["digest"]
     tree = copied(root, str(digest))
     assert (tree / "go").read_text() == "#!/bin/sh\necho went\n"
     assert stat.S_IMODE((tree / "go").stat().st_mode) == 0o755
@@ -97,7 +97,7 @@ def test_a_client_elsewhere_sends_the_directory_and_the_run_gets_it_as_it_was_c7
 def test_what_is_sent_and_what_the_server_reads_itself_are_called_the_same(
     plane: Served, remote: Client, project: Path, root: Path
 ) -> None:
-    sent = remote.submit(RUN, directory=project.parent)["spec"]["code"]["digest"]
+    sent = remote.submit(RUN, directory=project.parent).spec["code"]["digest"]
     assert plane.code.snapshot(str(project)) == sent
     assert snapshots_in(root) == [sent]
 
@@ -154,9 +154,9 @@ def test_a_file_that_changes_while_it_is_sent_is_sent_as_it_is_then(
     (project / "part3.py").write_bytes(b"thirteen byte")
     noting(remote, change)
     run = remote.submit(RUN, directory=project.parent)
-    tree = copied(root, run["spec"]["code"]["digest"])
+    tree = copied(root, run.spec["code"]["digest"])
     assert (tree / "part3.py").read_bytes() == b"another length"
-    assert plane.code.snapshot(str(project)) == run["spec"]["code"]["digest"]
+    assert plane.code.snapshot(str(project)) == run.spec["code"]["digest"]
 
 
 def test_the_rules_of_the_run_file_hold_on_the_way_d9(remote: Client, project: Path, root: Path) -> None:
@@ -164,7 +164,7 @@ def test_the_rules_of_the_run_file_hold_on_the_way_d9(remote: Client, project: P
     (project / ".detignore").write_text("*.bin\n")
     code = "{path: project, ignore_file: .detignore, exclude: [.detignore, 'part1*'], limit: 1MiB}"
     run = remote.submit(f"name: d\ncommand: ./go\ncode: {code}\n", directory=project.parent)
-    names = {path.name for path in copied(root, run["spec"]["code"]["digest"]).rglob("*")}
+    names = {path.name for path in copied(root, run.spec["code"]["digest"]).rglob("*")}
     assert {"go", "part2.py", "nothing"} <= names
     assert not {".detignore", "big.bin", "part1.py", "part13.py"} & names
     (project / ".detignore").unlink()
@@ -176,7 +176,7 @@ def test_the_rules_of_the_run_file_hold_on_the_way_d9(remote: Client, project: P
 def test_runs_that_bring_the_same_send_it_once(remote: Client, project: Path) -> None:
     asked = noting(remote)
     runs = remote.submit_all([{"source": RUN, "directory": project.parent}] * 3)
-    assert len({run["spec"]["code"]["digest"] for run in runs}) == 1
+    assert len({run.spec["code"]["digest"] for run in runs}) == 1
     assert [path for path, _ in asked].count("/code/trees") == 1
 
 
@@ -184,8 +184,8 @@ def test_a_clone_brings_what_the_first_brought(plane: Served, remote: Client, pr
     first = remote.submit(RUN, directory=project.parent)
     plane.turn()
     (project / "go").write_text("something else")
-    clone = remote.submit(clone=first["id"])
-    assert clone["spec"]["code"]["digest"] == first["spec"]["code"]["digest"]
+    clone = remote.submit(clone=first.id)
+    assert clone.spec["code"]["digest"] == first.spec["code"]["digest"]
 
 
 def test_an_archive_is_sent_whole_and_unpacked_there_c7(remote: Client, project: Path, root: Path) -> None:
@@ -193,7 +193,7 @@ def test_an_archive_is_sent_whole_and_unpacked_there_c7(remote: Client, project:
         archive.write(project / "go", "go")
         archive.write(project / "part1.py", "src/part1.py")
     run = remote.submit("name: z\ncommand: ./go\ncode: project.zip\n", directory=project.parent)
-    tree = copied(root, run["spec"]["code"]["digest"])
+    tree = copied(root, run.spec["code"]["digest"])
     assert os.access(tree / "go", os.X_OK)
     assert (tree / "src" / "part1.py").read_text() == "print(1)\n"
 
@@ -295,4 +295,4 @@ def test_clients_that_send_the_same_at_once_come_to_one_snapshot_c7(
     for thread in threads:
         thread.join()
     assert len(snapshots_in(root)) == 1
-    assert len(plane.client().runs()["runs"]) == 4
+    assert len(plane.client().runs().runs) == 4

@@ -25,6 +25,7 @@ from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.abilities import StoreFiles
 from tarmac.model.errors import InvalidInput, NotFound, TarmacError, Unavailable
+from tarmac.model.progress import Event
 from tarmac.model.spec import Target
 from tarmac.server.app import routes_of
 from tarmac.server.http.openapi import openapi
@@ -37,14 +38,14 @@ def test_every_answer_is_as_openapi_describes_it(plane: Served) -> None:
     run = client.submit(HELLO)
     plane.turn()
     plane.turn()
-    plane.engine.write(f"{run['id']}.1", "logs/main.0.0.log", b"text")
+    plane.engine.write(f"{run.id}.1", "logs/main.0.0.log", b"text")
     plane.advance(60)
-    keep_something(plane, run["id"])
+    keep_something(plane, run.id)
     for schema, answers in (
         (api.Run, [run, client.run("hello")]),
         (api.RunPage, [client.runs()]),
         (api.Attempt, client.attempts("hello")),
-        (api.Event, client.events("hello")),
+        (Event, client.events("hello")),
         (api.LogChunk, list(client.logs("hello"))),
     ):
         assert answers

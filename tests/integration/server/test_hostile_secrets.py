@@ -42,11 +42,11 @@ def test_no_answer_of_the_api_holds_a_value(
         variable = "KEY" if form is SecretForm.VARIABLE else None
         said.append(client.set_secret(form.value, value, form=form.value, variable=variable))
     said += [client.secrets(), client.rotate_secrets(), client.dry_run(SOURCE), client.check(SOURCE)]
-    run = client.submit(SOURCE)["id"]
+    run = client.submit(SOURCE).id
     said += [client.why(run), client.queue()]
     plane.turn()
     plane.turn()
-    node = client.attempts(run)[0]["nodes"][0]
+    node = client.attempts(run)[0].nodes[0]
     printed = f"{value}\n{value!r} {value.encode()!r} {json.dumps(value)}\n".encode()
     plane.engine.write(f"{run}.1", "logs/main.0.0.log", printed)
     metrics = {"note": value, f"of {value}": 1, "deep": {"a": [value]}, "quoted": repr(value)}

@@ -61,7 +61,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_parsed(plane: Served) 
     with pytest.raises(TooLarge, match="8 MiB are the most") as refused:
         plane.client().submit(source)
     assert (refused.value.exit_code, refused.value.http_status) == (2, 413)
-    assert plane.client().submit(HELLO)["name"] == "hello"
+    assert plane.client().submit(HELLO).name == "hello"
 
 
 def test_many_runs_at_once_may_be_larger_and_have_a_limit_too(plane: Served) -> None:
@@ -115,8 +115,8 @@ def test_idle_connections_make_room_for_new_ones_and_requests_stay(tmp_path: Pat
         assert first.recv(12) == b"HTTP/1.1 100"
         idle = [stack.enter_context(connected(plane)) for _ in range(8)]
         assert rest(idle[0]) == b"", "the one that was idle longest made room"
-        assert plane.remote_client(TOKEN).runs()["runs"] == []
-        assert plane.client().runs()["runs"] == []
+        assert plane.remote_client(TOKEN).runs().runs == []
+        assert plane.client().runs().runs == []
         first.sendall(HELLO.encode())
         assert b"HTTP/1.1 422 " in rest(first), "it had a request, and was left alone"
 
@@ -156,6 +156,6 @@ def test_connections_without_a_token_leave_the_home_its_own(tmp_path: Path) -> N
                 with Client(home=home.root, start=False) as fresh:
                     assert fresh.version().pid == pid
             run = client.submit("name: hello\ncommand: ulimit -n\n")
-            assert client.wait(run["id"], timeout_s=PATIENCE_S)["outcome"] == "completed"
+            assert client.wait(run.id, timeout_s=PATIENCE_S).outcome == "completed"
             client.stop_server()
         assert server.wait(PATIENCE_S) == 0

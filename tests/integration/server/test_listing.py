@@ -23,7 +23,7 @@ def test_no_run_yet_is_said_only_where_there_never_was_one(plane: Served) -> Non
         assert (
             tarmac(plane, "ls", *everything).stderr.strip() == "tarmac: no run yet: tarmac run -- echo hello"
         )
-    client.stop(client.submit(HELLO)["id"])
+    client.stop(client.submit(HELLO).id)
     plane.advance(100 * 86_400.0)
     assert "hello" in tarmac(plane, "ls").stdout, "the newest that have ended, whenever that was"
     assert tarmac(plane, "ls", "--as", "isc").stderr.strip() == (
@@ -34,7 +34,7 @@ def test_no_run_yet_is_said_only_where_there_never_was_one(plane: Served) -> Non
 def test_why_a_run_failed_comes_with_its_last_lines(tmp_path: Path) -> None:
     fails = Behaviour(duration_s=1.0, exit_code=3, output=b"loading\nno such file\x1b[2J\n")
     with served(tmp_path / "home", behaviour=lambda _launch: fails) as plane:
-        run = plane.client().submit(HELLO)["id"]
+        run = plane.client().submit(HELLO).id
         for _ in range(2):
             plane.advance(2.0)
         printed = tarmac(plane, "why", run).stdout.splitlines()

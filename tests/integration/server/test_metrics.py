@@ -14,10 +14,10 @@ LINES = "".join(f'{{"at": {step}.5, "step": {step}, "metrics": {{"loss": {step}}
 def reporting(plane: Served, lines: str) -> str:
     """The id of a run that has reported these lines."""
     client = plane.client()
-    run = client.submit(HELLO)["id"]
+    run = client.submit(HELLO).id
     plane.turn()
     plane.turn()
-    node = client.attempts(run)[0]["nodes"][0]
+    node = client.attempts(run)[0].nodes[0]
     plane.engine.write(f"{run}.1", f"nodes/{node}/reports.jsonl", lines.encode())
     plane.turn()
     return run

@@ -56,7 +56,7 @@ def test_every_whole_number_of_a_request_has_bounds(plane: Served) -> None:
 
 
 def test_a_larger_number_is_refused_by_every_route(plane: Served) -> None:
-    run, transport = plane.client().submit(HELLO)["id"], plane.transport()
+    run, transport = plane.client().submit(HELLO).id, plane.transport()
     for method, path, route, asked in parameters(schema_of(plane)):
         for value in TOO_LARGE:
             place, query = path.removeprefix("/api/v1"), [f"{asked['name']}={value}"]
@@ -73,7 +73,7 @@ def test_a_larger_number_is_refused_by_every_route(plane: Served) -> None:
 @pytest.mark.parametrize("value", [*TOO_LARGE[2:], "-1", "9" * 5000])
 @pytest.mark.parametrize(("path", "form"), [("events", "{}"), ("logs", "1.main.0.0:{}")])
 def test_a_header_with_another_number_is_refused(plane: Served, path: str, form: str, value: str) -> None:
-    run, transport = plane.client().submit(HELLO)["id"], plane.transport()
+    run, transport = plane.client().submit(HELLO).id, plane.transport()
     headers = {"Last-Event-ID": form.format(value)}
     with (
         pytest.raises(InvalidInput, match="Last-Event-ID: "),

@@ -31,7 +31,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 def test_the_first_request_starts_a_server_that_outlives_its_client(home: Home) -> None:
     with Client(home=home.root) as client:
         run = client.submit("name: hello\ncommand: echo hello from $TARMAC_RUN_NAME\n")
-        messages = list(client.follow(run["id"]))
+        messages = list(client.follow(run.id))
         pid = client.version().pid
     assert _text(messages) == "hello from hello\n"
     assert messages[-1].event == "end"
@@ -39,7 +39,7 @@ def test_the_first_request_starts_a_server_that_outlives_its_client(home: Home) 
     assert "arning" not in home.log.read_text(), "libraries have nothing to say to its user"
     with Client(home=home.root) as another:
         assert another.version().pid == pid
-        assert another.run("hello")["outcome"] == "completed"
+        assert another.run("hello").outcome == "completed"
 
 
 def test_the_home_is_closed_to_others(home: Home) -> None:
@@ -89,20 +89,20 @@ def test_a_home_may_have_a_long_path(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 120) / "home"
     with home_at(deep) as home, Client(home=home.root) as client:
         run = client.submit("name: deep\ncommand: echo deep\n")
-        assert client.wait(run["id"], timeout_s=PATIENCE_S)["outcome"] == "completed"
+        assert client.wait(run.id, timeout_s=PATIENCE_S).outcome == "completed"
 
 
 def test_a_follower_and_its_run_survive_a_server_that_is_shot(home: Home, tmp_path: Path) -> None:
     gate = Gate(tmp_path / "gate")
     with Client(home=home.root) as client:
         run = client.submit(WAITING, overrides={"env": {"GATE": str(gate.path)}})
-        following = client.follow(run["id"])
+        following = client.follow(run.id)
         seen = [next(message for message in following if message.event == "log")]
         shot = end_server(client)
         gate.open()
         seen += list(following)
         assert client.version().pid != shot, "connecting again started another server"
-        assert len(client.attempts(run["id"])) == 1, "the run was adopted, not started again"
+        assert len(client.attempts(run.id)) == 1, "the run was adopted, not started again"
     assert _text(seen) == "before\nafter\n"
     assert "notice" in [message.event for message in seen]
     assert seen[-1].data["outcome"] == "completed"
@@ -113,20 +113,20 @@ def test_a_server_that_is_asked_to_end_leaves_its_runs_alone(home: Home, tmp_pat
     gate = Gate(tmp_path / "gate")
     with Client(home=home.root) as client:
         run = client.submit(WAITING, overrides={"env": {"GATE": str(gate.path)}})
-        next(message for message in client.follow(run["id"]) if message.event == "log")
+        next(message for message in client.follow(run.id) if message.event == "log")
         end_server(client, number)
         assert not home.socket.exists()
         gate.open()
-        ended_run = client.wait(run["id"], timeout_s=PATIENCE_S)
-        assert ended_run["outcome"] == "completed"
-        assert [event["event"] for event in client.events(run["id"])].count("placed") == 1
+        ended_run = client.wait(run.id, timeout_s=PATIENCE_S)
+        assert ended_run.outcome == "completed"
+        assert [event.event for event in client.events(run.id)].count("placed") == 1
 
 
 def test_a_follower_waits_when_the_server_is_stopped_on_purpose(home: Home, tmp_path: Path) -> None:
     gate = Gate(tmp_path / "gate")
     with Client(home=home.root) as client:
         run = client.submit(WAITING, overrides={"env": {"GATE": str(gate.path)}})
-        following = client.follow(run["id"])
+        following = client.follow(run.id)
         next(message for message in following if message.event == "log")
         pid = client.version().pid
         client.stop_server()
@@ -184,11 +184,9 @@ def test_a_loopback_listener_wants_the_token_of_the_home(home: Home) -> None:
         with pytest.raises(TarmacError, match="wants its token"):
             remote.version()
         run = local.submit("name: pip\ncommand: command -v pip\n")
-        local.wait(run["id"], timeout_s=PATIENCE_S)
-        (found,) = local.logs(run["id"])
-        assert Path(found["text"]).is_relative_to(home.root), (
-            "packages of its own: others may use this server"
-        )
+        local.wait(run.id, timeout_s=PATIENCE_S)
+        (found,) = local.logs(run.id)
+        assert Path(found.text).is_relative_to(home.root), "packages of its own: others may use this server"
 
 
 def test_a_home_that_cannot_be_made_is_said(tmp_path: Path) -> None:
@@ -255,7 +253,7 @@ def test_a_server_that_a_signal_stopped_is_not_waited_for(home: Home) -> None:
             os.kill(pid, signal.SIGCONT)
         assert stopped.value.hint is not None
         assert f"kill -CONT {pid}" in stopped.value.hint
-        assert client.runs()["runs"] == []
+        assert client.runs().runs == []
 
 
 def test_a_start_that_fails_says_its_own_errors_alone(home: Home) -> None:

@@ -40,7 +40,7 @@ def submit(plane: Served, *names: str) -> list[str]:
     """Runs of these names that want everything, a second apart; their ids."""
     ids = []
     for name in names:
-        ids.append(plane.client().submit(FULL, overrides={"name": name})["id"])
+        ids.append(plane.client().submit(FULL, overrides={"name": name}).id)
         plane.advance(1.0)
     plane.turn()
     return ids
@@ -75,7 +75,7 @@ def test_the_queue_in_scheduling_order(plane: Served) -> None:
     """D13: what holds slots and what waits, in scheduling order; ended runs are left out."""
     client = plane.client()
     ended = client.submit("name: over\ncommand: echo\n")
-    client.stop(ended["id"])
+    client.stop(ended.id)
     submit(plane, "first", "second")
     urgent = client.submit(FULL, overrides={"name": "third", "priority": 5})
     [pool] = client.queue()
@@ -92,7 +92,7 @@ def test_the_queue_in_scheduling_order(plane: Served) -> None:
     ]
     assert [(run.slots_acquired, run.slots_needed) for run in pool.runs] == [(0, 8), (8, 8), (0, 8)]
     first = pool.runs[0]
-    assert (first.id, first.priority, first.mode, first.user) == (urgent["id"], 5, "batch", OWNER)
+    assert (first.id, first.priority, first.mode, first.user) == (urgent.id, 5, "batch", OWNER)
     assert first.estimate is not None
     assert pool.runs[1].estimate is None
 
@@ -134,7 +134,7 @@ def test_a_change_is_told_to_who_watches_the_run(preempting: Served) -> None:
     stream = client.follow_events(second, after=known)
     client.change_queue([{"run": "second", "priority": 3}])
     assert next(stream).data["event"] == "reordered"
-    assert client.run(second)["priority"] == 3
+    assert client.run(second).priority == 3
 
 
 def test_the_same_change_twice_is_one(preempting: Served) -> None:

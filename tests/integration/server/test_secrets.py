@@ -78,7 +78,7 @@ def test_a_run_names_its_secrets_and_gets_the_nearest_where_there_is_none(plane:
     with pytest.raises(InvalidInput, match="did you mean key-1"):
         client.submit(GIVEN.replace("K: k", "K: key1"))
     run = client.submit(GIVEN.replace("K: k", "K: key-1"))
-    assert run["spec"]["secrets"] == [{"name": "key-1", "form": "variable", "variable": "K"}]
+    assert run.spec["secrets"] == [{"name": "key-1", "form": "variable", "variable": "K"}]
 
 
 def test_one_variable_is_said_by_one(plane: Served) -> None:
@@ -87,13 +87,13 @@ def test_one_variable_is_said_by_one(plane: Served) -> None:
     with pytest.raises(InvalidInput, match="K is set both by env and by secret k"):
         client.submit(GIVEN + "env: {K: x}\n")
     plain = client.submit(GIVEN, overrides={"env": {"K": "x"}})
-    assert "secrets" not in plain["spec"]
-    assert plain["spec"]["environment"]["variables"] == {"K": "x"}
-    again = client.submit(clone=plain["id"], overrides={"secrets": {"K": "k"}})
-    assert [use["name"] for use in again["spec"]["secrets"]] == ["k"]
-    assert "variables" not in again["spec"]["environment"]
-    clone = client.submit(clone=again["id"])
-    assert clone["spec"]["secrets"] == again["spec"]["secrets"]
+    assert "secrets" not in plain.spec
+    assert plain.spec["environment"]["variables"] == {"K": "x"}
+    again = client.submit(clone=plain.id, overrides={"secrets": {"K": "k"}})
+    assert [use["name"] for use in again.spec["secrets"]] == ["k"]
+    assert "variables" not in again.spec["environment"]
+    clone = client.submit(clone=again.id)
+    assert clone.spec["secrets"] == again.spec["secrets"]
 
 
 def test_a_secret_that_a_live_run_names_is_not_removed(plane: Served) -> None:
@@ -103,27 +103,27 @@ def test_a_secret_that_a_live_run_names_is_not_removed(plane: Served) -> None:
     with pytest.raises(Refused, match=r"given .* is given k"):
         client.remove_secret("k")
     client.remove_secret("k", force=True)
-    client.stop(run["id"])
+    client.stop(run.id)
 
 
 def test_keys_in_plain_text_are_warned_of_and_hidden_in_answers(plane: Served) -> None:
     client = plane.client()
     text = "name: inline\nenv: {WANDB_API_KEY: plain-key-1, LR: 0.1}\ncommand: login plain-key-1\n"
     run = client.submit(text)
-    (warning,) = run["warnings"]
+    (warning,) = run.warnings
     assert "WANDB_API_KEY is a key in plain text" in warning
     assert "tarmac secret set" in warning
     shown = client.run("inline")
-    assert shown["source"] == text.replace("plain-key-1", "***")
-    assert shown["spec"]["environment"]["variables"] == {"WANDB_API_KEY": "***", "LR": "0.1"}
+    assert shown.source == text.replace("plain-key-1", "***")
+    assert shown.spec["environment"]["variables"] == {"WANDB_API_KEY": "***", "LR": "0.1"}
     said = json_text([run, shown, client.dry_run(text), client.check(text)])
     assert "plain-key-1" not in said
     assert stored(plane, "inline").source == text, "what runs is what was written"
     plane.turn()
     plane.turn()
-    plane.engine.write(f"{run['id']}.1", "logs/main.0.0.log", b"using plain-key-1\n")
+    plane.engine.write(f"{run.id}.1", "logs/main.0.0.log", b"using plain-key-1\n")
     (chunk,) = client.logs("inline")
-    assert chunk["text"] == "using ***\n"
+    assert chunk.text == "using ***\n"
 
 
 def test_reports_are_shown_without_secrets(plane: Served) -> None:
@@ -132,7 +132,7 @@ def test_reports_are_shown_without_secrets(plane: Served) -> None:
     run = client.submit(GIVEN)
     plane.turn()
     plane.turn()
-    node = client.attempts(run["id"])[0]["nodes"][0]
+    node = client.attempts(run.id)[0].nodes[0]
     line = {"at": 1.0, "rank": 0, "step": 1, "progress": None, "metrics": {"note": f"x {VALUE}"}}
-    plane.engine.write(f"{run['id']}.1", f"nodes/{node}/reports.jsonl", json.dumps(line).encode() + b"\n")
-    assert client.reports(run["id"])[0]["metrics"] == {"note": "x ***"}
+    plane.engine.write(f"{run.id}.1", f"nodes/{node}/reports.jsonl", json.dumps(line).encode() + b"\n")
+    assert client.reports(run.id)[0].metrics == {"note": "x ***"}

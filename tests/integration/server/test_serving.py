@@ -45,22 +45,22 @@ def test_servers_with_a_cluster_each_share_a_database(tmp_path: Path) -> None:
     gate = Gate(tmp_path / "gate")
     with home_at(one), home_at(two), Client(home=one) as first, Client(home=two) as second:
         run = first.submit(WAITING, overrides={"env": {"GATE": str(gate.path)}})
-        next(message for message in first.follow(run["id"]) if message.event == "log")
+        next(message for message in first.follow(run.id) if message.event == "log")
         end_server(first)
         other = second.submit("name: other\nslots: 1\ncommand: echo there\n")
-        assert second.wait(other["id"], timeout_s=PATIENCE_S)["outcome"] == "completed"
-        assert [found["cluster"] for found in second.attempts(other["id"])] == ["b"]
-        assert f"it is looked after by the home {one} on" in second.why(run["id"]).headline
-        assert [found["outcome"] for found in second.attempts(run["id"])] == [None], "it goes on"
+        assert second.wait(other.id, timeout_s=PATIENCE_S).outcome == "completed"
+        assert [found.cluster for found in second.attempts(other.id)] == ["b"]
+        assert f"it is looked after by the home {one} on" in second.why(run.id).headline
+        assert [found.outcome for found in second.attempts(run.id)] == [None], "it goes on"
         with pytest.raises(Refused, match=f"logs and reports of waiting .* are kept by the home {one} on"):
-            list(second.logs(run["id"]))
+            list(second.logs(run.id))
         with pytest.raises(Refused, match=f"wants cluster a, which the home {one} on"):
             second.submit("name: lost\ncluster: a\nslots: 1\ncommand: echo\n")
         with pytest.raises(TarmacError, match="that name is taken"):
             second.add_cluster("name: a\nnodes: [{slots: 1}]")
         gate.open()
-        assert first.wait(run["id"], timeout_s=PATIENCE_S)["outcome"] == "completed"
-        assert len(first.attempts(run["id"])) == 1
+        assert first.wait(run.id, timeout_s=PATIENCE_S).outcome == "completed"
+        assert len(first.attempts(run.id)) == 1
 
 
 def test_a_cluster_is_taken_over_on_purpose(tmp_path: Path) -> None:
@@ -69,26 +69,26 @@ def test_a_cluster_is_taken_over_on_purpose(tmp_path: Path) -> None:
     with home_at(two), Client(home=two, server_options=("--take-over",)) as after:
         with Client(home=one) as before:
             run = before.submit(WAITING_FOR_FILE, overrides={"env": {"GATE": str(gate)}})
-            next(message for message in before.follow(run["id"]) if message.event == "log")
+            next(message for message in before.follow(run.id) if message.event == "log")
             end_server(before)
-        next(message for message in after.follow(run["id"]) if message.event == "log")
+        next(message for message in after.follow(run.id) if message.event == "log")
         assert run_server(one).returncode == Refused.exit_code, "the home that was replaced stays out"
         gate.touch()
-        assert after.wait(run["id"], timeout_s=PATIENCE_S)["outcome"] == "completed"
-        lost, again = after.attempts(run["id"])
-        assert (lost["outcome"], lost["cause"]["code"]) == ("lost", "node_lost")
-        assert again["outcome"] == "completed"
+        assert after.wait(run.id, timeout_s=PATIENCE_S).outcome == "completed"
+        lost, again = after.attempts(run.id)
+        assert (lost.outcome, lost.cause.code) == ("lost", "node_lost")
+        assert again.outcome == "completed"
 
 
 def test_a_home_that_was_moved_serves_on_and_a_copy_of_it_does_not(tmp_path: Path) -> None:
     one = settings(tmp_path / "one", tmp_path / "shared.db")
     with Client(home=one) as client:
         run = client.submit("name: hello\nslots: 1\ncommand: echo hello\n")
-        client.wait(run["id"], timeout_s=PATIENCE_S)
+        client.wait(run.id, timeout_s=PATIENCE_S)
         end_server(client)
     moved = one.rename(tmp_path / "moved")
     with home_at(moved), Client(home=moved) as client:
-        assert client.run(run["id"])["outcome"] == "completed"
+        assert client.run(run.id).outcome == "completed"
         end_server(client)
         copy = tmp_path / "copy"
         shutil.copytree(moved, copy, ignore=shutil.ignore_patterns("*.sock", "notify", "runs"))
@@ -100,7 +100,7 @@ def test_a_home_that_was_moved_serves_on_and_a_copy_of_it_does_not(tmp_path: Pat
 def test_an_emptied_database_beside_full_runs_is_no_new_history(tmp_path: Path) -> None:
     with home_at(tmp_path / "home") as home, Client(home=home.root) as client:
         run = client.submit("name: hello\nslots: 1\ncommand: echo hello\n")
-        client.wait(run["id"], timeout_s=PATIENCE_S)
+        client.wait(run.id, timeout_s=PATIENCE_S)
         end_server(client)
         for path in home.root.glob("tarmac.db*"):
             path.unlink()
@@ -108,4 +108,4 @@ def test_an_emptied_database_beside_full_runs_is_no_new_history(tmp_path: Path) 
         assert refused.returncode == Refused.exit_code
         assert "the database knows no run" in refused.stderr
         home.runs.rename(home.root / "runs.old")
-        assert client.runs()["runs"] == []
+        assert client.runs().runs == []

@@ -12,7 +12,7 @@ import pytest
 from served import HELLO, Served
 from tarmac.client.follow import EventCursor, LogCursor, Message, follow, messages
 from tarmac.model.errors import InvalidInput, NotFound, WaitTimeout
-from tarmac.model.ports import Notice
+from tarmac.model.progress import Notice
 
 LOG = "logs/main.0.0.log"
 
@@ -20,17 +20,17 @@ LOG = "logs/main.0.0.log"
 def test_a_follower_sees_states_output_and_the_end(plane: Served) -> None:
     client = plane.client()
     run = client.submit(HELLO)
-    following = client.follow(run["id"])
+    following = client.follow(run.id)
     assert _state(next(following)) == "queued"
     plane.turn()
     plane.turn()
     assert _state(_until(following, "state")) in ("starting", "running")
-    plane.engine.write(f"{run['id']}.1", LOG, b"first\n")
+    plane.engine.write(f"{run.id}.1", LOG, b"first\n")
     chunk = _until(following, "log").data
     assert (chunk["text"], chunk["offset"], chunk["next"]) == ("first\n", 0, 6)
-    plane.engine.write(f"{run['id']}.1", LOG, b"second\n")
+    plane.engine.write(f"{run.id}.1", LOG, b"second\n")
     assert _until(following, "log").data["text"] == "second\n"
-    plane.engine.write(f"{run['id']}.1", LOG, b"last words")
+    plane.engine.write(f"{run.id}.1", LOG, b"last words")
     plane.advance(60)
     rest = list(following)
     assert [message.event for message in rest][-2:] == ["state", "end"]
@@ -94,7 +94,7 @@ def test_a_place_that_is_none_is_refused(plane: Served) -> None:
 
 def test_the_history_is_followed_to_its_end_and_resumed(plane: Served) -> None:
     client = plane.client()
-    run = client.submit(HELLO)["id"]
+    run = client.submit(HELLO).id
     following = client.follow_events(run)
     seen = [next(following), next(following)]
     plane.turn()
@@ -118,7 +118,7 @@ def test_logs_so_far_can_be_narrowed(plane: Served) -> None:
     plane.clock.advance(40)
 
     def text(**query: object) -> str:
-        return "".join(chunk["text"] for chunk in client.logs(run, **query))
+        return "".join(chunk.text for chunk in client.logs(run, **query))
 
     assert text() == "one\ntwo\nthree\n"
     assert text(tail=2) == "two\nthree\n"
@@ -144,10 +144,10 @@ def test_logs_as_a_plain_list(plane: Served) -> None:
 def test_notices_of_the_runner_reach_the_follower_once(plane: Served) -> None:
     client = plane.client()
     run = _running(plane)
-    node = client.attempts(run)[0]["nodes"][0]
+    node = client.attempts(run)[0].nodes[0]
     notice = Notice(at=1.0, node=node, text="no mount namespace here")
     plane.engine.tell(f"{run}.1", notice)
-    assert client.attempts(run)[0]["notices"] == [{"at": 1.0, "node": node, "text": notice.text}]
+    assert client.attempts(run)[0].notices == [{"at": 1.0, "node": node, "text": notice.text}]
     cursor = LogCursor(run, {})
     following = follow(plane.transport(), cursor)
     assert _until(following, "notice").data == {"text": notice.text, "attempt": 1, "node": node}
@@ -159,7 +159,7 @@ def test_notices_of_the_runner_reach_the_follower_once(plane: Served) -> None:
 def test_reports_are_collected_from_every_node(plane: Served) -> None:
     client = plane.client()
     run = _running(plane)
-    node = client.attempts(run)[0]["nodes"][0]
+    node = client.attempts(run)[0].nodes[0]
     lines = b'{"at": 2.0, "step": 5, "progress": 0.5, "metrics": {"loss": 0.25}}\n{"at": 3.0}\n{"at": 4'
     plane.engine.write(f"{run}.1", f"nodes/{node}/reports.jsonl", lines)
     assert client.reports(run) == [
@@ -172,15 +172,15 @@ def test_a_client_is_told_that_older_reports_are_left_out(plane: Served) -> None
     told: list[str] = []
     client = plane.client(on_notice=told.append)
     run = _running(plane)
-    node = client.attempts(run)[0]["nodes"][0]
+    node = client.attempts(run)[0].nodes[0]
     lines = b"".join(
         b'{"at": 1.0, "step": %d, "metrics": {"loss": 0.125}}\n' % step for step in range(30_000)
     )
     plane.engine.write(f"{run}.1", f"nodes/{node}/reports.jsonl", lines)
-    assert [report["step"] for report in client.reports(run, limit=2)] == [29_998, 29_999]
+    assert [report.step for report in client.reports(run, limit=2)] == [29_998, 29_999]
     assert told == []
     reports = client.reports(run)
-    assert reports[0]["step"] == 30_000 - len(reports) > 0
+    assert reports[0].step == 30_000 - len(reports) > 0
     assert told == ["older reports are left out; tarmac metrics RUN --csv has every number that was kept"]
 
 
@@ -188,15 +188,15 @@ def test_every_metric_that_was_reported_survives(plane: Served) -> None:
     """N8: what JSON has no number for comes as a text; so does what a program wrote by itself."""
     client = plane.client()
     run = _running(plane)
-    node = client.attempts(run)[0]["nodes"][0]
+    node = client.attempts(run)[0].nodes[0]
     line = (
         b'{"at": 1.0, "progress": NaN, "metrics": {"a": "nan", "b": NaN, "c": -Infinity, "d": "cosine",'
         b' "e": true, "f": null, "g": 1e999, "h": 123456789012345678901234567890, "i": {"j": [1]}}}\n'
     )
     plane.engine.write(f"{run}.1", f"nodes/{node}/reports.jsonl", line)
     [report] = client.reports(run)
-    assert report["progress"] is None
-    assert report["metrics"] == {
+    assert report.progress is None
+    assert report.metrics == {
         **{"a": "nan", "b": "nan", "c": "-inf", "d": "cosine", "e": True, "f": None, "g": "inf"},
         **{"h": "123456789012345678901234567890", "i": '{"j": [1]}'},
     }
@@ -242,16 +242,16 @@ def test_waiting_has_a_limit(plane: Served) -> None:
     client = plane.client()
     run = client.submit(HELLO)
     with pytest.raises(TimeoutError, match="is still queued after") as late:
-        client.wait(run["id"], timeout_s=0.05)
+        client.wait(run.id, timeout_s=0.05)
     assert isinstance(late.value, WaitTimeout)
     assert late.value.run["state"] == "queued"
 
 
 def _running(plane: Served) -> str:
-    run = plane.client().submit(HELLO)["id"]
+    run = plane.client().submit(HELLO).id
     plane.turn()
     plane.turn()
-    assert plane.client().run(run)["state"] == "running"
+    assert plane.client().run(run).state == "running"
     return run
 
 

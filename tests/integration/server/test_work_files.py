@@ -24,7 +24,7 @@ BOB = Actor(user="bob", roles=frozenset({ActorRole.MEMBER}))
 
 
 def test_only_the_owner_and_admins_may_look(plane: Served) -> None:
-    run = plane.client().submit(HELLO)["id"]
+    run = plane.client().submit(HELLO).id
     plane.turn()
     work = WorkFiles(plane.plane)
     with pytest.raises(Forbidden, match="bob may not change files of"):
@@ -35,7 +35,7 @@ def test_only_the_owner_and_admins_may_look(plane: Served) -> None:
 
 def test_what_is_not_there_is_said(plane: Served) -> None:
     client = plane.client()
-    run = client.submit(HELLO)["id"]
+    run = client.submit(HELLO).id
     with pytest.raises(NotFound, match="it has not started yet"):
         client.files(run)
     plane.turn()

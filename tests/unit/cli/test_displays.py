@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from answers import a_run, a_summary, an_attempt
 from tarmac.api.numbers import Numbers
 from tarmac.cli.commands.ls import ls
 from tarmac.cli.displays.display import report_of
@@ -16,6 +17,7 @@ from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
 from tarmac.model.mode import Mode
 from tarmac.model.run import RUN_OUTCOMES, CauseCode
+from tarmac.systems.determined.display import DeterminedDisplay
 
 NOW = 1_700_003_600.0
 
@@ -82,7 +84,7 @@ def test_every_display_lists_runs_of_any_dialect_in_any_state(system: str) -> No
     runs += [
         summary(id=f"r{outcome}", state="ended", outcome=outcome, ended_at=NOW) for outcome in RUN_OUTCOMES
     ]
-    listed = display(system).runs(runs, Terminal())
+    listed = display(system).runs([a_summary(run) for run in runs], Terminal())
     assert all("foo_experiment" in listed for _ in runs)
 
 
@@ -96,20 +98,20 @@ def test_a_list_can_be_narrowed_by_every_word_of_a_system() -> None:
 
 
 def test_json_has_the_systems_own_word() -> None:
-    (shown,) = with_statuses([summary(state="queued", attempt=1)], "isc")
+    (shown,) = with_statuses([a_run(summary(state="queued", attempt=1))], "isc")
     assert (shown["state"], shown["status"]) == ("queued", "paused")
 
 
 def test_a_report_is_the_same_of_a_run_and_of_its_line_in_a_list() -> None:
     line = summary(state="ended", outcome="failed", cause_code="node_lost", preemptions=2)
     run = {key: value for key, value in line.items() if key != "cause_code"}
-    assert report_of(line) == report_of({**run, "cause": {"code": "node_lost"}})
-    assert report_of(line).cause is CauseCode.NODE_LOST
-    assert report_of(line).preempted
+    assert report_of(a_summary(line)) == report_of(a_run({**run, "cause": {"code": "node_lost"}}))
+    assert report_of(a_summary(line)).cause is CauseCode.NODE_LOST
+    assert report_of(a_summary(line)).preempted
 
 
 def test_isc_lists_its_columns() -> None:
-    listed = display("isc").runs([summary()], Terminal())
+    listed = display("isc").runs([a_summary(summary())], Terminal())
     assert [line.split() for line in listed.splitlines()] == [
         ["ID", "Name", "Created", "GPUs", "Mode", "Cycle", "Status"],
         ["r1", "foo_experiment", "2023-11-14", "22:13:20", "48", "cycle", "1", "/", "3", "running"],
@@ -126,9 +128,13 @@ def test_isc_lists_its_columns() -> None:
 def test_determined_shows_a_trial_with_its_parameters(facts: dict[str, Any], shown: str) -> None:
     spec = {"parameters": {"lr": 0.2}, "retries": 2, "conventions": {"system": "determined", "facts": facts}}
     run = summary(state="ended", outcome="completed", mode="batch", slots=1) | {
-        **{"spec": spec, "failures": 0, "cause": None, "numbers": Numbers(experiment=3, trial=7)},
+        **{"spec": spec, "failures": 0, "cause": None},
     }
-    lines = display("determined").run(run, [{"nodes": ["node1"]}], Terminal()).splitlines()
+    lines = (
+        DeterminedDisplay({"r1": Numbers(experiment=3, trial=7)})
+        .run(a_run(run), [an_attempt({"nodes": ["node1"]})], Terminal())
+        .splitlines()
+    )
     assert lines[0].split() == ["ID", "3"]
     cells = [cell.strip() for cell in lines[-1].split("|")]
     assert cells[:6] == ["7", "COMPLETED", shown, "1", "0", "node1"]
@@ -164,5 +170,5 @@ def test_isc_words(word: str, report: Report) -> None:
     ],
 )
 def test_isc_words_of_what_has_ended(word: str, outcome: str, cause: str | None) -> None:
-    ended = report_of(summary(state="ended", outcome=outcome, cause_code=cause))
+    ended = report_of(a_summary(summary(state="ended", outcome=outcome, cause_code=cause)))
     assert display("isc").status(ended) == word

@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import pytest
 
+from answers import a_chunk, a_notice, a_report, a_run, a_status, an_attempt
+from tarmac import api
 from tarmac.api.placement import Why
 from tarmac.cli.following import LogChoice, News, expected_workers, follow
 from tarmac.cli.views.followview import SharedView
-from tarmac.cli.views.messages import Json
 from tarmac.client import Client
 from tarmac.client.follow import Message
 from tarmac.model.errors import Unavailable
@@ -40,7 +41,7 @@ class ScriptedClient:
     def __init__(self, script: Sequence[Message | BaseException] = ()) -> None:
         self.script = script
         self.why_answer: Callable[[], Why] = lambda: waits("queued")
-        self.report_answers: list[list[Json]] = []
+        self.report_answers: list[list[api.Report]] = []
         self.attempts_asked = 0
         self.followed_with: dict[str, Any] = {}
 
@@ -51,17 +52,17 @@ class ScriptedClient:
                 raise message
             yield message
 
-    def run(self, run_id: str) -> Json:
-        return {"id": run_id, "spec": SPEC}
+    def run(self, run_id: str) -> api.Run:
+        return a_run({"id": run_id, "spec": SPEC})
 
-    def attempts(self, _run_id: str) -> list[Json]:
+    def attempts(self, _run_id: str) -> list[api.Attempt]:
         self.attempts_asked += 1
-        return [ATTEMPT]
+        return [an_attempt(ATTEMPT)]
 
     def why(self, _run_id: str) -> Why:
         return self.why_answer()
 
-    def reports(self, _run_id: str, *, limit: int) -> list[Json]:
+    def reports(self, _run_id: str, *, limit: int) -> list[api.Report]:
         return self.report_answers.pop(0) if len(self.report_answers) > 1 else self.report_answers[0]
 
 
@@ -72,35 +73,35 @@ class RecordingView:
         self.calls: list[tuple[str, Any]] = []
         self._arrived = threading.Condition()
 
-    def submitted(self, run: Json) -> None:
+    def submitted(self, run: api.Run) -> None:
         self._call("submitted", run)
 
-    def expect(self, workers: Iterable[Json]) -> None:
-        if listed := [f"{worker['role']}.{worker['replica']}.{worker['index']}" for worker in workers]:
+    def expect(self, workers: Iterable[tuple[str, int, int]]) -> None:
+        if listed := [".".join(map(str, worker)) for worker in workers]:
             self._call("expect", listed)
 
-    def log(self, chunk: Json) -> None:
-        self._call("log", chunk["text"])
+    def log(self, chunk: api.LogChunk) -> None:
+        self._call("log", chunk.text)
 
-    def state(self, summary: Json, nodes: Sequence[str], result_text: str = "") -> None:
-        self._call("state", (summary["state"], tuple(nodes)))
+    def state(self, summary: api.RunStatus, nodes: Sequence[str], result_text: str = "") -> None:
+        self._call("state", (str(summary.state), tuple(nodes)))
         if result_text:
             self._call("told", result_text)
 
-    def notice(self, notice: Json) -> None:
-        self._call("notice", notice["text"])
+    def notice(self, notice: api.StreamNotice) -> None:
+        self._call("notice", notice.text)
 
     def waiting(self, why: Why) -> None:
         self._call("waiting", why.headline)
 
-    def report(self, report: Json) -> None:
-        self._call("report", report["step"])
+    def report(self, report: api.Report) -> None:
+        self._call("report", report.step)
 
     def detached(self, run_id: str) -> None:
         self._call("detached", run_id)
 
-    def end(self, run: Json) -> None:
-        self._call("end", run["outcome"])
+    def end(self, run: api.Run) -> None:
+        self._call("end", run.outcome)
 
     def finish(self) -> None:
         self._call("finish", None)
@@ -121,15 +122,15 @@ class RecordingView:
 
 
 def state(word: str, attempt: int = 1) -> Message:
-    return Message("state", {"id": "r1", "state": word, "attempt": attempt})
+    return Message("state", a_status({"state": word, "attempt": attempt}))
 
 
 def log(text: str) -> Message:
-    return Message("log", {"attempt": 1, "role": "main", "replica": 0, "worker": 0, "text": text})
+    return Message("log", a_chunk({"text": text}))
 
 
 def end(code: int | None = 0, outcome: str = "completed") -> Message:
-    return Message("end", {"exit_status": code, "outcome": outcome})
+    return Message("end", a_run({"exit_status": code, "outcome": outcome}))
 
 
 def followed(client: ScriptedClient, choice: LogChoice | None = None) -> tuple[int, RecordingView]:
@@ -143,7 +144,7 @@ def test_states_logs_and_the_end_in_their_order_with_the_runs_exit_code() -> Non
             state("queued", 0),
             state("running"),
             log("a\n"),
-            Message("notice", {"text": "n"}),
+            Message("notice", a_notice({"text": "n"})),
             log("b\n"),
             end(7, "failed"),
         ]
@@ -195,9 +196,9 @@ def test_errors_of_the_stream_are_the_callers() -> None:
 
 def test_expected_workers_follow_the_choice() -> None:
     run = {"spec": SPEC}
-    chosen = expected_workers(run, ATTEMPT, LogChoice(role="ps", worker=1))
-    assert list(chosen) == [{"role": "ps", "replica": 0, "index": 1}]
-    assert len(list(expected_workers(run, ATTEMPT, LogChoice(replica=1)))) == 1
+    chosen = expected_workers(a_run(run), an_attempt(ATTEMPT), LogChoice(role="ps", worker=1))
+    assert list(chosen) == [("ps", 0, 1)]
+    assert len(list(expected_workers(a_run(run), an_attempt(ATTEMPT), LogChoice(replica=1)))) == 1
 
 
 def news_of(client: ScriptedClient, view: RecordingView) -> News:
@@ -235,7 +236,7 @@ def test_a_silent_wait_is_explained_once_and_again_when_it_waits_again() -> None
 def test_progress_is_shown_in_a_silence_when_it_has_moved() -> None:
     view = RecordingView()
     client = ScriptedClient()
-    reports = [{"attempt": 1, "step": 1, "metrics": {}}, {"attempt": 1, "step": 2, "metrics": {}}]
+    reports = [a_report({"step": step}) for step in (1, 2)]
     client.report_answers = [[], reports[:1], reports[:1], reports]
     news = news_of(client, view)
     news.note_state("running")
@@ -251,7 +252,7 @@ def test_a_metric_that_is_not_finite_is_flagged_beside_the_output() -> None:
     """N8."""
     view = RecordingView()
     client = ScriptedClient()
-    client.report_answers = [[{"attempt": 1, "step": 4, "metrics": {"loss": "nan"}}]]
+    client.report_answers = [[a_report({"step": 4, "metrics": {"loss": "nan"}})]]
     news = news_of(client, view)
     news.note_state("running")
     news.start()

@@ -6,8 +6,11 @@ import io
 import json
 from typing import Any
 
+import msgspec
+from msgspec import to_builtins
 from msgspec.structs import replace
 
+from answers import a_chunk, a_notice, a_report, a_run, a_status
 from tarmac.api.placement import Why, WhyEstimate
 from tarmac.cli.views.followview import JsonView, TextView
 from tarmac.cli.views.metricview import report_text
@@ -46,7 +49,7 @@ class Streams:
         self.view = TextView(self.out, self.err, out_terminal=terminal, err_terminal=terminal, quiet=quiet)
 
     def log(self, text: str, replica: int = 0) -> None:
-        self.view.log({"role": "main", "replica": replica, "worker": 0, "text": text})
+        self.view.log(a_chunk({"role": "main", "replica": replica, "worker": 0, "text": text}))
 
 
 def summary(state: str, **more: Any) -> dict[str, Any]:
@@ -59,13 +62,13 @@ def notice(text: str, attempt: int | None = None, node: str | None = None) -> di
 
 def test_a_run_that_completes() -> None:
     streams = Streams()
-    streams.view.submitted(RUN)
+    streams.view.submitted(a_run(RUN))
     for state in ("pending", "queued", "starting"):
-        streams.view.state(summary(state, attempt=0), ())
-    streams.view.state(summary("running"), ("n-1", "n-2"))
-    streams.view.state(summary("running"), ("n-1", "n-2"))
+        streams.view.state(a_status(summary(state, attempt=0)), ())
+    streams.view.state(a_status(summary("running")), ("n-1", "n-2"))
+    streams.view.state(a_status(summary("running")), ("n-1", "n-2"))
     streams.log("hello\n")
-    streams.view.end(RUN)
+    streams.view.end(a_run(RUN))
     assert streams.out.getvalue() == "hello\n"
     assert streams.err.getvalue() == (
         "tarmac: digits is run r1\ntarmac: running on n-1, n-2\ntarmac: completed in 3.2s\n"
@@ -77,7 +80,7 @@ def test_what_setup_steps_write_is_no_output_of_the_run() -> None:
     chunk = {"role": "setup", "replica": 0, "worker": 0, "text": "+ pip install x\n"}
     for quiet, out, err in ((False, "hello\n", "+ pip install x\n"), (True, "+ pip install x\nhello\n", "")):
         streams = Streams(quiet=quiet)
-        streams.view.log(chunk)
+        streams.view.log(a_chunk(chunk))
         streams.log("hello\n")
         streams.view.finish()
         assert (streams.out.getvalue(), streams.err.getvalue()) == (out, err)
@@ -85,12 +88,12 @@ def test_what_setup_steps_write_is_no_output_of_the_run() -> None:
 
 def test_a_run_that_is_paused_resumed_and_stopped() -> None:
     streams = Streams()
-    streams.view.state(summary("pausing"), ())
-    streams.view.state(summary("paused"), ())
-    streams.view.state(summary("queued"), ())
-    streams.view.state(summary("running", attempt=2), ("n-1",))
-    streams.view.state(summary("stopping", attempt=2), ("n-1",))
-    streams.view.end({**RUN, "outcome": "stopped", "cause": {"message": "ada asked for it"}})
+    streams.view.state(a_status(summary("pausing")), ())
+    streams.view.state(a_status(summary("paused")), ())
+    streams.view.state(a_status(summary("queued")), ())
+    streams.view.state(a_status(summary("running", attempt=2)), ("n-1",))
+    streams.view.state(a_status(summary("stopping", attempt=2)), ("n-1",))
+    streams.view.end(a_run({**RUN, "outcome": "stopped", "cause": {"message": "ada asked for it"}}))
     assert streams.err.getvalue() == (
         "tarmac: pausing: its workers have been asked to leave\n"
         "tarmac: paused; it goes on with: tarmac resume r1\n"
@@ -104,7 +107,7 @@ def test_a_run_that_is_paused_resumed_and_stopped() -> None:
 def test_a_failure_names_worker_node_and_code_with_the_last_lines() -> None:
     streams = Streams()
     streams.log("unrelated\n", replica=0)
-    streams.view.end(FAILED)
+    streams.view.end(a_run(FAILED))
     assert streams.err.getvalue() == (
         "error: digits failed after 3.2s: worker main.1.0 on n-2 exited with code 7\n"
         "  its last lines:\n"
@@ -117,22 +120,22 @@ def test_a_failure_names_worker_node_and_code_with_the_last_lines() -> None:
 def test_last_lines_are_not_repeated_when_they_were_just_shown() -> None:
     streams = Streams()
     streams.log("loading\nno such file\n", replica=1)
-    streams.view.end(FAILED)
+    streams.view.end(a_run(FAILED))
     assert "its last lines" not in streams.err.getvalue()
 
 
 def test_last_lines_among_those_of_others_are_told_again() -> None:
     streams = Streams()
     streams.log("unrelated\n", replica=0)
-    streams.view.expect([{"role": "main", "replica": replica, "index": 0} for replica in (0, 1)])
+    streams.view.expect([("main", replica, 0) for replica in (0, 1)])
     streams.log("loading\nno such file\n", replica=1)
-    streams.view.end(FAILED)
+    streams.view.end(a_run(FAILED))
     assert "  its last lines:\n  | loading\n  | no such file\n" in streams.err.getvalue()
 
 
 def test_a_message_that_leaves_out_the_worker_is_completed() -> None:
     streams = Streams()
-    streams.view.end({**FAILED, "cause": {**CAUSE, "message": "the program failed", "tail": []}})
+    streams.view.end(a_run({**FAILED, "cause": {**CAUSE, "message": "the program failed", "tail": []}}))
     assert streams.err.getvalue().splitlines()[0] == (
         "error: digits failed after 3.2s: the program failed (worker main.1.0 on node n-2 exited with code 7)"
     )
@@ -141,22 +144,22 @@ def test_a_message_that_leaves_out_the_worker_is_completed() -> None:
 def test_a_signal_is_named() -> None:
     cause = {**CAUSE, "message": "", "exit_code": None, "signal": "SIGKILL", "tail": []}
     streams = Streams()
-    streams.view.end({**FAILED, "cause": cause})
+    streams.view.end(a_run({**FAILED, "cause": cause}))
     assert "worker main.1.0 on node n-2 was ended by SIGKILL" in streams.err.getvalue()
 
 
 def test_a_remark_does_not_cut_a_line_on_the_same_screen() -> None:
     streams = Streams(screen=True)
     streams.log("half a line")
-    streams.view.notice(notice("the server broke off"))
-    streams.view.notice(notice("and again"))
+    streams.view.notice(a_notice(notice("the server broke off")))
+    streams.view.notice(a_notice(notice("and again")))
     assert streams.err.getvalue() == "\ntarmac: the server broke off\ntarmac: and again\n"
 
 
 def test_what_is_so_on_every_node_is_remarked_once_for_each_attempt() -> None:
     streams = Streams()
     for attempt, node in ((1, "n-1"), (1, "n-2"), (2, "n-1"), (None, None), (None, None)):
-        streams.view.notice(notice("no mounts here" if node else "broke off", attempt, node))
+        streams.view.notice(a_notice(notice("no mounts here" if node else "broke off", attempt, node)))
     result_text = ["no mounts here", "no mounts here", "broke off", "broke off"]
     assert streams.err.getvalue() == "".join(f"tarmac: {text}\n" for text in result_text)
 
@@ -164,11 +167,11 @@ def test_what_is_so_on_every_node_is_remarked_once_for_each_attempt() -> None:
 def test_a_run_that_gives_way_and_one_in_turns() -> None:
     """I11: turns are counted; and the text names the run that preempted."""
     streams = Streams()
-    streams.view.state(summary("running"), ("n-1",), "turn 1 of 2")
-    streams.view.state(summary("preempting"), (), "turn 1 of 2 is over")
-    streams.view.state(summary("queued"), (), "turn 1 of 2 is over")
-    streams.view.state(summary("running", attempt=2), ("n-1",))
-    streams.view.state(summary("queued", attempt=2), (), "preempted by urgent (r9)")
+    streams.view.state(a_status(summary("running")), ("n-1",), "turn 1 of 2")
+    streams.view.state(a_status(summary("preempting")), (), "turn 1 of 2 is over")
+    streams.view.state(a_status(summary("queued")), (), "turn 1 of 2 is over")
+    streams.view.state(a_status(summary("running", attempt=2)), ("n-1",))
+    streams.view.state(a_status(summary("queued", attempt=2)), (), "preempted by urgent (r9)")
     assert streams.err.getvalue() == (
         "tarmac: running on n-1, turn 1 of 2\n"
         "tarmac: turn 1 of 2 is over: its workers have been asked to leave\n"
@@ -200,7 +203,7 @@ def test_waiting_and_progress() -> None:
     why = Why(run_id="r1", state=RunState.QUEUED, headline="queued: it waits for 2 slots", ahead=3)
     streams.view.waiting(why)
     streams.view.waiting(replace(why, ahead=0, unblocked_by="It starts when r0 has ended."))
-    streams.view.report({"progress": 0.25, "step": 120, "metrics": {"loss": 0.5, "acc": 0.9}})
+    streams.view.report(a_report({"progress": 0.25, "step": 120, "metrics": {"loss": 0.5, "acc": 0.9}}))
     assert streams.err.getvalue() == (
         "tarmac: queued: it waits for 2 slots; 3 ahead of it (tarmac why r1). "
         "Ctrl-C leaves it queued, tarmac stop r1 ends it\n"
@@ -208,7 +211,7 @@ def test_waiting_and_progress() -> None:
         "Ctrl-C leaves it queued, tarmac stop r1 ends it\n"
         "tarmac: 25%, step 120, acc 0.9, loss 0.5\n"
     )
-    assert report_text({"progress": None, "step": None, "metrics": {}}) == "a report without values"
+    assert report_text(a_report({"progress": None, "step": None, "metrics": {}})) == "a report without values"
 
 
 def test_detaching_says_how_to_come_back() -> None:
@@ -223,11 +226,11 @@ def test_detaching_says_how_to_come_back() -> None:
 
 def test_quiet_leaves_out_what_is_as_expected() -> None:
     streams = Streams(quiet=True)
-    streams.view.state(summary("running"), ("n-1",))
-    streams.view.end(RUN)
+    streams.view.state(a_status(summary("running")), ("n-1",))
+    streams.view.end(a_run(RUN))
     assert streams.err.getvalue() == ""
-    streams.view.state(summary("paused"), ())
-    streams.view.end(FAILED)
+    streams.view.state(a_status(summary("paused")), ())
+    streams.view.end(a_run(FAILED))
     paused, failed, *_ = streams.err.getvalue().splitlines()
     assert paused == "tarmac: paused; it goes on with: tarmac resume r1"
     assert failed.startswith("error: digits failed")
@@ -235,22 +238,22 @@ def test_quiet_leaves_out_what_is_as_expected() -> None:
 
 def test_warnings_are_shown_at_submission() -> None:
     streams = Streams()
-    streams.view.submitted({**RUN, "warnings": ["'gpus' is read as 'slots'"]})
+    streams.view.submitted(a_run({**RUN, "warnings": ["'gpus' is read as 'slots'"]}))
     assert streams.err.getvalue() == "warning: 'gpus' is read as 'slots'\ntarmac: digits is run r1\n"
 
 
 def test_json_lines() -> None:
     out = io.StringIO()
     view = JsonView(out)
-    view.submitted(RUN)
+    view.submitted(a_run(RUN))
     view.expect([])
-    view.log({"role": "main", "text": "a\nb"})
-    view.state(summary("running"), ("n-1",))
-    view.notice(notice("a notice", 1, "n-1"))
+    view.log(a_chunk({"role": "main", "text": "a\nb"}))
+    view.state(a_status(summary("running")), ("n-1",))
+    view.notice(a_notice(notice("a notice", 1, "n-1")))
     view.waiting({"headline": "queued"})
-    view.report({"step": 1})
+    view.report(a_report({"step": 1}))
     view.detached("r1")
-    view.end(RUN)
+    view.end(a_run(RUN))
     view.finish()
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["event"] for line in lines] == [
@@ -263,7 +266,7 @@ def test_json_lines() -> None:
         "detached",
         "end",
     ]
-    assert lines[1] == {"event": "log", "role": "main", "text": "a\nb"}
-    assert lines[2] == {"event": "state", "run": summary("running"), "nodes": ["n-1"]}
+    assert lines[1] == {"event": "log", **to_builtins(a_chunk({"text": "a\nb"}))}
+    assert lines[2] == {"event": "state", "run": to_builtins(a_status(summary("running"))), "nodes": ["n-1"]}
     assert lines[3] == {"event": "notice", "text": "a notice", "attempt": 1, "node": "n-1"}
-    assert lines[-1]["run"] == RUN
+    assert lines[-1]["run"] == json.loads(msgspec.json.encode(a_run(RUN)))

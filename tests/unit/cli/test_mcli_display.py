@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from answers import a_run, a_summary
 from tarmac.cli.views.terminal import Terminal
 from tarmac.systems.mcli.display import DISPLAY
 
@@ -64,7 +65,7 @@ STARTED_AT, ENDED_AT = CREATED + 60, CREATED + 360
 )
 def test_get_runs_is_the_table_of_the_document(changed: dict[str, Any], head: str, rest: str) -> None:
     """M4: name, GPUs, created, start, end, status."""
-    assert DISPLAY.runs([summary(**changed)], PLAIN) == f"{head}\n{ROW}{rest}"
+    assert DISPLAY.runs([a_summary(summary(**changed))], PLAIN) == f"{head}\n{ROW}{rest}"
 
 
 SOURCE = (
@@ -79,7 +80,7 @@ def described(**changed: Any) -> str:
     run = {**RAN, "id": "r1", "name": "hello-world-s1ZGyv", "slots": 0, "spec": spec, "source": SOURCE}
     run["dialect"] = "native"
     times = {"created_at": STARTED - 4, "started_at": STARTED, "ended_at": STARTED + 3.9}
-    return DISPLAY.run({**run, **times, **changed}, [], PLAIN)
+    return DISPLAY.run(a_run({**run, **times, **changed}), [], PLAIN)
 
 
 def test_describe_run_is_the_page_of_the_document() -> None:

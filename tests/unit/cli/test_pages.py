@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec import convert
+from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
+from answers import a_report, a_run, a_summary, an_attempt, an_event
+from tarmac import api
 from tarmac.api.placement import NamedRun, Node, Why, WhyEstimate
 from tarmac.cli.commands.acts import result_text
 from tarmac.cli.commands.show import page
 from tarmac.cli.commands.why import explanation
 from tarmac.cli.views.metricview import not_finite, report_table, report_text
 from tarmac.cli.views.nodeview import node_table
-from tarmac.cli.views.runview import column_names, ordered, run_table, sort_keys
+from tarmac.cli.views.runview import ListedRun, column_names, ordered, run_table, sort_keys
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import NodeState
 from tarmac.model.errors import InvalidInput
@@ -25,8 +27,8 @@ NOW = 1000.0
 PLAIN = Terminal()
 
 
-def summary(**changes: Any) -> Any:
-    whole = {
+def fields(**changes: Any) -> dict[str, Any]:
+    whole: dict[str, Any] = {
         "id": "r1",
         "name": "digits",
         "project": "default",
@@ -43,6 +45,10 @@ def summary(**changes: Any) -> Any:
         "message": None,
     }
     return {**whole, **changes}
+
+
+def summary(**changes: Any) -> ListedRun:
+    return convert(to_builtins(a_summary(fields(**changes))), ListedRun)
 
 
 def test_runs() -> None:
@@ -78,8 +84,8 @@ def test_runs_are_sorted_by_several_columns_and_what_has_no_value_is_last() -> N
         summary(id="b", slots=2, ended_at=950.0),
         summary(id="c", slots=1, ended_at=960.0),
     ]
-    assert [run["id"] for run in ordered(runs, sort_keys("slots,-ended"), now=NOW)] == ["c", "a", "b"]
-    assert [run["id"] for run in ordered(runs, sort_keys("-run"), now=NOW)] == ["c", "b", "a"]
+    assert [run.id for run in ordered(runs, sort_keys("slots,-ended"), now=NOW)] == ["c", "a", "b"]
+    assert [run.id for run in ordered(runs, sort_keys("-run"), now=NOW)] == ["c", "b", "a"]
 
 
 def test_an_unknown_column_is_answered_with_the_nearest() -> None:
@@ -194,20 +200,22 @@ def test_metrics() -> None:
         {"at": 990.0, "attempt": 1, "node": "n-1", "step": 1, "progress": 0.5, "metrics": {"loss": 0.25}},
         {"at": 1000.0, "attempt": 1, "node": "n-1", "step": 2, "progress": None, "metrics": {"acc": 1.0}},
     ]
-    assert report_table(reports, now=NOW, terminal=PLAIN) == (
+    assert report_table([a_report(each) for each in reports], now=NOW, terminal=PLAIN) == (
         "   WHEN  STEP  PROGRESS  acc  loss\n10s ago     1       50%       0.25\n    now     2              1"
     )
 
 
-def report(step: int | None, attempt: int = 1, **metrics: Any) -> Any:
-    return {
-        "at": 990.0,
-        "attempt": attempt,
-        "node": "n-1",
-        "step": step,
-        "progress": None,
-        "metrics": metrics,
-    }
+def report(step: int | None, attempt: int = 1, **metrics: Any) -> api.Report:
+    return a_report(
+        {
+            "at": 990.0,
+            "attempt": attempt,
+            "node": "n-1",
+            "step": step,
+            "progress": None,
+            "metrics": metrics,
+        }
+    )
 
 
 def test_metrics_of_every_kind_are_shown() -> None:
@@ -233,7 +241,7 @@ def test_a_metric_that_is_not_finite_is_flagged_since_when() -> None:
 def failed_run() -> Any:
     cause = {"message": "worker main.0.0 exited with 7", "code": "exit_code", "tail": ["loading", "boom"]}
     return {
-        **summary(state="ended", outcome="failed", ended_at=943.5),
+        **fields(state="ended", outcome="failed", ended_at=943.5),
         "exit_status": 7,
         "cause": cause,
         "priority": 5,
@@ -291,7 +299,14 @@ def third_attempt() -> Any:
 def test_a_run_on_one_page() -> None:
     event: Any = {"at": 880.0, "event": "accepted", "state": "pending", "detail": {"to": 3}, "actor": "ada"}
     latest: Any = {"progress": 0.5, "step": 3, "metrics": {}}
-    text = page(failed_run(), [third_attempt()], reports=[latest], events=[event], now=NOW, terminal=PLAIN)
+    text = page(
+        a_run(failed_run()),
+        [an_attempt(third_attempt())],
+        reports=[a_report(latest)],
+        events=[an_event(event)],
+        now=NOW,
+        terminal=PLAIN,
+    )
     assert text == (
         "run       r1\n"
         "name      digits\n"
@@ -330,7 +345,9 @@ def test_a_run_that_lost_work_says_so_and_that_a_metric_is_not_finite() -> None:
     lost = {"work_s": 90.0, "checkpoint_at": None, "step": None}
     attempt = {**third_attempt(), "outcome": "paused", "lost": lost}
     reports = [report(4, loss="nan"), report(5, loss="nan")]
-    lines = page(paused, [attempt], reports=reports, events=[], now=NOW, terminal=PLAIN).splitlines()
+    lines = page(
+        a_run(paused), [an_attempt(attempt)], reports=reports, events=[], now=NOW, terminal=PLAIN
+    ).splitlines()
     assert "lost      90 s of work; it has no checkpoint: it will start again at 0" in lines
     assert "warning   loss is NaN since step 4" in lines
 
@@ -339,7 +356,14 @@ def test_what_several_nodes_tell_alike_is_one_notice_of_the_newest_attempt() -> 
     result_text = [("n-1", 2.0, "b"), ("n-1", 1.0, "a"), ("n-2", 3.0, "a"), ("n-3", 4.0, "a")]
     notices = [{"at": at, "node": node, "text": text} for node, at, text in result_text]
     newest = {**third_attempt(), "nodes": ["n-1", "n-2", "n-3"], "notices": notices}
-    text = page(failed_run(), [third_attempt(), newest], reports=[], events=[], now=NOW, terminal=PLAIN)
+    text = page(
+        a_run(failed_run()),
+        [an_attempt(third_attempt()), an_attempt(newest)],
+        reports=[],
+        events=[],
+        now=NOW,
+        terminal=PLAIN,
+    )
     lines = [line for line in text.splitlines() if line.startswith("notice")]
     assert lines == ["notice    a (on n-1 and 2 more)", "notice    b (on n-1)"]
 

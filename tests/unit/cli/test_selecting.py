@@ -32,7 +32,7 @@ def options(**changes: Any) -> dict[str, Any]:
 
 def matching(pages: Pages, **conditions: Any) -> list[str]:
     found = matching_runs(cast(Client, pages), Selection(**conditions), ["running", "queued"])
-    return [run["name"] for run in found]
+    return [run.name for run in found]
 
 
 def test_a_pattern_selects_from_all_pages_oldest_first() -> None:

@@ -6,10 +6,13 @@ from typing import Any, cast
 
 import pytest
 
+from answers import a_run, a_share, a_summary, an_attempt, an_event
+from tarmac import api
 from tarmac.cli.views.messages import ending
 from tarmac.cli.views.sharing import block_text, cycle_text, state_detail, submitted_text, turns_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.client import Client
+from tarmac.model.progress import Event
 
 BATCH: dict[str, Any] = {"id": "r1", "name": "digits", "mode": "batch", "max_turns": None, "turns": 0}
 CYCLE: dict[str, Any] = {
@@ -30,27 +33,27 @@ class Told:
 
     def __init__(self, run: dict[str, Any], *events: tuple[str, dict[str, Any]]) -> None:
         self._run = run
-        self._events = [{"event": name, "detail": detail} for name, detail in events]
+        self._events = [an_event({"event": name, "detail": detail}) for name, detail in events]
 
-    def run(self, reference: str) -> dict[str, Any]:
-        return self._run if reference == "r1" else {"id": "r9", "name": "urgent"}
+    def run(self, reference: str) -> api.Run:
+        return a_run(self._run if reference == "r1" else {"id": "r9", "name": "urgent"})
 
-    def events(self, _reference: str) -> list[dict[str, Any]]:
+    def events(self, _reference: str) -> list[Event]:
         return self._events
 
 
 def detail_of(state: str, run: dict[str, Any], *events: tuple[str, dict[str, Any]]) -> str:
     summary = {"id": "r1", "state": state, "attempt": 1, "mode": run["mode"]}
-    return state_detail(cast(Client, Told({**run, "state": state}, *events)), summary)
+    return state_detail(cast(Client, Told({**run, "state": state}, *events)), a_summary(summary))
 
 
 def test_a_batch_run_is_not_spoken_of() -> None:
-    assert (submitted_text(BATCH), turns_text(BATCH), cycle_text(BATCH)) == ("", "", "")
+    assert (submitted_text(a_run(BATCH)), turns_text(a_run(BATCH)), cycle_text(a_run(BATCH))) == ("", "", "")
 
 
 def test_a_cycle_run_is_told_by_its_turns() -> None:
-    assert submitted_text(CYCLE) == " (cycle, 3 turns)"
-    assert turns_text(CYCLE) == "2 of 3"
+    assert submitted_text(a_run(CYCLE)) == " (cycle, 3 turns)"
+    assert turns_text(a_run(CYCLE)) == "2 of 3"
 
 
 @pytest.mark.parametrize(
@@ -78,16 +81,16 @@ def test_a_cycle_run_is_told_by_its_turns() -> None:
 )
 def test_a_cycle_report_names_what_shows_it(state: str, cycle_report: Any, text: str) -> None:
     """I11: the report says whether a checkpoint was written and read again."""
-    assert cycle_text({**CYCLE, "state": state, "cycle_report": cycle_report}) == text
+    assert cycle_text(a_run({**CYCLE, "state": state, "cycle_report": cycle_report})) == text
 
 
 def test_what_a_cycle_run_has_not_shown_is_told_at_its_end() -> None:
     ended = {**CYCLE, "outcome": "completed", "turns": 3, "started_at": 10.0, "ended_at": 280.0}
     unproven = "completed, pause and resume unproven: no checkpoint was left"
     assert ending(
-        {**ended, "cause": {"code": "unproven", "message": unproven}}, Terminal(), tail_shown=False
+        a_run({**ended, "cause": {"code": "unproven", "message": unproven}}), Terminal(), tail_shown=False
     ) == [f"tarmac: {unproven} (in 4m 30s)"]
-    assert ending({**ended, "cause": None}, Terminal(), tail_shown=False) == [
+    assert ending(a_run({**ended, "cause": None}), Terminal(), tail_shown=False) == [
         "tarmac: completed after 3 of 3 turns in 4m 30s: pause and resume proven"
     ]
 
@@ -95,11 +98,11 @@ def test_what_a_cycle_run_has_not_shown_is_told_at_its_end() -> None:
 def test_a_block_and_its_credit() -> None:
     share = {"period_at": 1000.0, "allotted_s": 1800.0, "rank": 0, "used_s": 720.0, "credit_s": 300.0}
     ended = {"created_at": 900.0, "ended_at": 1720.0}
-    assert block_text(share, [ended], 1840.0) == (
+    assert block_text(a_share(share), [an_attempt(ended)], 1840.0) == (
         "30m 00s of the period begun 14m ago, 12m 00s used, 5m 00s owed from before"
     )
     live = {"created_at": 1780.0, "ended_at": None}
-    assert "13m 00s used" in block_text(share, [ended, live], 1840.0)
+    assert "13m 00s used" in block_text(a_share(share), [an_attempt(ended), an_attempt(live)], 1840.0)
     assert block_text(None, [], 1840.0) == ""
 
 

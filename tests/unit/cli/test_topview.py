@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tarmac import api
 from tarmac.cli.commands.runs.top import page, screen
 from tarmac.cli.views.queueview import use_text, used_amounts
 from tarmac.cli.views.terminal import Terminal
+from tarmac.model.utilization import NodeUtilization
 
 PLAIN = Terminal()
 
@@ -42,8 +42,8 @@ def test_what_a_run_uses_stands_beside_it() -> None:
         {"index": number, "busy_percent": busy, "used_bytes": 1 << 30, "total_bytes": 80 << 30}
         for number, busy in enumerate((40, 60))
     ]
-    node: api.NodeUtilization = {"node": "a", "at": 1.0, "memory_bytes": 3 << 30, "cpus": 1.25, "gpus": gpus}  # type: ignore[typeddict-item]
-    other: api.NodeUtilization = {"node": "b", "at": 1.0, "memory_bytes": 1 << 30, "cpus": 0.5, "gpus": []}
+    node: NodeUtilization = {"node": "a", "at": 1.0, "memory_bytes": 3 << 30, "cpus": 1.25, "gpus": gpus}  # type: ignore[typeddict-item]
+    other: NodeUtilization = {"node": "b", "at": 1.0, "memory_bytes": 1 << 30, "cpus": 0.5, "gpus": []}
     assert used_amounts([node, other]) == ("1.8", "4 GiB", "50 %", "2 GiB of 160 GiB")
     assert used_amounts([other]) == ("0.5", "1 GiB", "", "")
     assert used_amounts([]) == ("", "", "", "")

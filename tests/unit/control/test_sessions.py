@@ -15,7 +15,7 @@ from tarmac.engines.sim import Behaviour, SimEngine
 from tarmac.model.actor import Actor
 from tarmac.model.errors import Forbidden, Refused
 from tarmac.model.lifecycle import IllegalStep, RunEvent, RunState
-from tarmac.model.ports import WorkerStatus
+from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import Run
 
 ANY = WorkerChoice()

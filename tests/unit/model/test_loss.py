@@ -8,9 +8,10 @@ import pytest
 
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState
-from tarmac.model.loss import Loss, loss_of
+from tarmac.model.loss import loss_of
 from tarmac.model.loss_text import loss_text
 from tarmac.model.milestones import Milestones, SavedWork
+from tarmac.model.progress import Loss
 from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Outcome
 

@@ -6,8 +6,9 @@ import pytest
 
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState
-from tarmac.model.loss import Loss, loss_of
+from tarmac.model.loss import loss_of
 from tarmac.model.milestones import Milestones, SavedWork
+from tarmac.model.progress import Loss
 from tarmac.model.record import replace
 from tarmac.model.resuming import resumption_after
 from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome

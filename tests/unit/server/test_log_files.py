@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tarmac.api.runs import LogSource
 from tarmac.node.files.masking import NO_SECRETS, Mask
 from tarmac.server.logs.log_files import (
     BLOCK_BYTES,
@@ -18,7 +19,7 @@ from tarmac.server.logs.log_files import (
     tail_start,
 )
 
-KEY = {"attempt": 1, "role": "main", "replica": 0, "worker": 0, "node": "n"}
+SOURCE = LogSource(attempt=1, role="main", replica=0, worker=0, rank=None, node="n")
 
 
 def over(files: dict[str, bytes]) -> Read:
@@ -48,16 +49,16 @@ def test_a_tail_of_nothing_is_its_end() -> None:
 def test_text_comes_whole_however_it_was_written(text: str, pieces: list[int]) -> None:
     data = text.encode("utf-8", "surrogatepass")
     files = {"log": b""}
-    log = LogFile(over(files), "log", key=KEY, mask=lambda: NO_SECRETS)
+    log = LogFile(over(files), "log", source=SOURCE, mask=lambda: NO_SECRETS)
     seen, reached = "", 0
     for size in [*pieces, len(data)]:
         files["log"] = data[: len(files["log"]) + size]
         if chunk := log.chunk():
-            assert chunk["offset"] == reached
-            seen, reached = seen + chunk["text"], chunk["next"]
+            assert chunk.offset == reached
+            seen, reached = seen + chunk.text, chunk.next
     if chunk := log.rest():
-        assert chunk["offset"] == reached
-        seen, reached = seen + chunk["text"], chunk["next"]
+        assert chunk.offset == reached
+        seen, reached = seen + chunk.text, chunk.next
     assert seen == data.decode("utf-8", "replace")
     assert reached == len(data)
 
@@ -65,13 +66,13 @@ def test_text_comes_whole_however_it_was_written(text: str, pieces: list[int]) -
 @given(st.binary(max_size=60), st.integers(0, 60))
 def test_a_reader_that_comes_back_goes_on_at_the_next_byte(data: bytes, cut: int) -> None:
     files = {"log": data[:cut]}
-    first = LogFile(over(files), "log", key=KEY, mask=lambda: NO_SECRETS)
-    before = first.chunk() or {"next": 0, "text": ""}
+    first = LogFile(over(files), "log", source=SOURCE, mask=lambda: NO_SECRETS)
+    before = first.chunk()
     files["log"] = data
-    second = LogFile(over(files), "log", key=KEY, mask=lambda: NO_SECRETS)
-    second.seek(before["next"])
-    after = "".join(chunk["text"] for chunk in (second.chunk(), second.rest()) if chunk)
-    assert before["text"] + after == data.decode("utf-8", "replace")
+    second = LogFile(over(files), "log", source=SOURCE, mask=lambda: NO_SECRETS)
+    second.seek(before.next if before else 0)
+    after = "".join(chunk.text for chunk in (second.chunk(), second.rest()) if chunk)
+    assert (before.text if before else "") + after == data.decode("utf-8", "replace")
 
 
 def test_time_is_looked_up_in_the_index() -> None:
@@ -129,12 +130,12 @@ def test_what_was_left_out_of_a_log_is_said_in_its_place() -> None:
     log = LogFile(
         over({"l.log": b"first\n" + bytes(999_994) + b"last\n", "l.cut": note}),
         "l.log",
-        key=KEY,
+        source=SOURCE,
         mask=lambda: NO_SECRETS,
     )
     chunks = []
     while chunk := log.chunk():
-        chunks.append((chunk["offset"], chunk["next"], chunk["text"]))
+        chunks.append((chunk.offset, chunk.next, chunk.text))
     assert chunks == [
         (0, 6, "first\n"),
         (6, 1_000_000, "\n[tarmac: 999,994 bytes of this log are left out: it was too long]\n"),
@@ -144,8 +145,10 @@ def test_what_was_left_out_of_a_log_is_said_in_its_place() -> None:
 
 @pytest.mark.parametrize("note", [b"{", b"[]", b'{"begin": "x"}', b'{"begin": 9, "end": 1}'])
 def test_a_garbled_note_leaves_nothing_out(note: bytes) -> None:
-    log = LogFile(over({"l.log": b"a\0b\n", "l.cut": note}), "l.log", key=KEY, mask=lambda: NO_SECRETS)
-    assert (log.chunk() or {})["text"] == "a\0b\n"
+    log = LogFile(over({"l.log": b"a\0b\n", "l.cut": note}), "l.log", source=SOURCE, mask=lambda: NO_SECRETS)
+    chunk = log.chunk()
+    assert chunk is not None
+    assert chunk.text == "a\0b\n"
 
 
 SECRET = "s3cret-Value/1"
@@ -159,15 +162,15 @@ def test_a_secret_is_hidden_however_its_log_grows(written: list[str], sizes: lis
     """Followed while it is written, in pieces that tear secrets and characters apart."""
     data = "".join(written).encode()
     files = {"log": b""}
-    log = LogFile(over(files), "log", key=KEY, mask=lambda: Mask([SECRET]))
+    log = LogFile(over(files), "log", source=SOURCE, mask=lambda: Mask([SECRET]))
     seen, reached = "", 0
     for size in [*sizes, len(data)]:
         files["log"] = data[: len(files["log"]) + size]
         if chunk := log.chunk():
-            assert chunk["offset"] == reached
-            seen, reached = seen + chunk["text"], chunk["next"]
+            assert chunk.offset == reached
+            seen, reached = seen + chunk.text, chunk.next
     if chunk := log.rest():
-        seen, reached = seen + chunk["text"], chunk["next"]
+        seen, reached = seen + chunk.text, chunk.next
     assert reached == len(data)
     ends_torn = "".join(written).endswith(SECRET[:9])
     expected = "".join(written).replace(SECRET, "***")
@@ -178,29 +181,29 @@ def test_a_secret_is_hidden_however_its_log_grows(written: list[str], sizes: lis
 def test_a_secret_is_hidden_wherever_reading_begins(place: int) -> None:
     """Also from within it: a client may ask for any place."""
     data = ("-" * 70 + SECRET) * 2 + "-" * 30
-    log = LogFile(over({"log": data.encode()}), "log", key=KEY, mask=lambda: Mask([SECRET]))
+    log = LogFile(over({"log": data.encode()}), "log", source=SOURCE, mask=lambda: Mask([SECRET]))
     log.seek(place)
     chunks = [chunk for chunk in (log.chunk(), log.rest()) if chunk]
-    shown = "".join(chunk["text"] for chunk in chunks)
+    shown = "".join(chunk.text for chunk in chunks)
     assert set(shown) <= set("-*")
-    assert not chunks or chunks[0]["offset"] == place
+    assert not chunks or chunks[0].offset == place
 
 
 def test_a_secret_is_hidden_across_blocks() -> None:
     data = b"x" * (BLOCK_BYTES - 5) + SECRET.encode() + b"y" * BLOCK_BYTES
-    log = LogFile(over({"log": data}), "log", key=KEY, mask=lambda: Mask([SECRET]))
+    log = LogFile(over({"log": data}), "log", source=SOURCE, mask=lambda: Mask([SECRET]))
     shown = ""
     while chunk := log.chunk():
-        shown += chunk["text"]
+        shown += chunk.text
     assert shown == "x" * (BLOCK_BYTES - 5) + "***" + "y" * BLOCK_BYTES
 
 
 def test_what_looks_like_a_key_is_hidden_in_every_log() -> None:
     key = "hf_" + "aB3" * 11
     files = {"log": b"using h"}
-    log = LogFile(over(files), "log", key=KEY, mask=lambda: NO_SECRETS)
-    shown = [chunk["text"] for chunk in (log.chunk(),) if chunk]
+    log = LogFile(over(files), "log", source=SOURCE, mask=lambda: NO_SECRETS)
+    shown = [chunk.text for chunk in (log.chunk(),) if chunk]
     for grown in (f"using {key[:6]}", f"using {key}", f"using {key} now\n"):
         files["log"] = grown.encode()
-        shown += [chunk["text"] for chunk in (log.chunk(),) if chunk]
+        shown += [chunk.text for chunk in (log.chunk(),) if chunk]
     assert "".join(shown) == "using h*** now\n"

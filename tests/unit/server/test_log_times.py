@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tarmac.api.runs import LogSource
 from tarmac.node.files.masking import NO_SECRETS
 from tarmac.server.logs.log_files import LogFile, Read
 from tarmac.server.logs.log_times import LogTimes
 
-KEY = {"attempt": 1, "role": "main", "replica": 0, "worker": 0, "node": "n-1"}
+SOURCE = LogSource(attempt=1, role="main", replica=0, worker=0, rank=None, node="n-1")
 NOW = 500.0
 
 
@@ -16,10 +17,10 @@ def over(files: dict[str, bytes]) -> Read:
 
 def chunks(files: dict[str, bytes]) -> list[tuple[float | None, str]]:
     times = LogTimes(over(files), "a.log", now=lambda: NOW)
-    log = LogFile(over(files), "a.log", key=KEY, mask=lambda: NO_SECRETS, times=times)
+    log = LogFile(over(files), "a.log", source=SOURCE, mask=lambda: NO_SECRETS, times=times)
     found = []
     while chunk := log.chunk():
-        found.append((chunk["at"], chunk["text"]))
+        found.append((chunk.at, chunk.text))
     return found
 
 
@@ -45,15 +46,17 @@ def test_what_a_worker_wrote_into_the_index_does_no_harm() -> None:
 def test_what_waits_for_its_time_is_read_once_the_index_has_it() -> None:
     files = {"a.log": b"one\ntwo\n", "a.idx": b"100 4\n"}
     times = LogTimes(over(files), "a.log", now=lambda: None)
-    log = LogFile(over(files), "a.log", key=KEY, mask=lambda: NO_SECRETS, times=times)
+    log = LogFile(over(files), "a.log", source=SOURCE, mask=lambda: NO_SECRETS, times=times)
     assert [log.chunk() is None for _ in range(3)] == [False, True, True]
     files["a.idx"] = b"100 4\n101 8\n"
     chunk = log.chunk()
     assert chunk is not None
-    assert (chunk["at"], chunk["text"]) == (101.0, "two\n")
+    assert (chunk.at, chunk.text) == (101.0, "two\n")
 
 
 def test_without_an_index_or_without_asking_nothing_is_made_up() -> None:
     assert chunks({"a.log": b"one\n"}) == [(NOW, "one\n")]
-    log = LogFile(over({"a.log": b"one\n"}), "a.log", key=KEY, mask=lambda: NO_SECRETS)
-    assert (log.chunk() or {})["at"] is None
+    log = LogFile(over({"a.log": b"one\n"}), "a.log", source=SOURCE, mask=lambda: NO_SECRETS)
+    chunk = log.chunk()
+    assert chunk is not None
+    assert chunk.at is None

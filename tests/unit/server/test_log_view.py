@@ -18,7 +18,7 @@ from tarmac.model.abilities import Pace
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.native import NativeStatus
-from tarmac.model.ports import WorkerStatus
+from tarmac.model.progress import WorkerStatus
 from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch
@@ -57,7 +57,7 @@ def test_every_worker_of_every_attempt_is_followed(plane: Served, source: str) -
     plane.advance(10)
     seen += _drain(view)
     fields = ("attempt", "role", "replica", "text")
-    logs = [tuple(data[field] for field in fields) for name, data in seen if name == "log"]
+    logs = [tuple(getattr(data, field) for field in fields) for name, data in seen if name == "log"]
     assert sorted(logs) == [
         (1, "main", 0, "first main 0"),
         (1, "main", 1, "first main 1"),
@@ -66,7 +66,7 @@ def test_every_worker_of_every_attempt_is_followed(plane: Served, source: str) -
         (2, "main", 1, "second main 1"),
         (2, SETUP_ROLE, 0, "second setup 0"),
     ]
-    states = [data["state"] for name, data in seen if name == "state"]
+    states = [data.state for name, data in seen if name == "state"]
     assert states[-1] == "ended"
     assert seen[-1][0] == "state", "the end is told after the last byte"
     assert view.look(survey=True).over
@@ -84,7 +84,7 @@ def test_no_line_of_an_attempt_comes_after_the_next_attempt(plane: Served, *, ti
         plane.advance(10)
         plane.advance(5)  # the pause before the retry
     view = LogView(plane.plane, ADA, run, LogQuery(role="main", times=times))
-    order = [str(data["attempt"]) for name, data in _drain(view) if name == "log"]
+    order = [str(data.attempt) for name, data in _drain(view) if name == "log"]
     assert len(order) >= 6
     assert order == sorted(order)
 
@@ -94,7 +94,7 @@ def test_a_view_can_be_narrowed_to_one_attempt_and_then_ends_with_it(plane: Serv
     _write(plane, f"{run}.1", "first")
     plane.advance(10)
     view = LogView(plane.plane, ADA, run, LogQuery(attempt=1, role="main", replica=1))
-    assert [data["text"] for name, data in _drain(view) if name == "log"] == ["first main 1"]
+    assert [data.text for name, data in _drain(view) if name == "log"] == ["first main 1"]
     assert view.look(survey=True).over, "attempt 1 has ended, though the run goes on"
 
 
@@ -105,7 +105,7 @@ def test_places_lead_to_the_same_bytes_in_a_new_view(plane: Served) -> None:
     _drain(view)
     _write(plane, f"{run}.1", "more")
     again = LogView(plane.plane, ADA, run, LogQuery(places=view.places(), tail=1))
-    texts = {data["text"] for name, data in _drain(again) if name == "log"}
+    texts = {data.text for name, data in _drain(again) if name == "log"}
     assert texts == {"more main 0", "more main 1", "more setup 0"}
 
 
@@ -117,7 +117,7 @@ def test_a_follower_finds_the_times_that_others_find_later(plane: Served) -> Non
     node = attempt.allocation.nodes[0]
 
     def lines(view: LogView) -> list[tuple[object, object]]:
-        return [(data["at"], data["text"]) for name, data in _drain(view) if name == "log"]
+        return [(data.at, data.text) for name, data in _drain(view) if name == "log"]
 
     plane.engine.write(attempt.id, f"logs/setup.{node}.log", b"prepared\n")
     plane.engine.write(attempt.id, "logs/main.0.0.log", b"one\n")
@@ -140,11 +140,11 @@ def test_a_tail_counts_for_what_was_there_not_for_what_comes(plane: Served) -> N
     run = _begin(plane)
     plane.engine.write(f"{run}.1", "logs/main.0.0.log", b"1\n2\n3\n")
     view = LogView(plane.plane, ADA, run, LogQuery(tail=1, role="main", replica=0))
-    assert [data["text"] for name, data in _drain(view) if name == "log"] == ["3\n"]
+    assert [data.text for name, data in _drain(view) if name == "log"] == ["3\n"]
     plane.advance(10)
     plane.advance(5)  # the pause before the retry
     plane.engine.write(f"{run}.2", "logs/main.0.0.log", b"4\n5\n")
-    assert [data["text"] for name, data in _drain(view) if name == "log"] == ["4\n5\n"]
+    assert [data.text for name, data in _drain(view) if name == "log"] == ["4\n5\n"]
 
 
 def test_a_tail_counts_lines_over_all_attempts_of_a_worker(plane: Served) -> None:
@@ -159,7 +159,7 @@ def test_a_tail_counts_lines_over_all_attempts_of_a_worker(plane: Served) -> Non
     def tails(lines: int) -> tuple[str, str]:
         view = LogView(plane.plane, ADA, run, LogQuery(tail=lines, role="main"))
         logs = [data for name, data in _drain(view) if name == "log"]
-        first, second = ("".join(str(log["text"]) for log in logs if log["replica"] == at) for at in (0, 1))
+        first, second = ("".join(str(log.text) for log in logs if log.replica == at) for at in (0, 1))
         return first, second
 
     assert tails(1) == ("5\n", "b\n")
@@ -175,7 +175,7 @@ def test_a_follower_that_comes_back_gets_no_older_lines_for_its_tail(plane: Serv
     plane.advance(5)  # the pause before the retry
     plane.engine.write(f"{run}.2", "logs/main.0.0.log", b"3\n4\n5\n")
     again = LogView(plane.plane, ADA, run, LogQuery(places={"2.main.0.0": 4}, tail=2, replica=0, role="main"))
-    assert [data["text"] for name, data in _drain(again) if name == "log"] == ["5\n"]
+    assert [data.text for name, data in _drain(again) if name == "log"] == ["5\n"]
 
 
 def test_a_view_without_files_is_idle(plane: Served) -> None:
@@ -231,7 +231,7 @@ def test_the_setup_of_an_attempt_that_waited_is_shown_once_its_nodes_have_names(
     view = LogView(cast(ControlPlane, plane), ADA, "r1", LogQuery())
     assert not any(name == "log" for name, _ in view.look(survey=True).messages)
     plane.attempt = attempt_of(plane.run, state=AttemptState.STARTING, node="gpu-7", master_port=None)
-    texts = [data["text"] for name, data in view.look(survey=True).messages if name == "log"]
+    texts = [data.text for name, data in view.look(survey=True).messages if name == "log"]
     assert texts == ["prepared\n"]
 
 
@@ -271,19 +271,19 @@ def test_what_was_read_of_one_log_is_sent_though_another_cannot_be_read() -> Non
     plane.logs["logs/main.0.0.log"] += b"second\n"
     plane.away_after = 2  # the log of the setup, and the first one of a worker
     found = view.look(survey=False)
-    assert [data["text"] for name, data in found.messages if name == "log"] == ["second\n"]
+    assert [data.text for name, data in found.messages if name == "log"] == ["second\n"]
     with pytest.raises(Unavailable):
         view.look(survey=False)
     plane.away_after = None
     plane.logs["logs/main.1.0.log"] = b"other\n"
     found = view.look(survey=False)
-    assert [data["text"] for name, data in found.messages if name == "log"] == ["other\n"]
+    assert [data.text for name, data in found.messages if name == "log"] == ["other\n"]
 
 
 def test_reports_are_found_by_rank_where_a_queue_gave_the_nodes_and_left_out_where_they_are_away() -> None:
     plane = Away()
     ((found,), _) = reports_of(cast(ControlPlane, plane), ADA, plane.run, NO_SECRETS)
-    assert (found["node"], found["metrics"]) == ("gpu-7", {"loss": 0.5})
+    assert (found.node, found.metrics) == ("gpu-7", {"loss": 0.5})
     plane.away_after = 0
     assert reports_of(cast(ControlPlane, plane), ADA, plane.run, NO_SECRETS) == ([], False)
 

@@ -52,7 +52,7 @@ class Files:
 def reported(files: Files, mask: Mask = NO_SECRETS, limit: int | None = None) -> tuple[list[object], bool]:
     plane = cast(ControlPlane, files)
     found, is_cut = reports_of(plane, ADA, files.run, mask, limit=limit)
-    return [report["step"] for report in found], is_cut
+    return [report.step for report in found], is_cut
 
 
 def _usual() -> bytes:

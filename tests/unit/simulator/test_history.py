@@ -7,31 +7,35 @@ from typing import Any
 import msgspec
 import pytest
 
+from answers import a_summary, an_attempt
 from tarmac import api
 from tarmac.api.placement import Node
 from tarmac.model.cluster import NodeState, Policy
 from tarmac.model.errors import Refused
+from tarmac.model.summary import RunSummary
 from tarmac.simulator.history import busiest, cluster_of, trace_of
 from tarmac.simulator.shapes import shape_text
 
 
-def run(number: int, **more: Any) -> dict[str, Any]:
+def run(number: int, **more: Any) -> RunSummary:
     """A run as the API lists it."""
-    return {
-        "id": f"r{number}",
-        "name": "train",
-        "project": "default",
-        "user": "ada",
-        "mode": "batch",
-        "priority": 3,
-        "slots": 2,
-        "cluster": "site",
-        "pool": "default",
-        "created_at": 100.0 + number,
-        "started_at": 110.0,
-        "ended_at": 150.0,
-        **more,
-    }
+    return a_summary(
+        {
+            "id": f"r{number}",
+            "name": "train",
+            "project": "default",
+            "user": "ada",
+            "mode": "batch",
+            "priority": 3,
+            "slots": 2,
+            "cluster": "site",
+            "pool": "default",
+            "created_at": 100.0 + number,
+            "started_at": 110.0,
+            "ended_at": 150.0,
+            **more,
+        }
+    )
 
 
 def node(name: str, slots: int, cluster: str = "site") -> Node:
@@ -77,9 +81,9 @@ RULES = {
 def test_runs_become_jobs_that_worked_as_long_as_they_did() -> None:
     attempts = {
         "r2": [
-            {"started_at": 110.0, "ended_at": 120.0},
-            {"started_at": None, "ended_at": 125.0},
-            {"started_at": 130.0, "ended_at": 150.0},
+            an_attempt({"started_at": 110.0, "ended_at": 120.0}),
+            an_attempt({"started_at": None, "ended_at": 125.0}),
+            an_attempt({"started_at": 130.0, "ended_at": 150.0}),
         ]
     }
     runs = [run(2), run(1), run(3, started_at=None), run(4, cluster="rehearsal-r4")]

@@ -6,13 +6,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from answers import an_event
+from tarmac.model.progress import Event
+
 sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 
 from timeline import Doing, Row, draw
 
 
-def event(at: float, name: str, state: str, **detail: Any) -> dict[str, Any]:
-    return {"at": at, "event": name, "state": state, "detail": detail}
+def event(at: float, name: str, state: str, **detail: Any) -> Event:
+    return an_event({"at": at, "event": name, "state": state, "detail": detail})
 
 
 BLOCKS = Row(

@@ -32,6 +32,7 @@ from tarmac.model.lifecycle import LIVE_STATES, RunState
 if TYPE_CHECKING:
     from tarmac import api
     from tarmac.client import Client
+    from tarmac.model.summary import RunSummary
 
 _wait_option = click.option("--wait", is_flag=True, help="Wait until it is done.")
 
@@ -119,7 +120,7 @@ def rm(*, yes: bool, as_json: bool, **options: Any) -> None:
     selection = selection_of(options)
     client = connect()
     refusals: list[TarmacError] = []
-    found: Sequence[api.RunSummary | api.Run] = (
+    found: Sequence[RunSummary | api.Run] = (
         matching_runs(client, selection, {RunState.ENDED})
         if selection.by_condition
         else _named(client, selection.runs, refusals)
@@ -129,12 +130,12 @@ def rm(*, yes: bool, as_json: bool, **options: Any) -> None:
     removed: list[api.Run] = []
     for run in found:
         try:
-            removed.append(client.remove(run["id"]))
+            removed.append(client.remove(run.id))
         except TarmacError as error:
             refusals.append(error)
         else:
             if not as_json:
-                print_text(f"{title(run)} ({run['id']}) was removed")
+                print_text(f"{title(run)} ({run.id}) was removed")
     if as_json:
         print_json({"runs": removed})
     if selection.by_condition and not found:
@@ -148,16 +149,16 @@ def _named(client: Client, references: Sequence[str], refusals: list[TarmacError
     for reference in references:
         try:
             run = client.run(reference)
-            found[run["id"]] = _all_members(client, run) if means_all(run, reference) else run
+            found[run.id] = _all_members(client, run) if means_all(run, reference) else run
         except TarmacError as error:
             refusals.append(error)
     return list(found.values())
 
 
-def _all_members(client: Client, run: api.Run) -> dict[str, Any]:
+def _all_members(client: Client, run: api.Run) -> api.Run:
     """The array of a run, named and removed as a unit."""
-    array = client.array(str(run["array_id"]))
-    return {**run, "id": array.id, "name": written(array), "array_index": None}
+    array = client.array(str(run.array_id))
+    return replace(run, id=array.id, name=written(array), array_index=None)
 
 
 def _end(refusals: Sequence[TarmacError]) -> NoReturn:
@@ -199,7 +200,7 @@ def _act(act: _Act, selection: Selection, *, yes: bool, wait: bool, as_json: boo
 
 def _sent_to_all(client: Client, act: _Act, run: api.Run, *, wait: bool) -> api.Array:
     """The array after the request to all its members; with `wait`, after all of them have carried it out."""
-    array_id = str(run["array_id"])
+    array_id = str(run.array_id)
     for run_id in member_ids(client, run, array_id) if wait else ():
         _once_done(client, client.run(run_id), act.goal, 0)
     return client.array(array_id)
@@ -212,43 +213,43 @@ def _confirmed(client: Client, act: _Act, selection: Selection, *, yes: bool) ->
         remark(f"there is no such run to {act.verb}")
     elif not yes:
         confirm(act.verb, found)
-    return tuple(run["id"] for run in found)
+    return tuple(run.id for run in found)
 
 
 def _once_done(client: Client, run: api.Run, goal: str, known: int) -> api.Run:
     """The run after it has reached that state or ended; `known` events of its history are older."""
-    if run["state"] in (goal, "ended"):
+    if run.state in (goal, "ended"):
         return run
-    for message in client.follow_events(run["id"], after=known):
+    for message in client.follow_events(run.id, after=known):
         if message.event == "end" or (message.event == "event" and message.data["state"] == goal):
             break
-    return client.run(run["id"])
+    return client.run(run.id)
 
 
 def _checkpoints(client: Client, run: api.Run) -> str:
     """The work that a paused run lost, or that a pausing run would lose now; empty for others."""
-    if run["state"] not in ("pausing", "paused") or not run["attempt"]:
+    if run.state not in ("pausing", "paused") or not run.attempt:
         return ""
-    attempts = client.attempts(run["id"])
-    if run["state"] == "paused":
+    attempts = client.attempts(run.id)
+    if run.state == "paused":
         lost = lost_text(attempts)
         return f"lost: {lost}" if lost else ""
-    return f"its last checkpoint: {checkpoint_text(run['state'], attempts, time.time())}"
+    return f"its last checkpoint: {checkpoint_text(run.state, attempts, time.time())}"
 
 
 def result_text(run: api.Run, checkpoints: str = "") -> str:
     """The effect of a request on a run and on its work."""
-    name = f"{title(run)} ({run['id']})"
+    name = f"{title(run)} ({run.id})"
     sentence = {
         "pending": "is waiting to be queued",
         "queued": "is queued",
         "submitted": "waits in the queue of its cluster",
         "starting": "is starting",
         "running": "is running",
-        "pausing": f"is pausing: its workers save and leave; then: tarmac resume {run['id']}",
-        "paused": f"is paused; it goes on with: tarmac resume {run['id']}",
+        "pausing": f"is pausing: its workers save and leave; then: tarmac resume {run.id}",
+        "paused": f"is paused; it goes on with: tarmac resume {run.id}",
         "preempting": "is leaving its slots and will be queued again",
         "stopping": "is stopping: its workers have been asked to leave",
         "ended": f"has ended: {state_of(run)}",
-    }[run["state"]]
+    }[run.state]
     return f"{name} {sentence}" + (f"\n  {checkpoints}" if checkpoints else "")

@@ -116,10 +116,10 @@ def create(
         sys.exit(begin(client, request, None, detach=not follow or paused, as_json=as_json))
     if follow and not paused:
         sys.exit(follow_submitted(client, record, as_json=as_json))
-    numbers = client.numbers([record["id"]]).get(record["id"])
-    number = numbers.experiment if numbers is not None else experiment_id(record["id"])
-    created = f"Created experiment {number} (run {record['id']})"
-    answer(record, created, as_json=as_json, warnings=record["warnings"])
+    numbers = client.numbers([record.id]).get(record.id)
+    number = numbers.experiment if numbers is not None else experiment_id(record.id)
+    created = f"Created experiment {number} (run {record.id})"
+    answer(record, created, as_json=as_json, warnings=record.warnings)
 
 
 @experiment.command("list")
@@ -232,6 +232,6 @@ def _reference(text: str) -> str:
     with suppress(NotFound):
         return client.numbered_experiment(int(text))
     for run in pages(client, None, {"everything": True}):
-        if str(experiment_id(run["id"])) == text:
-            return str(run["id"])
+        if str(experiment_id(run.id)) == text:
+            return str(run.id)
     raise NotFound(f"there is no experiment {text}", hint="tarmac experiment list --all names them")

@@ -93,7 +93,7 @@ def logs(
         return
     view = standard_view(as_json=as_json, **form)
     if following:
-        sys.exit(follow(client, record["id"], view, choice))
+        sys.exit(follow(client, record.id, view, choice))
     _print(client, record, choice, view, as_json=as_json)
 
 
@@ -108,14 +108,14 @@ def _print_members(
 
 
 def _print(client: Client, run: api.Run, choice: LogChoice, view: View, *, as_json: bool) -> None:
-    if run["attempt"] == 0 and not as_json:
-        remark(f"it has not started; tarmac why {run['id']} says more")
-    for attempt in client.attempts(run["id"]):
-        if attempt["number"] == (choice.attempt or run["attempt"]):
+    if run.attempt == 0 and not as_json:
+        remark(f"it has not started; tarmac why {run.id} says more")
+    for attempt in client.attempts(run.id):
+        if attempt.number == (choice.attempt or run.attempt):
             view.expect(expected_workers(run, attempt, choice))
     marks: set[bool] = set()
-    for chunk in client.logs(run["id"], **choice.arguments()):
-        marks.add(chunk.get("rank") is not None or f"[rank={choice.rank}]" in chunk["text"])
+    for chunk in client.logs(run.id, **choice.arguments()):
+        marks.add(chunk.rank is not None or f"[rank={choice.rank}]" in chunk.text)
         view.log(chunk)
     view.finish()
     if choice.rank is not None and marks == {False} and not as_json:
@@ -123,6 +123,6 @@ def _print(client: Client, run: api.Run, choice: LogChoice, view: View, *, as_js
             f"none of its lines is marked as one of rank {choice.rank}: ranks are known where a `launcher` "
             f"starts the processes, or where lines begin with [rank={choice.rank}]"
         )
-    cause = run.get("cause")
-    if cause and run["attempt"] and run["started_at"] is None and run["outcome"] == "failed" and not as_json:
-        remark(f"its workers never started: {cause['message']}")
+    cause = run.cause
+    if cause and run.attempt and run.started_at is None and run.outcome == "failed" and not as_json:
+        remark(f"its workers never started: {cause.message}")

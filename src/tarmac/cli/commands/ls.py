@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
 from tarmac.cli.displays.registry import as_option, display, statuses_of, with_statuses
 from tarmac.cli.options import json_option, pairs_option
@@ -16,14 +17,15 @@ from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.selecting import pages
 from tarmac.cli.session import connect
 from tarmac.cli.views.arrayview import as_array, first_members
-from tarmac.cli.views.runview import DIGEST, column_names, ordered, run_table, sort_keys
+from tarmac.cli.views.runview import DIGEST, ListedRun, column_names, ordered, run_table, sort_keys
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.model.lifecycle import LIVE_STATES, RunState
+from tarmac.model.record import replace
 from tarmac.model.text import suggestion
 
 if TYPE_CHECKING:
-    from tarmac import api
     from tarmac.client import Client
+    from tarmac.model.summary import RunSummary
 
 ENDED_SHOWN = 20
 
@@ -85,49 +87,51 @@ def ls(
         hidden = False
     else:
         runs, hidden = _recent(client, query, expand=expand)
+    lines = [ListedRun(**asdict(run)) for run in runs]
     if not expand:
-        runs = [as_array(run, client.array(run["id"])) if run["array_id"] else run for run in runs]
-    runs = _with_digests(client, runs, {*(names or ()), *(key for key, _ in keys)})
-    runs = ordered(runs, keys, now=time.time())[:limit] if keys else runs
+        lines = [as_array(line, client.array(line.id)) if line.array_id else line for line in lines]
+    digests = DIGEST in {*(names or ()), *(key for key, _ in keys)}
+    if digests:
+        lines = [replace(line, digest=_digest(client, line)) for line in lines]
+    lines = ordered(lines, keys, now=time.time())[:limit] if keys else lines
     if as_json:
-        print_json({"runs": runs if system is None else with_statuses(runs, system)})
+        documents = [asdict(line) for line in lines] if system is None else with_statuses(lines, system)
+        left_out = {"counts"} if digests else {"counts", DIGEST}
+        print_json(
+            {"runs": [{k: v for k, v in document.items() if k not in left_out} for document in documents]}
+        )
         return
     if not runs:
         if any((states, mode, *query.values())):
             remark("no such run")
-        elif client.runs(limit=1, everything=True)["runs"]:
+        elif client.runs(limit=1, everything=True).runs:
             remark("no run is live or has ended lately: tarmac ls --all lists older ones")
         else:
             remark("no run yet: tarmac run -- echo hello")
         return
     terminal = stdout_terminal()
     if system is None:
-        print_text(run_table(runs, now=time.time(), terminal=terminal, columns=names))
+        print_text(run_table(lines, now=time.time(), terminal=terminal, columns=names))
     else:
-        print_text(display(system).runs(display(system).prepare(client, runs), terminal))
+        print_text(display(system).prepared(client, [line.id for line in lines]).runs(lines, terminal))
     if hidden:
         remark("older runs have ended too: tarmac ls --all")
 
 
-def _with_digests(client: Client, runs: list[api.RunSummary], columns: set[str]) -> list[Any]:
-    """The runs, with the last image's digest from the attempts if that column is shown."""
-    return runs if DIGEST not in columns else [{**run, DIGEST: _digest(client, run)} for run in runs]
+def _digest(client: Client, run: RunSummary) -> str | None:
+    attempts = client.attempts(run.id) if run.image else []
+    used = [attempt.milestones.image for attempt in attempts]
+    return next((image.digest for image in reversed(used) if image), None)
 
 
-def _digest(client: Client, run: api.RunSummary) -> str | None:
-    attempts = client.attempts(run["id"]) if run["image"] else []
-    used = [attempt["milestones"]["image"] for attempt in attempts]
-    return next((image["digest"] for image in reversed(used) if image), None)
-
-
-def _recent(client: Client, query: dict[str, Any], *, expand: bool) -> tuple[list[api.RunSummary], bool]:
+def _recent(client: Client, query: dict[str, Any], *, expand: bool) -> tuple[list[RunSummary], bool]:
     """All live runs and the newest ended ones, newest first; and whether older ones are left out."""
     live = _take(client, None, _Filter(words=LIVE_STATES), expand=expand, **query)
     ended = _take(client, ENDED_SHOWN + 1, _Filter(words=frozenset({RunState.ENDED})), expand=expand, **query)
-    arrays = {run["array_id"] for run in live} - {None}
-    ended = [run for run in ended if expand or run["array_id"] not in arrays]
+    arrays = {run.array_id for run in live} - {None}
+    ended = [run for run in ended if expand or run.array_id not in arrays]
     shown = live + ended[:ENDED_SHOWN]
-    shown.sort(key=lambda run: (run["created_at"], run["id"]), reverse=True)
+    shown.sort(key=lambda run: (run.created_at, run.id), reverse=True)
     return shown, len(ended) > ENDED_SHOWN
 
 
@@ -168,13 +172,13 @@ class _Filter:
             return []
         return sorted({word if word in _LIFE else RunState.ENDED for word in self.words})
 
-    def matches(self, run: api.RunSummary) -> bool:
+    def matches(self, run: RunSummary) -> bool:
         """Whether a run is listed."""
-        if self.mode is not None and run["mode"] != self.mode:
+        if self.mode is not None and run.mode != self.mode:
             return False
         if not self.words and not self.statuses:
             return True
-        if self.words & {run["state"], run["outcome"]}:
+        if self.words & {run.state, run.outcome}:
             return True
         return (
             bool(self.statuses and self.system)
@@ -191,7 +195,7 @@ def _states() -> list[str]:
 
 def _take(
     client: Client, limit: int | None, choice: _Filter, *, expand: bool, **query: Any
-) -> list[api.RunSummary]:
+) -> list[RunSummary]:
     """At most `limit` matching runs; without `expand`, an array counts as one, shown by its first member."""
     page = limit if expand else None
     found = (run for run in pages(client, page, {"states": choice.states, **query}) if choice.matches(run))

@@ -125,7 +125,7 @@ def _follow(
     """Show points as they arrive, until every run has ended."""
     shown: dict[tuple[str, str, int], float] = {}
     while True:
-        going = [run for run in runs if client.run(run)["state"] != "ended"]
+        going = [run for run in runs if client.run(run).state != "ended"]
         known = client.metrics(*runs, group=group)
         there = {series.name for series in known}
         chosen = [name for name in names if name in there]

@@ -285,6 +285,6 @@ def _rescaled(change: Change, scale: Scale, problems: list[Problem]) -> Change:
 def _dialect(client: Client, reference: str) -> str | None:
     """The dialect of a run's file; None for an unknown run, which the server reports better."""
     try:
-        return str(client.run(reference)["dialect"])
+        return str(client.run(reference).dialect)
     except NotFound:
         return None

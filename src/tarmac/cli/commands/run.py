@@ -118,8 +118,8 @@ def run(
             return
         if detach:
             record = _submit(client, request, idempotency_key)
-            shown = record["array_id"] or record["id"]
-            answer(record, shown, as_json=as_json, warnings=record["warnings"])
+            shown = record.array_id or record.id
+            answer(record, shown, as_json=as_json, warnings=record.warnings)
             return
         client.open()
         sys.exit(_followed(client, request, idempotency_key, as_json=as_json))
@@ -197,7 +197,7 @@ def _followed(client: Client, request: dict[str, Any], idempotency_key: str | No
     from tarmac.cli.following import follow_submitted
 
     record = _submit(client, request, idempotency_key)
-    if record["array_id"] is not None:
+    if record.array_id is not None:
         from tarmac.cli.commands.wait import wait_for_array
 
         return wait_for_array(client, record, as_json=as_json)

@@ -116,8 +116,8 @@ def _projects(client: Client) -> list[Project]:
     """The projects of all runs, beginning with that of the newest run."""
     found: dict[str, Project] = {}
     for run in pages(client, None, {"everything": True}):
-        newest_at = run["created_at"]
-        project = found.setdefault(run["project"], Project(id=run["project"], newest_at=newest_at))
+        newest_at = run.created_at
+        project = found.setdefault(run.project, Project(id=run.project, newest_at=newest_at))
         project.runs += 1
-        project.live += run["state"] != "ended"
+        project.live += run.state != "ended"
     return list(found.values())

@@ -48,28 +48,28 @@ def wait(*, timeout_s: float | None, as_json: bool, **options: Any) -> None:
             ended.append(client.wait(run_id, timeout_s=left_s))
         except WaitTimeout as late:
             ended.append(late.run)
-        if not as_json and len(run_ids) > 1 and ended[-1]["state"] == "ended":
+        if not as_json and len(run_ids) > 1 and ended[-1].state == "ended":
             print_text(result_text(ended[-1]))
     if as_json:
         print_json({"runs": ended})
     terminal = stderr_terminal()
     for run in ended:
-        if run["state"] != "ended":
-            remark(f"{title(run)} is still {run['state']}")
-        elif not as_json and run["outcome"] != "completed":
+        if run.state != "ended":
+            remark(f"{title(run)} is still {run.state}")
+        elif not as_json and run.outcome != "completed":
             print_text("\n".join(ending(run, terminal, tail_shown=False)), err=True)
     for refusal in refusals:
         print_error(refusal)
-    if any(run["state"] != "ended" for run in ended):
+    if any(run.state != "ended" for run in ended):
         sys.exit(WaitTimeout.exit_code)
-    codes = [run["exit_status"] or 0 for run in ended] + [refusal.exit_code for refusal in refusals]
+    codes = [run.exit_status or 0 for run in ended] + [refusal.exit_code for refusal in refusals]
     sys.exit(max(codes, default=0))
 
 
 def wait_for_array(client: Client, first: api.Run, *, as_json: bool) -> int:
     """Wait for every member of a newly submitted array; return the largest of their exit codes."""
-    array = client.array(str(first["array_id"]))
-    for warning in first["warnings"]:
+    array = client.array(str(first.array_id))
+    for warning in first.warnings:
         remark(warning)
     remark(f"{written(array)} is array {array.id} of {array.total} runs")
     try:
@@ -80,10 +80,10 @@ def wait_for_array(client: Client, first: api.Run, *, as_json: bool) -> int:
     if as_json:
         print_json({"runs": ended})
     for run in ended:
-        if not as_json and run["outcome"] != "completed":
+        if not as_json and run.outcome != "completed":
             print_text("\n".join(ending(run, stderr_terminal(), tail_shown=False)), err=True)
     remark(f"{written(array)}: {counts_text(client.array(array.id).counts)}")
-    return max((run["exit_status"] or 0 for run in ended), default=0)
+    return max((run.exit_status or 0 for run in ended), default=0)
 
 
 def _named_runs(client: Client, selection: Selection) -> tuple[list[str], list[TarmacError]]:
@@ -92,7 +92,7 @@ def _named_runs(client: Client, selection: Selection) -> tuple[list[str], list[T
         live = matching_runs(client, selection, LIVE_STATES)
         if not live:
             remark("there is no such run to wait for")
-        return [run["id"] for run in live], []
+        return [run.id for run in live], []
     found: dict[str, None] = {}
     refusals: list[TarmacError] = []
     for reference in selection.runs:

@@ -47,10 +47,10 @@ def why(*, run: str, as_json: bool) -> None:
 
 def _last_lines(client: Client, why: api.Why) -> Iterator[str]:
     """The last lines of the worker whose failure ended the run."""
-    cause = client.run(why.run_id)["cause"] if why.state == "ended" else None
-    if cause is not None and cause["tail"]:
+    cause = client.run(why.run_id).cause if why.state == "ended" else None
+    if cause is not None and cause.tail:
         yield "its last lines"
-        yield from (f"  | {one_line(line)}" for line in cause["tail"])
+        yield from (f"  | {one_line(line)}" for line in cause.tail)
         yield f"more: tarmac logs {why.run_id}"
 
 

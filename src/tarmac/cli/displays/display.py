@@ -12,15 +12,17 @@ from datetime import UTC, datetime
 from itertools import product
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tarmac.cli.views.messages import Json, state_cell
+from tarmac.cli.views.messages import state_cell
 from tarmac.cli.views.table import Cell
 from tarmac.cli.views.terminal import Terminal
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
 from tarmac.model.mode import Mode
-from tarmac.model.run import RUN_OUTCOMES, CauseCode, Outcome
+from tarmac.model.run import RUN_OUTCOMES, CauseCode
+from tarmac.model.summary import RunSummary
 
 if TYPE_CHECKING:
+    from tarmac import api
     from tarmac.client import Client
 
 
@@ -31,19 +33,19 @@ class Display(Protocol):
         """The system's own word for the status of a run, from its dialect."""
         ...
 
-    def prepare(self, client: Client, runs: Sequence[Json]) -> Sequence[Json]:  # noqa: ARG002 some need one
-        """The runs with further data for the display."""
-        return runs
+    def prepared(self, client: Client, run_ids: Sequence[str]) -> Display:  # noqa: ARG002 some need them
+        """The display with further data about these runs."""
+        return self
 
-    def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
+    def runs(self, runs: Sequence[RunSummary], terminal: Terminal) -> str:
         """A list of runs (`RunSummary`, newest first), as the system's list command prints it."""
         ...
 
-    def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:
+    def run(self, run: api.Run, attempts: Sequence[api.Attempt], terminal: Terminal) -> str:
         """One `Run` with its attempts, oldest first, as the system's describe command prints it."""
         ...
 
-    def log_prefix(self, run: Json, chunk: Json) -> str | None:  # noqa: ARG002 some have one
+    def log_prefix(self, run: api.Run, chunk: api.LogChunk) -> str | None:  # noqa: ARG002 some have one
         """The prefix of each line of a `LogChunk` of the run; None: tarmac's own prefix, if any."""
         return None
 
@@ -58,9 +60,9 @@ def status_cell(word: str, colours: Mapping[str, str]) -> Cell:
     return Cell(word, state_cell(colours.get(word, word)).style)
 
 
-def facts_of(run: Json) -> Mapping[str, Any]:
+def facts_of(run: api.Run) -> Mapping[str, Any]:
     """The fields of the run's own system beyond the spec."""
-    facts: Mapping[str, Any] = run["spec"].get("conventions", {}).get("facts", {})
+    facts: Mapping[str, Any] = run.spec.get("conventions", {}).get("facts", {})
     return facts
 
 
@@ -77,14 +79,16 @@ def every_report() -> Iterator[Report]:
                 yield replace(live, outcome=outcome, cause=cause)
 
 
-def report_of(run: Json) -> Report:
+def report_of(run: api.Run | RunSummary) -> Report:
     """The report of a `Run` or `RunSummary`, from which a dialect derives its status."""
-    cause = run.get("cause_code") or (run.get("cause") or {}).get("code")
+    cause = (
+        run.cause_code if isinstance(run, RunSummary) else run.cause.code if run.cause is not None else None
+    )
     return Report(
-        state=RunState(run["state"]),
-        outcome=Outcome(run["outcome"]) if run["outcome"] else None,
-        cause=CauseCode(cause) if cause else None,
-        mode=Mode(run["mode"]),
-        attempt=run["attempt"],
-        preempted=run["preemptions"] > 0,
+        state=run.state,
+        outcome=run.outcome,
+        cause=cause,
+        mode=run.mode,
+        attempt=run.attempt,
+        preempted=run.preemptions > 0,
     )

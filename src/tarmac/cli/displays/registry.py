@@ -10,12 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
-from tarmac.cli.views.messages import Json
 from tarmac.model.text import suggestion
 
 if TYPE_CHECKING:
+    from tarmac import api
     from tarmac.cli.displays.display import Display
+    from tarmac.model.summary import RunSummary
 
 DISPLAYS: Mapping[str, str] = {
     "clusterfudge": "tarmac.systems.clusterfudge.display",
@@ -61,7 +63,7 @@ def statuses_of(system: str) -> list[str]:
     return sorted({shown.status(report) for report in port.every_report()})
 
 
-def with_statuses(runs: Sequence[Json], system: str) -> list[dict[str, Any]]:
+def with_statuses(runs: Sequence[api.Run | RunSummary], system: str) -> list[dict[str, Any]]:
     """The runs with an additional `status`: the system's own word for it."""
     shown, report_of = display(system), import_module(_PORT).report_of
-    return [{**run, "status": shown.status(report_of(run))} for run in runs]
+    return [{**asdict(run), "status": shown.status(report_of(run))} for run in runs]

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from tarmac import api
 from tarmac.cli.views.amounts import age
 from tarmac.cli.views.table import facts_text
 from tarmac.cli.views.terminal import Terminal, one_line
+from tarmac.model.lifecycle import RunState
+from tarmac.model.progress import RUN_OUTCOMES, Outcome
+from tarmac.model.record import replace
+
+if TYPE_CHECKING:
+    from tarmac.cli.views.runview import ListedRun
+    from tarmac.model.summary import RunSummary
 
 _ORDER = (
     *("running", "starting", "pausing", "preempting", "stopping", "submitted", "queued", "pending", "paused"),
@@ -42,27 +50,28 @@ def array_text(array: api.Array, *, now: float, terminal: Terminal) -> str:
     return facts_text(fields, terminal)
 
 
-def first_members(runs: Iterable[api.RunSummary]) -> Iterator[api.RunSummary]:
+def first_members(runs: Iterable[RunSummary]) -> Iterator[RunSummary]:
     """Single runs unchanged, and of each array the member that comes first."""
     seen: set[str] = set()
     for run in runs:
-        array_id = run["array_id"]
+        array_id = run.array_id
         if array_id is None or array_id not in seen:
             seen |= {array_id} if array_id is not None else set()
             yield run
 
 
-def as_array(run: api.RunSummary, array: api.Array) -> api.RunSummary:
+def as_array(run: ListedRun, array: api.Array) -> ListedRun:
     """The line of a member as the line of the whole array."""
     counts = array.counts
     only = next(iter(counts)) if len(counts) == 1 else None
-    ended = only in ("completed", "failed", "stopped")
-    return {
-        **run,
-        "id": array.id,
-        "name": written(array),
-        "array_index": None,
-        "state": "ended" if ended else only or counts_text(counts),
-        "outcome": only if ended else None,
-        "message": None,
-    }
+    outcome = Outcome(only) if only in RUN_OUTCOMES else None
+    return replace(
+        run,
+        id=array.id,
+        name=written(array),
+        array_index=None,
+        state=RunState.ENDED if outcome else RunState(only) if only else run.state,
+        outcome=outcome,
+        message=None,
+        counts="" if only else counts_text(counts),
+    )

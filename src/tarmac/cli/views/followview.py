@@ -9,29 +9,34 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from msgspec.structs import asdict
 
 from tarmac import api
 from tarmac.cli.views import escapes
 from tarmac.cli.views.logview import LineRule, LogView, Prefix
-from tarmac.cli.views.messages import Json, ending
+from tarmac.cli.views.messages import ending
 from tarmac.cli.views.metricview import report_text
 from tarmac.cli.views.sharing import submitted_text
 from tarmac.cli.views.terminal import Terminal, one_line, stderr_terminal, stdout_terminal
+
+if TYPE_CHECKING:
+    from tarmac.cli.views.logview import WorkerKey
 
 
 class View(Protocol):
     """Receives the events of a followed run, in order."""
 
-    def submitted(self, run: Json) -> None: ...
-    def expect(self, workers: Iterable[Json]) -> None: ...
-    def log(self, chunk: Json) -> None: ...
-    def state(self, summary: Json, nodes: Sequence[str], detail: str = "") -> None: ...
-    def notice(self, notice: Json) -> None: ...
+    def submitted(self, run: api.Run) -> None: ...
+    def expect(self, workers: Iterable[WorkerKey]) -> None: ...
+    def log(self, chunk: api.LogChunk) -> None: ...
+    def state(self, summary: api.RunStatus, nodes: Sequence[str], detail: str = "") -> None: ...
+    def notice(self, notice: api.StreamNotice) -> None: ...
     def waiting(self, why: api.Why) -> None: ...
-    def report(self, report: Json) -> None: ...
+    def report(self, report: api.Report) -> None: ...
     def detached(self, run_id: str) -> None: ...
-    def end(self, run: Json) -> None: ...
+    def end(self, run: api.Run) -> None: ...
     def finish(self) -> None: ...
 
 
@@ -66,35 +71,35 @@ class TextView:
         self._quiet = quiet
         self._previous: str | None = None
         self._last_from: tuple[str, int, int] | None = None
-        self._shown_notices: set[tuple[Json, Json]] = set()
+        self._shown_notices: set[tuple[int | None, str]] = set()
 
-    def submitted(self, run: Json) -> None:
-        for warning in run.get("warnings") or ():
+    def submitted(self, run: api.Run) -> None:
+        for warning in run.warnings:
             self._write(f"{self._terminal.paint('warning:', 'yellow')} {warning}")
-        self._remark(f"{run['name']} is run {run['id']}{submitted_text(run)}")
+        self._remark(f"{run.name} is run {run.id}{submitted_text(run)}")
 
-    def expect(self, workers: Iterable[Json]) -> None:
+    def expect(self, workers: Iterable[WorkerKey]) -> None:
         self._logs.expect(workers)
 
-    def log(self, chunk: Json) -> None:
-        if chunk["role"] == SETUP:
+    def log(self, chunk: api.LogChunk) -> None:
+        if chunk.role == SETUP:
             self._setup.write(chunk)
             return
-        self._last_from = (str(chunk["role"]), int(chunk["replica"]), int(chunk["worker"]))
+        self._last_from = (chunk.role, chunk.replica, chunk.worker)
         self._logs.write(chunk)
 
-    def state(self, summary: Json, nodes: Sequence[str], detail: str = "") -> None:
+    def state(self, summary: api.RunStatus, nodes: Sequence[str], detail: str = "") -> None:
         text = _state_text(summary, nodes, self._previous, detail)
-        self._previous = str(summary["state"])
+        self._previous = summary.state
         if text and not (self._quiet and self._previous == "running"):
             self._remark(text)
 
-    def notice(self, notice: Json) -> None:
+    def notice(self, notice: api.StreamNotice) -> None:
         """Show a notice; one that several nodes of an attempt send is shown once."""
-        key = (notice["attempt"], notice["text"])
-        if notice["node"] is None or key not in self._shown_notices:
+        key = (notice.attempt, notice.text)
+        if notice.node is None or key not in self._shown_notices:
             self._shown_notices.add(key)
-            self._remark(one_line(notice["text"]))
+            self._remark(one_line(notice.text))
 
     def waiting(self, why: api.Why) -> None:
         estimate = why.estimate
@@ -104,7 +109,7 @@ class TextView:
         leave = "" if known else f". Ctrl-C leaves it queued, tarmac stop {why.run_id} ends it"
         self._remark(f"{why.headline}{place}{until and f'. {until}'} (tarmac why {why.run_id}){leave}")
 
-    def report(self, report: Json) -> None:
+    def report(self, report: api.Report) -> None:
         self._remark(report_text(report))
 
     def detached(self, run_id: str) -> None:
@@ -115,15 +120,15 @@ class TextView:
             f"  end it:          tarmac stop {run_id}"
         )
 
-    def end(self, run: Json) -> None:
+    def end(self, run: api.Run) -> None:
         self._setup.finish()
         self._logs.finish()
-        cause = run.get("cause") or {}
-        failing = (cause.get("role"), cause.get("replica"), cause.get("worker") or 0)
+        cause = run.cause
+        failing = (cause.role, cause.replica, cause.worker or 0) if cause is not None else None
         # The failing worker's lines are hard to find among those of several workers: they are shown again.
-        shown = self._last_from == failing and not self._logs.mixed
+        shown = failing is not None and self._last_from == failing and not self._logs.mixed
         lines = ending(run, self._terminal, tail_shown=shown)
-        if not (self._quiet and run.get("outcome") == "completed"):
+        if not (self._quiet and run.outcome == "completed"):
             self._write("\n".join(lines))
 
     def finish(self) -> None:
@@ -148,31 +153,31 @@ class JsonView:
     def __init__(self, out: TextIO) -> None:
         self._out = out
 
-    def submitted(self, run: Json) -> None:
+    def submitted(self, run: api.Run) -> None:
         self._line("submitted", run=run)
 
-    def expect(self, workers: Iterable[Json]) -> None:
+    def expect(self, workers: Iterable[WorkerKey]) -> None:
         """Do nothing: programs distinguish workers by their fields."""
 
-    def log(self, chunk: Json) -> None:
-        self._line("log", **chunk)
+    def log(self, chunk: api.LogChunk) -> None:
+        self._line("log", **asdict(chunk))
 
-    def state(self, summary: Json, nodes: Sequence[str], detail: str = "") -> None:  # noqa: ARG002 words
+    def state(self, summary: api.RunStatus, nodes: Sequence[str], detail: str = "") -> None:  # noqa: ARG002 words
         self._line("state", run=summary, nodes=list(nodes))
 
-    def notice(self, notice: Json) -> None:
-        self._line("notice", **notice)
+    def notice(self, notice: api.StreamNotice) -> None:
+        self._line("notice", **asdict(notice))
 
     def waiting(self, why: api.Why) -> None:
         self._line("waiting", why=why)
 
-    def report(self, report: Json) -> None:
-        self._line("report", **report)
+    def report(self, report: api.Report) -> None:
+        self._line("report", **asdict(report))
 
     def detached(self, run_id: str) -> None:
         self._line("detached", run_id=run_id)
 
-    def end(self, run: Json) -> None:
+    def end(self, run: api.Run) -> None:
         self._line("end", run=run)
 
     def finish(self) -> None:
@@ -205,9 +210,11 @@ class SharedView:
             yield self._view
 
 
-def _state_text(summary: Json, nodes: Sequence[str], previous: str | None, detail: str) -> str | None:
+def _state_text(
+    summary: api.RunStatus, nodes: Sequence[str], previous: str | None, detail: str
+) -> str | None:
     """The text for a new state, with `detail`; None for a short wait."""
-    state, attempt, identifier = summary["state"], summary.get("attempt") or 0, summary["id"]
+    state, attempt, identifier = summary.state, summary.attempt, summary.id
     if state == previous:
         return None
     if state == "running":
@@ -218,8 +225,7 @@ def _state_text(summary: Json, nodes: Sequence[str], previous: str | None, detai
     if state == "queued" and detail:
         return "queued again" if previous == "preempting" else f"{detail}; queued again"
     if state == "queued" and attempt:
-        message = (summary.get("cause") or {}).get("message") or summary.get("message")
-        return "queued again" + (f": {message}" if message else "")
+        return "queued again" + (f": {summary.message}" if summary.message else "")
     return {
         "pausing": "pausing: its workers have been asked to leave",
         "paused": f"paused{detail and f' (lost: {detail})'}; it goes on with: tarmac resume {identifier}",

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import localtime, strftime
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from tarmac.cli.views import escapes
-from tarmac.cli.views.messages import Json
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tarmac import api
 
 _COLOURS = ("cyan", "yellow", "green", "magenta", "blue")
 
@@ -30,9 +32,10 @@ LONGEST_LINE = 1 << 20
 
 _COLOUR_CODES = re.compile(r"\x1b\[[0-9;]*m")
 
-Key = tuple[str, int, int]
+WorkerKey = tuple[str, int, int]
+"""The role, replica and number of a worker."""
 
-Prefix = Callable[[Json], str | None]
+Prefix = Callable[["api.LogChunk"], str | None]
 """Returns the prefix of each line of a chunk; None: this view's own prefix."""
 
 
@@ -102,8 +105,8 @@ class LogView:
         self._obeys = terminal.width is not None and not raw
         self._unfinished = ""
         self._attempt: object = None
-        self._prefixes: dict[Key, str] = {}
-        self._partial: dict[Key, str] = {}
+        self._prefixes: dict[WorkerKey, str] = {}
+        self._partial: dict[WorkerKey, str] = {}
         self._at_line_start = True
 
     @property
@@ -120,9 +123,9 @@ class LogView:
         """Note that another writer has ended the open line on the screen."""
         self._at_line_start = True
 
-    def expect(self, workers: Iterable[Json]) -> None:
+    def expect(self, workers: Iterable[WorkerKey]) -> None:
         """Expect output of these workers; more than one of them means prefixes."""
-        keys = {_key(worker, "index") for worker in workers}
+        keys = set(workers)
         if keys <= self._prefixes.keys() or (len(keys) == 1 and not self._prefixes):
             return
         if not self._prefixes and not self._at_line_start:
@@ -130,21 +133,21 @@ class LogView:
             self._at_line_start = True
         self._prefixes = self._labels(sorted({*self._prefixes, *keys}))
 
-    def write(self, chunk: Json) -> None:
+    def write(self, chunk: api.LogChunk) -> None:
         """Show one LogChunk at once."""
-        text = str(chunk["text"])
+        text, key = chunk.text, (chunk.role, chunk.replica, chunk.worker)
         if not text:
             return
-        if chunk.get("attempt") != self._attempt:
+        if chunk.attempt != self._attempt:
             self.finish()  # the next attempt does not continue an open line
-            self._attempt = chunk.get("attempt")
+            self._attempt = chunk.attempt
         foreign = self._foreign(chunk) if self._foreign is not None else None
         if foreign is not None:
-            self._prefixes[_key(chunk, "worker")] = foreign
-        self._at = chunk.get("at")
-        self._of_one_rank = chunk.get("rank") is not None
+            self._prefixes[key] = foreign
+        self._at = chunk.at
+        self._of_one_rank = chunk.rank is not None
         if self._prefixes or self._rule is not None:
-            self._write_lines(_key(chunk, "worker"), text)
+            self._write_lines(key, text)
         else:
             shown = self._drawn(text)
             self._out.write(shown)
@@ -162,14 +165,14 @@ class LogView:
             self._unfinished = ""
         self._out.flush()
 
-    def _write_lines(self, key: Key, text: str) -> None:
+    def _write_lines(self, key: WorkerKey, text: str) -> None:
         *lines, rest = (self._partial.pop(key, "") + text).split("\n")
         if len(rest) > LONGEST_LINE:
             lines, rest = [*lines, rest], ""
         self._lines(key, lines)
         self._partial[key] = rest
 
-    def _lines(self, key: Key, lines: Iterable[str]) -> None:
+    def _lines(self, key: WorkerKey, lines: Iterable[str]) -> None:
         with _limited(self._rule):
             for line in lines:
                 self._line(key, line)
@@ -181,7 +184,7 @@ class LogView:
         whole, self._unfinished = escapes.split_unfinished(self._unfinished + text)
         return escapes.with_moves(whole)
 
-    def _line(self, key: Key, line: str) -> None:
+    def _line(self, key: WorkerKey, line: str) -> None:
         visible = line.removesuffix("\r").rsplit("\r", 1)[-1]
         if self._rule is not None and not self._rule.shows(
             _COLOUR_CODES.sub("", visible), of_one_rank=self._of_one_rank
@@ -199,14 +202,14 @@ class LogView:
         stamp = strftime("%Y-%m-%d %H:%M:%S", localtime(self._at)) if self._at is not None else "?"
         return self._terminal.paint(f"{stamp} ", "dim")
 
-    def _prefix(self, key: Key) -> str:
+    def _prefix(self, key: WorkerKey) -> str:
         if not self._prefixes and self._rule is not None:
             return ""  # lines of a single worker
         if key not in self._prefixes:
             self._prefixes = self._labels(sorted({*self._prefixes, key}))
         return self._prefixes[key]
 
-    def _labels(self, keys: Sequence[Key]) -> dict[Key, str]:
+    def _labels(self, keys: Sequence[WorkerKey]) -> dict[WorkerKey, str]:
         """A prefix per worker, equally wide; without the worker's number if each replica has one worker."""
         short = all(worker == 0 for _role, _replica, worker in keys)
         names = {key: ".".join(str(part) for part in (key[:2] if short else key)) for key in keys}
@@ -215,7 +218,3 @@ class LogView:
             key: self._terminal.paint(f"{names[key].ljust(width)}| ", _COLOURS[at % len(_COLOURS)])
             for at, key in enumerate(keys)
         }
-
-
-def _key(record: Json, index: str) -> Key:
-    return str(record["role"]), int(record["replica"]), int(record[index])

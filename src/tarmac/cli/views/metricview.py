@@ -6,9 +6,8 @@ Metrics are numbers, texts or truth values; one that is not finite is the text `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from tarmac import api
 from tarmac.cli.views.amounts import age, number
@@ -30,14 +29,14 @@ def metric_text(value: object) -> str:
     return _NOT_FINITE.get(str(value)) or one_line(str(value))
 
 
-def report_text(report: Mapping[str, Any]) -> str:
+def report_text(report: api.Report) -> str:
     """Progress and metrics in one line: "45%, step 1200, loss 0.031"."""
     parts = []
-    if report.get("progress") is not None:
-        parts.append(f"{report['progress']:.0%}")
-    if report.get("step") is not None:
-        parts.append(f"step {report['step']}")
-    metrics = sorted((report.get("metrics") or {}).items())
+    if report.progress is not None:
+        parts.append(f"{report.progress:.0%}")
+    if report.step is not None:
+        parts.append(f"step {report.step}")
+    metrics = sorted(report.metrics.items())
     parts += [f"{one_line(name)} {metric_text(value)}" for name, value in metrics]
     return ", ".join(parts) or "a report without values"
 
@@ -47,33 +46,33 @@ def not_finite(reports: Sequence[api.Report]) -> Iterator[str]:
     last: dict[str, object] = {}
     since: dict[str, api.Report] = {}
     for report in reports:
-        for name, value in report["metrics"].items():
+        for name, value in report.metrics.items():
             if value not in _NOT_FINITE:
                 since.pop(name, None)
             elif name not in since:
                 since[name] = report
             last[name] = value
     for name, report in sorted(since.items()):
-        where = f" since step {report['step']}" if report["step"] is not None else ""
+        where = f" since step {report.step}" if report.step is not None else ""
         yield f"{one_line(name)} is {_NOT_FINITE[str(last[name])]}{where}"
 
 
 def report_table(reports: Sequence[api.Report], *, now: float, terminal: Terminal) -> str:
     """A row per report, a column per metric."""
-    names = sorted({name for report in reports for name in report["metrics"]})
-    several_nodes = len({report["node"] for report in reports}) > 1
+    names = sorted({name for report in reports for name in report.metrics})
+    several_nodes = len({report.node for report in reports}) > 1
     table: Sequence[Column[api.Report]] = (
-        Column("WHEN", lambda report, now: age(report["at"], now), right=True),
-        Column("NODE", lambda report, _: report["node"] if several_nodes else "", optional=True),
-        Column("STEP", lambda report, _: report["step"], right=True),
-        Column("PROGRESS", lambda report, _: _share_text(report["progress"]), right=True),
+        Column("WHEN", lambda report, now: age(report.at, now), right=True),
+        Column("NODE", lambda report, _: report.node if several_nodes else "", optional=True),
+        Column("STEP", lambda report, _: report.step, right=True),
+        Column("PROGRESS", lambda report, _: _share_text(report.progress), right=True),
         *(Column(one_line(name), partial(_metric, name), right=True, optional=True) for name in names),
     )
     return table_text(table, reports, terminal, now=now)
 
 
 def _metric(name: str, report: api.Report, _now: float) -> str:
-    return metric_text(report["metrics"].get(name))
+    return metric_text(report.metrics.get(name))
 
 
 def _share_text(share: float | None) -> str:

@@ -14,6 +14,7 @@ from tarmac.cli.views.arrayview import counts_text
 from tarmac.cli.views.messages import member_name, state_cell
 from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import Terminal
+from tarmac.model.utilization import NodeUtilization
 
 _POLICIES = {
     "priority": "by priority",
@@ -26,7 +27,7 @@ LISTED = 40
 """Maximum number of lines per pool on a terminal."""
 
 
-Used = Mapping[str, Sequence["api.NodeUtilization"]]
+Used = Mapping[str, Sequence["NodeUtilization"]]
 """The current resource use of runs, by id."""
 
 
@@ -152,28 +153,28 @@ def _start(run: api.QueueEntry, now: float) -> Cell | str:
     return f"{start_text(run.estimate, now)}{reason}"
 
 
-def used_amounts(nodes: Sequence[api.NodeUtilization]) -> tuple[str, ...]:
+def used_amounts(nodes: Sequence[NodeUtilization]) -> tuple[str, ...]:
     """The processors, memory, GPUs and memory of GPUs used on all nodes together; "" for unknown values."""
     if not nodes:
         return ("", "", "", "")
-    gpus = [gpu for node in nodes for gpu in node["gpus"]]
-    used = sum(gpu["used_bytes"] for gpu in gpus)
-    total = sum(gpu["total_bytes"] for gpu in gpus)
-    busy = sum(gpu["busy_percent"] for gpu in gpus)
+    gpus = [gpu for node in nodes for gpu in node.gpus]
+    used = sum(gpu.used_bytes for gpu in gpus)
+    total = sum(gpu.total_bytes for gpu in gpus)
+    busy = sum(gpu.busy_percent for gpu in gpus)
     return (
-        f"{sum(node['cpus'] for node in nodes):.1f}",
-        size(sum(node["memory_bytes"] for node in nodes)),
+        f"{sum(node.cpus for node in nodes):.1f}",
+        size(sum(node.memory_bytes for node in nodes)),
         f"{busy / len(gpus):.0f} %" if gpus else "",
         f"{size(used)} of {size(total)}" if gpus else "",
     )
 
 
-def use_text(nodes: Sequence[api.NodeUtilization]) -> str:
+def use_text(nodes: Sequence[NodeUtilization]) -> str:
     """The same as one text; "" if all values are unknown."""
     if not nodes:
         return ""
     cpus, memory, busy, of_gpus = used_amounts(nodes)
-    count = sum(len(node["gpus"]) for node in nodes)
+    count = sum(len(node.gpus) for node in nodes)
     named = f"{count} GPUs" if count > 1 else "GPU"
     gpus = f"; {named} {busy} busy, {of_gpus}" if count else ""
     return f"{cpus} CPUs, {memory} of memory{gpus}"

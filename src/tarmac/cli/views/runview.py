@@ -8,56 +8,73 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tarmac import api
 from tarmac.cli.views.amounts import age, duration
 from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of, title
 from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import Terminal, fit
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.summary import RunSummary
 from tarmac.model.text import suggestion
 
-Run = Any
-"""A line of the list (docs/using/api.md)."""
+
+class ListedRun(RunSummary, frozen=True, kw_only=True):
+    """A line of the list. `counts` are those of an array with members in several states.
+
+    `digest` is that of the last image, requested for the column of that name alone.
+    """
+
+    counts: str = ""
+    digest: str | None = None
+
 
 LONGEST_TEXT = 300
 """Maximum width of a text, even if the output has no width; `tarmac show` prints the complete text."""
 
 
-def _text(title: str, field: str, **head: Any) -> Column[Run]:
-    return Column(title, lambda run, _: fit(str(run[field] or ""), LONGEST_TEXT), **head)
+def _text(title: str, field: str, **head: Any) -> Column[ListedRun]:
+    return Column(title, lambda run, _: fit(str(getattr(run, field) or ""), LONGEST_TEXT), **head)
 
 
-def _number(title: str, field: str) -> Column[Run]:
-    return Column(title, lambda run, _: run[field], right=True)
+def _number(title: str, field: str) -> Column[ListedRun]:
+    return Column(title, lambda run, _: getattr(run, field), right=True)
 
 
-def _time(title: str, field: str) -> Column[Run]:
-    return Column(title, lambda run, now: age(run[field], now), key=lambda run, _: run[field], right=True)
+def _time(title: str, field: str) -> Column[ListedRun]:
+    return Column(
+        title,
+        lambda run, now: age(getattr(run, field), now),
+        key=lambda run, _: getattr(run, field),
+        right=True,
+    )
 
 
-def cluster_of(run: Run) -> str:
+def cluster_of(run: RunSummary) -> str:
     """The cluster's name; a rehearsal's own repeats the run's id."""
-    return (run["cluster"] or "").removesuffix(f"-{run['id']}")
+    return (run.cluster or "").removesuffix(f"-{run.id}")
+
+
+def _state(run: ListedRun) -> str:
+    return run.counts or state_of(run)
 
 
 DIGEST_CHARACTERS = len("sha256:") + 12
 DIGEST = "digest"
 """The column whose value must be requested for each run."""
 
-COLUMNS: dict[str, Column[Run]] = {
+COLUMNS: dict[str, Column[ListedRun]] = {
     "run": _text("RUN", "id"),
-    "name": Column("NAME", lambda run, _: Cell(title(run), "bold"), key=lambda run, _: run["name"]),
-    "state": Column("STATE", lambda run, _: state_cell(state_of(run)), key=lambda run, _: state_of(run)),
+    "name": Column("NAME", lambda run, _: Cell(title(run), "bold"), key=lambda run, _: run.name),
+    "state": Column("STATE", lambda run, _: state_cell(_state(run)), key=lambda run, _: _state(run)),
     "mode": Column(
         "MODE",
-        lambda run, _: run["mode"] if run["mode"] != BATCH else "",
-        key=lambda run, _: run["mode"],
+        lambda run, _: run.mode if run.mode != BATCH else "",
+        key=lambda run, _: run.mode,
         optional=True,
     ),
     "priority": Column(
         "PRIORITY",
-        lambda run, _: run["priority"] or "",
-        key=lambda run, _: run["priority"],
+        lambda run, _: run.priority or "",
+        key=lambda run, _: run.priority,
         right=True,
         optional=True,
     ),
@@ -71,7 +88,7 @@ COLUMNS: dict[str, Column[Run]] = {
     "pool": _text("POOL", "pool"),
     "type": _text("TYPE", "slot_type"),
     "image": _text("IMAGE", "image"),
-    DIGEST: Column("DIGEST", lambda run, _: (run[DIGEST] or "")[:DIGEST_CHARACTERS]),
+    DIGEST: Column("DIGEST", lambda run, _: (run.digest or "")[:DIGEST_CHARACTERS]),
     "system": _text("SYSTEM", "system"),
     "dialect": _text("DIALECT", "dialect"),
     "cause": _text("CAUSE", "cause_code"),
@@ -110,13 +127,11 @@ def sort_keys(text: str) -> list[tuple[str, bool]]:
     return [(name, word.startswith("-")) for name, word in zip(names, words, strict=True)]
 
 
-def ordered(
-    runs: Sequence[api.RunSummary], keys: Sequence[tuple[str, bool]], *, now: float
-) -> list[api.RunSummary]:
+def ordered(runs: Sequence[ListedRun], keys: Sequence[tuple[str, bool]], *, now: float) -> list[ListedRun]:
     """The runs in this order; those without a value come last, in either direction."""
     result = list(runs)
     for name, descending in reversed(keys):
-        value: Callable[[Run, float], Any] = COLUMNS[name].key or COLUMNS[name].cell
+        value: Callable[[ListedRun, float], Any] = COLUMNS[name].key or COLUMNS[name].cell
         known = [run for run in result if value(run, now) not in (None, "")]
         without = [run for run in result if value(run, now) in (None, "")]
         result = sorted(known, key=lambda run: value(run, now), reverse=descending) + without
@@ -124,7 +139,7 @@ def ordered(
 
 
 def run_table(
-    runs: Sequence[api.RunSummary],
+    runs: Sequence[ListedRun],
     *,
     now: float,
     terminal: Terminal,
@@ -132,6 +147,6 @@ def run_table(
 ) -> str:
     """The table of runs: of these columns, else of the usual ones, with users if there are several."""
     names = list(columns or USUAL)
-    if columns is None and len({run["user"] for run in runs}) < 2:
+    if columns is None and len({run.user for run in runs}) < 2:
         names.remove("user")
     return table_text([COLUMNS[name] for name in names], runs, terminal, now=now)

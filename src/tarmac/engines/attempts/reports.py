@@ -12,7 +12,7 @@ from typing import Any
 
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.model.abilities import FileEntry, ReportPiece
-from tarmac.model.ports import Notice
+from tarmac.model.progress import Notice
 from tarmac.node.attempt.protocol import CLEARED_FILE, LONGEST_REPORTS_BYTES
 from tarmac.node.files import untrusted
 

@@ -22,7 +22,8 @@ from tarmac.model import codec
 from tarmac.model.errors import InvalidInput
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.milestones import SavedWork
-from tarmac.model.ports import Notice, Observation, WorkerStatus
+from tarmac.model.ports import Observation
+from tarmac.model.progress import Notice, WorkerStatus
 from tarmac.model.record import replace
 from tarmac.model.run import Cause, CauseCode, Outcome, Release
 from tarmac.model.utilization import NodeUtilization

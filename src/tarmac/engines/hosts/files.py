@@ -11,7 +11,7 @@ from tarmac.engines.attempts.view import Views
 from tarmac.engines.hosts.host import Host
 from tarmac.model.abilities import FileEntry, KeptImage, ReportPiece, StoreFiles
 from tarmac.model.errors import NotFound
-from tarmac.model.ports import Notice, WorkerStatus
+from tarmac.model.progress import Notice, WorkerStatus
 from tarmac.model.utilization import NodeUtilization
 from tarmac.node.attempt import clearing
 

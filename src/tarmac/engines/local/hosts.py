@@ -22,7 +22,7 @@ from tarmac.engines.attempts.supervision import Life
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.engines.hosts.host import Host
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.ports import WorkerStatus
+from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import Release
 from tarmac.model.secret import SecretValues
 from tarmac.node.attempt import claims

@@ -23,7 +23,8 @@ from tarmac.engines.hosts.host import Host
 from tarmac.model.ends import lost
 from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.leaving import LeaveRequest
-from tarmac.model.ports import Observation, ObservedState, WorkerStatus
+from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.progress import WorkerStatus
 from tarmac.model.record import replace
 from tarmac.model.run import Release
 from tarmac.model.secret import SecretValues

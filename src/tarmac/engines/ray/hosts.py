@@ -27,7 +27,8 @@ from tarmac.engines.ray.node import NODE_PEER_FILES, PEER_FILES, RayNode, Travel
 from tarmac.engines.ray.nodes import RayNodes
 from tarmac.engines.ray.reservations import Reservations
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
-from tarmac.model.ports import StreamsCode, WorkerStatus
+from tarmac.model.ports import StreamsCode
+from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import Cause, CauseCode, Release
 from tarmac.model.secret import SecretValues
 from tarmac.node.attempt import protocol

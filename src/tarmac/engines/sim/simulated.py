@@ -19,7 +19,8 @@ from tarmac.engines.sim.world import World
 from tarmac.model.abilities import Pace, ReportPiece
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.leaving import LeaveRequest
-from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
+from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.progress import Notice, WorkerStatus
 from tarmac.model.record import replace
 from tarmac.model.run import Outcome
 from tarmac.model.utilization import NodeUtilization

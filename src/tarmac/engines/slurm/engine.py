@@ -38,7 +38,8 @@ from tarmac.model.ends import lost
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest
-from tarmac.model.ports import Observation, ObservedState, StreamsCode, WorkerStatus
+from tarmac.model.ports import Observation, ObservedState, StreamsCode
+from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.attempt.document import Launch

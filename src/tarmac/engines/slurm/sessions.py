@@ -14,7 +14,7 @@ from tarmac.engines.attempts.view import AttemptView
 from tarmac.engines.slurm import observing
 from tarmac.engines.slurm.commands import ENVIRONMENT, Commands
 from tarmac.model.errors import Refused, Unavailable
-from tarmac.model.ports import WorkerStatus
+from tarmac.model.progress import WorkerStatus
 from tarmac.node.session import frames
 from tarmac.node.starting import Installation
 from tarmac.node.wire.frames import pack_document

@@ -7,10 +7,10 @@ files.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
@@ -30,7 +30,7 @@ def wants_stream(request: Request) -> bool:
 def frame(event: str, data: Any, *, identifier: str | None = None) -> bytes:
     """One message in wire format. JSON has no raw line breaks, so its data is one line."""
     head = f"id: {identifier}\n" if identifier is not None else ""
-    return f"{head}event: {event}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
+    return f"{head}event: {event}\ndata: ".encode() + msgspec.json.encode(data) + b"\n\n"
 
 
 def stopping_frame() -> bytes:

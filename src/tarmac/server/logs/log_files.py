@@ -9,6 +9,7 @@ import codecs
 from collections.abc import Callable
 from typing import Any
 
+from tarmac.api.runs import LogChunk, LogSource
 from tarmac.control.service import ControlPlane
 from tarmac.model.actor import Actor
 from tarmac.model.errors import NotFound
@@ -25,7 +26,7 @@ LONGEST_BYTES = 16 << 20
 class LogFile:
     """One worker's log, read from its beginning, or from the offset set by `seek`.
 
-    `key` has the fields that name it in a `LogChunk`; `mask` hides the secrets of its run; with `times`, each
+    `mask` hides the secrets of its run; with `times`, each
     chunk has a single time. `next` is the offset up to which the log was shown: bytes that may begin a secret
     (or a character) are held back.
     """
@@ -35,13 +36,13 @@ class LogFile:
         read: Read,
         path: str,
         *,
-        key: dict[str, Any],
+        source: LogSource,
         mask: Callable[[], Mask],
         times: LogTimes | None = None,
     ) -> None:
         self._times = times
         self._at: float | None = None
-        self.key = key
+        self._source = source
         self.next = 0
         self._read = read
         self._path = path
@@ -55,14 +56,14 @@ class LogFile:
     @property
     def name(self) -> str:
         """The log's name in a list of places."""
-        return "{attempt}.{role}.{replica}.{worker}".format_map(self.key)
+        return self._source.name
 
     def seek(self, offset: int) -> None:
         """Begin at `offset`."""
         self.next = self._shown_to = self._window_at = offset
         self._window, self._whole = b"", offset == 0
 
-    def chunk(self) -> dict[str, Any] | None:
+    def chunk(self) -> LogChunk | None:
         """The next block of new text; None if there is none."""
         while (limit := self._limit_bytes()) and (data := self._read(self._path, self._read_to, limit)):
             if b"\0" in data and (gap := self._gap()) is not None:
@@ -88,7 +89,7 @@ class LogFile:
     def _read_to(self) -> int:
         return self._window_at + len(self._window)
 
-    def rest(self) -> dict[str, Any] | None:
+    def rest(self) -> LogChunk | None:
         """The bytes held back, once the log is complete."""
         return self._chunk(b"", final=True)
 
@@ -96,15 +97,15 @@ class LogFile:
         """The gap in a log that exceeded its limit (`node/files/logroom.py`)."""
         return gap_of(parsed(self._read(cut_note(self._path), 0, BLOCK_BYTES)))
 
-    def _left_out(self, end: int) -> dict[str, Any]:
+    def _left_out(self, end: int) -> LogChunk:
         """A note in place of the gap."""
         missing, start = end - self._read_to, self.next
         self.seek(end)
         self._decoder.reset()
         text = f"\n[tarmac: {missing:,} bytes of this log are left out: it was too long]\n"
-        return {**self.key, "offset": start, "next": end, "text": text, "at": self._at}
+        return self._shown(start, text)
 
-    def _chunk(self, data: bytes, *, final: bool) -> dict[str, Any] | None:
+    def _chunk(self, data: bytes, *, final: bool) -> LogChunk | None:
         mask = self._mask()
         if not self._whole:
             self._look_back(mask.context_bytes)
@@ -117,7 +118,21 @@ class LogFile:
         self._window, self._window_at = self._window[forgotten:], self._window_at + forgotten
         if not text:
             return None
-        return {**self.key, "offset": start, "next": self.next, "text": text, "at": self._at}
+        return self._shown(start, text)
+
+    def _shown(self, offset: int, text: str) -> LogChunk:
+        return LogChunk(
+            attempt=self._source.attempt,
+            role=self._source.role,
+            replica=self._source.replica,
+            worker=self._source.worker,
+            rank=self._source.rank,
+            node=self._source.node,
+            offset=offset,
+            next=self.next,
+            text=text,
+            at=self._at,
+        )
 
     def _look_back(self, context_bytes: int) -> None:
         """Read the bytes before the first offset: a secret may begin there."""

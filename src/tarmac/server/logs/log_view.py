@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from msgspec import Struct
 
 from tarmac import api
+from tarmac.api.runs import StreamNotice
 from tarmac.control.service import ControlPlane
 from tarmac.launch.compose import container_launch
 from tarmac.model.actor import Actor
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import AttemptState, RunState
-from tarmac.model.ports import Notice
+from tarmac.model.progress import Notice
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import Hooks, RunSpec
 from tarmac.node.attempt.protocol import LOGS
@@ -27,7 +29,7 @@ from tarmac.server.logs.log_times import LogTimes
 from tarmac.server.records.runs import run_record, status_record
 from tarmac.systems.registry import dialect_of
 
-Message = tuple[str, Mapping[str, Any]]
+Message = tuple[str, Struct]
 """Name and data of a message of the stream."""
 
 SETUP_ROLE = "setup"
@@ -56,12 +58,14 @@ class LogQuery:
     follow: bool = False
     places: Mapping[str, int] = field(default_factory=dict)
 
-    def wants(self, key: Mapping[str, Any]) -> bool:
+    def wants(self, source: api.LogSource) -> bool:
         """Whether the query selects the log of this worker."""
-        choice = {"role": self.role, "replica": self.replica, "worker": self.worker}
-        if key["rank"] is not None:
-            choice["rank"] = self.rank
-        return all(value is None or key[name] == value for name, value in choice.items())
+        return (
+            self.role in (None, source.role)
+            and self.replica in (None, source.replica)
+            and self.worker in (None, source.worker)
+            and (source.rank is None or self.rank in (None, source.rank))
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +283,7 @@ class _AttemptView:
         for notice in self._plane.notices(self._actor, self._attempt.id):
             if notice not in self._sent_notices:
                 self._sent_notices.add(notice)
-                yield "notice", {"text": notice.text, "attempt": self._attempt.number, "node": notice.node}
+                yield "notice", StreamNotice(text=notice.text, attempt=self._attempt.number, node=notice.node)
         for log in self._logs.values():
             if chunk := log.chunk():
                 yield "log", chunk
@@ -293,17 +297,12 @@ class _AttemptView:
     def _add(
         self, role: str, replica: int, worker: int, *, node: str, path: str, rank: int | None = None
     ) -> None:
-        key = {
-            "attempt": self._attempt.number,
-            "role": role,
-            "replica": replica,
-            "worker": worker,
-            "rank": rank,
-            "node": node,
-        }
-        log = LogFile(self._read, path, key=key, mask=self._mask, times=self._times(role, path))
-        if log.name in self._logs or not self._query.wants(key):
+        source = api.LogSource(
+            attempt=self._attempt.number, role=role, replica=replica, worker=worker, rank=rank, node=node
+        )
+        if source.name in self._logs or not self._query.wants(source):
             return
+        log = LogFile(self._read, path, source=source, mask=self._mask, times=self._times(role, path))
         log.seek(self._first_offset(log.name, (role, replica, worker), path))
         self._logs[log.name] = log
 

@@ -8,6 +8,7 @@ from json import dumps
 from math import isfinite
 from typing import Any
 
+from tarmac.api.runs import Report
 from tarmac.control.service import ControlPlane
 from tarmac.model.actor import Actor
 from tarmac.model.errors import Unavailable
@@ -29,7 +30,7 @@ _LONGEST_TEXT = 1000
 
 def reports_of(
     plane: ControlPlane, actor: Actor, run: Run, mask: Mask, *, limit: int | None = None
-) -> tuple[list[dict[str, Any]], bool]:
+) -> tuple[list[Report], bool]:
     """The newest reports of a run, oldest first, and whether older ones are omitted for their size.
 
     It reads `_MOST_BYTES` of the newest attempts, an equal share from the end of each node's file, and
@@ -72,16 +73,16 @@ def _is_report(line: dict[str, Any]) -> bool:
     )
 
 
-def _record(line: dict[str, Any], attempt: int, node: str, hide: Callable[[str], str]) -> dict[str, Any]:
+def _record(line: dict[str, Any], attempt: int, node: str, hide: Callable[[str], str]) -> Report:
     progress = line.get("progress")
-    return {
-        "at": line["at"],
-        "attempt": attempt,
-        "node": node,
-        "metrics": {hide(name): _value(value, hide) for name, value in (line.get("metrics") or {}).items()},
-        "progress": progress if isinstance(progress, int | float) and isfinite(progress) else None,
-        "step": line.get("step"),
-    }
+    return Report(
+        at=line["at"],
+        attempt=attempt,
+        node=node,
+        metrics={hide(name): _value(value, hide) for name, value in (line.get("metrics") or {}).items()},
+        progress=progress if isinstance(progress, int | float) and isfinite(progress) else None,
+        step=line.get("step"),
+    )
 
 
 def _value(value: object, hide: Callable[[str], str]) -> float | str | bool | None:

@@ -13,14 +13,12 @@ from contextlib import suppress
 
 from starlette.requests import Request
 
-from tarmac import api
 from tarmac.model.actor import Actor
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.lifecycle import TERMINAL_STATES
 from tarmac.server.http.routing import whole
 from tarmac.server.http.sse import COMMENT, KEEP_ALIVE_S, frame, stopping_frame
 from tarmac.server.logs.log_view import LogSlice, LogView
-from tarmac.server.records.copying import copy_fields
 from tarmac.server.records.runs import run_record
 from tarmac.server.service import Service
 
@@ -47,7 +45,7 @@ async def event_frames(
             pace.surveyed()
             events = await service.changes.read(service.plane.events, actor, run_id, after)
             for event in events:
-                yield frame("event", copy_fields(api.Event, event), identifier=str(event.seq))
+                yield frame("event", event, identifier=str(event.seq))
                 after = event.seq
                 pace.spoke()
             if over or (events and events[-1].state in TERMINAL_STATES):

@@ -7,7 +7,7 @@ from signal import Signals
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec import Struct
 
 from tarmac import api
 from tarmac.control.lookup import ArrayStatus
@@ -15,9 +15,8 @@ from tarmac.control.reports import DryRun, NodeReport
 from tarmac.model.cluster import Disks
 from tarmac.model.codec import encode
 from tarmac.model.lifecycle import RunState
-from tarmac.model.loss import Loss
-from tarmac.model.notification import Notification
-from tarmac.model.ports import Notice, WorkerStatus
+from tarmac.model.notification import Delivery, Notification
+from tarmac.model.progress import AttemptProgress, CycleReport, Loss, Notice, RunProgress, WorkerStatus
 from tarmac.model.run import Attempt, Cause, Outcome, Run, WorkerPlacement
 from tarmac.model.spec import RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, summary_of
@@ -25,16 +24,16 @@ from tarmac.model.utilization import NodeUtilization
 from tarmac.node.attempt.document import NodeLaunch
 from tarmac.node.attempt.protocol import late_address
 from tarmac.node.files.secrecy import LEAST_INLINE, hidden, hidden_tree, keys_among, may_hold_secret
-from tarmac.server.records.copying import copy_fields, copy_known
 
 
 def run_record(run: Run, *, warnings: Sequence[str] = ()) -> api.Run:
+    """A run and its spec, without values that look like keys."""
     spec, source = shown(run.spec)
-    return copy_fields(
-        api.Run,
-        run,
+    return api.Run(
+        **inherited(RunProgress, run, but="cycle_report"),
+        name=run.name,
+        project=run.project,
         dialect=run.spec.dialect,
-        cause=_cause_record(run.cause),
         mode=run.spec.mode,
         priority=run.place.priority,
         weight=run.place.weight,
@@ -42,15 +41,17 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> api.Run:
         slots=run.spec.slots,
         max_turns=max_turns_of(run.spec),
         retry_at=_retry_at(run),
-        dependencies=[copy_fields(api.AwaitedRun, each) for each in run.dependencies],
-        cycle_report=copy_known(api.CycleReport, run.cycle_report),
-        share=copy_known(api.Share, run.share),
+        cycle_report=_cycle_report(run.cycle_report),
         exit_status=exit_status(run.outcome, run.cause) if run.state is RunState.ENDED else None,
         spec=spec,
         source=source,
-        warnings=warnings,
+        warnings=tuple(warnings),
         labels=run.spec.labels,
     )
+
+
+def _cycle_report(report: CycleReport | None) -> api.CycleReport | None:
+    return None if report is None else api.CycleReport(**inherited(CycleReport, report), proven=report.proven)
 
 
 def _retry_at(run: Run) -> float | None:
@@ -73,29 +74,16 @@ def array_record(array: ArrayStatus) -> api.Array:
     )
 
 
-def summary_record(summary: RunSummary) -> api.RunSummary:
-    answer: Any = asdict(summary)
-    return answer  # type: ignore[no-any-return]  # a TypedDict is a dict
-
-
 def notification_record(message: Notification) -> api.Notification:
     """A message; of its receiver's URL it shows only the host."""
-    return api.Notification(
-        occasion=message.occasion,
-        receiver=str(message.receiver),
-        at=message.at,
-        tries=message.tries,
-        due_at=message.due_at,
-        sent_at=message.sent_at,
-        error=message.error,
-    )
+    return api.Notification(**inherited(Delivery, message), receiver=str(message.receiver))
 
 
 def status_record(run: Run, attempt: Attempt | None) -> api.RunStatus:
     """The status of a run; `attempt` is its newest one."""
     place = attempt.allocation if attempt else run.spec.target
-    summary = summary_record(summary_of(run, place.cluster, place.pool))
-    return {**summary, "cause": _cause_record(run.cause)}
+    summary = summary_of(run, place.cluster, place.pool)
+    return api.RunStatus(**inherited(RunSummary, summary), cause=run.cause)
 
 
 def attempt_record(
@@ -108,43 +96,25 @@ def attempt_record(
     lost: Loss | None,
 ) -> api.Attempt:
     """An attempt with its workers, the notices of its nodes, and its lost work."""
-    named = attempt.allocated_at is not None
-    return copy_fields(
-        api.Attempt,
-        attempt,
-        cluster=attempt.allocation.cluster,
-        nodes=attempt.allocation.nodes if named else [],
-        placements=[
-            _worker_placement_record(placement, attempt) for placement in attempt.allocation.placements
-        ]
-        if named
-        else [],
-        slot_types=attempt.allocation.slot_types,
-        native=copy_known(api.NativeStatus, attempt.native),
+    allocation, named = attempt.allocation, attempt.allocated_at is not None
+    return api.Attempt(
+        **inherited(AttemptProgress, attempt),
+        cluster=allocation.cluster,
+        nodes=allocation.nodes if named else (),
+        placements=tuple(_placed(each, attempt) for each in allocation.placements) if named else (),
+        slot_types=allocation.slot_types,
         granted_at=attempt.allocated_at,
-        milestones=copy_fields(
-            api.Milestones,
-            attempt.milestones,
-            kept=copy_known(api.SavedWork, attempt.milestones.kept),
-            restored=copy_known(api.SavedWork, attempt.milestones.restored),
-            image=copy_known(api.AttemptImage, attempt.milestones.image),
-        ),
-        lost=copy_known(api.Loss, lost),
-        cause=_cause_record(attempt.cause),
+        lost=lost,
         directory=directory,
-        workers=[copy_fields(api.Worker, worker) for worker in workers],
-        notices=[copy_fields(api.Notice, notice) for notice in notices],
-        utilization=utilization_records(utilization),
+        workers=tuple(workers),
+        notices=tuple(notices),
+        utilization=tuple(utilization),
     )
 
 
-def utilization_records(found: Sequence[NodeUtilization]) -> list[api.NodeUtilization]:
-    return [
-        copy_fields(
-            api.NodeUtilization, each, gpus=[copy_fields(api.GpuUtilization, one) for one in each.gpus]
-        )
-        for each in found
-    ]
+def inherited(base: type[Struct], record: Struct, *, but: str = "") -> dict[str, Any]:
+    """The values of the fields that a record and its answer have from the same base class, except `but`."""
+    return {name: getattr(record, name) for name in base.__struct_fields__ if name != but}
 
 
 def node_record(report: NodeReport) -> api.Node:
@@ -197,13 +167,6 @@ def shown(spec: RunSpec) -> tuple[dict[str, Any], str]:
     return record, source_shown(spec)
 
 
-def _cause_record(cause: Cause | None) -> api.Cause | None:
-    if cause is None:
-        return None
-    matches = [copy_fields(api.LogMatch, each) for each in cause.log_matches]
-    return copy_fields(api.Cause, cause, log_matches=matches)
-
-
 def source_shown(spec: RunSpec) -> str:
     """The source of a spec, without values that look like keys: long lists need only the source."""
     keys = _inline_keys(spec)
@@ -236,10 +199,10 @@ def _node_launch_record(node: NodeLaunch) -> api.NodeLaunch:
     return api.NodeLaunch(node=node.node, rank=node.rank, workers=workers)
 
 
-def _worker_placement_record(placement: WorkerPlacement, attempt: Attempt) -> api.WorkerPlacement:
+def _placed(placement: WorkerPlacement, attempt: Attempt) -> api.WorkerPlacement:
     key = (placement.role, placement.replica)
     released_at = next((each.at for each in attempt.released if (each.role, each.replica) == key), None)
-    return copy_fields(api.WorkerPlacement, placement, released_at=released_at)
+    return api.WorkerPlacement(**inherited(WorkerPlacement, placement), released_at=released_at)
 
 
 def exit_status(outcome: Outcome | None, cause: Cause | None) -> int:

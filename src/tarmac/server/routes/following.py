@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
+import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
@@ -17,7 +17,6 @@ from tarmac.server.http.sse import StreamResponse, wants_stream
 from tarmac.server.logs.log_view import LogQuery, LogView
 from tarmac.server.logs.reports import reports_of
 from tarmac.server.logs.streams import event_frames, log_frames, parse
-from tarmac.server.records.copying import copy_fields
 from tarmac.server.service import Service
 
 _ONLY_NEWEST = "older reports are left out; tarmac metrics RUN --csv has every number that was kept"
@@ -40,7 +39,7 @@ def add_following_routes(routes: Routes, service: Service) -> None:
         if wants_stream(call.request):
             return StreamResponse(event_frames(service, call.actor, call.request, run.id, after))
         history = await run_in_threadpool(plane.events, call.actor, run.id, after)
-        return JsonAnswer([copy_fields(api.Event, event) for event in history])
+        return JsonAnswer(history)
 
     @routes.serve(api.LOGS)
     async def logs(call: Call[api.LogsQuery]) -> Response:
@@ -90,15 +89,15 @@ def _log_query(chosen: api.LogsQuery, last_event_id: str, *, now: float, streams
     )
 
 
-def _log_list(view: LogView) -> Iterator[str]:
+def _log_list(view: LogView) -> Iterator[bytes]:
     """The present chunks as one JSON list, piece by piece: logs may be larger than memory."""
-    separator = "["
+    separator = b"["
     more = True
     while more:
         look = view.look(survey=False)
         for name, data in look.messages:
             if name == "log":
-                yield separator + json.dumps(data)
-                separator = ","
+                yield separator + msgspec.json.encode(data)
+                separator = b","
         more = look.more
-    yield "[]" if separator == "[" else "]"
+    yield b"[]" if separator == b"[" else b"]"

@@ -6,7 +6,7 @@ from tarmac import api
 from tarmac.api.operation import Query
 from tarmac.model.abilities import KeptImage
 from tarmac.server.http.routing import Call, Routes
-from tarmac.server.records.runs import node_record, utilization_records
+from tarmac.server.records.runs import node_record
 from tarmac.server.service import Service
 
 
@@ -30,10 +30,7 @@ def add_node_routes(routes: Routes, service: Service) -> None:
     @routes.serve(api.UTILIZATION)
     def utilization(call: Call) -> list[api.RunUtilization]:
         """Return the current utilization of live runs, by run; runs of a few seconds are not measured."""
-        return [
-            api.RunUtilization(run=each.run, nodes=utilization_records(each.nodes))
-            for each in plane.usage.utilization(call.actor)
-        ]
+        return plane.usage.utilization(call.actor)
 
     @routes.serve(api.DRAIN)
     def drain(call: Call[Query, api.DrainBody]) -> list[api.Node]:

@@ -14,7 +14,6 @@ from tarmac.server.records.runs import (
     attempt_record,
     notification_record,
     run_record,
-    summary_record,
 )
 from tarmac.server.service import Service
 from tarmac.server.storage.work_files import WorkFiles
@@ -34,7 +33,7 @@ def add_run_routes(routes: Routes, service: Service) -> None:
         query = _run_query(call.query, recent=service.clock.now() - service.ended_days * _DAY_S)
         found = plane.runs(call.actor, query, scope=call.query.scope)
         following = found[-1].id if len(found) == query.limit else None
-        return {"runs": [summary_record(run) for run in found], "next": following}
+        return api.RunPage(runs=found, next=following)
 
     @routes.serve(api.RUN)
     def run(call: Call) -> api.Run:

@@ -7,13 +7,19 @@ the page.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tarmac.cli.displays.display import Display, facts_of, report_of, status_cell, utc_time
-from tarmac.cli.views.messages import Json, worker_cell
+from tarmac.cli.views.messages import worker_cell
 from tarmac.cli.views.table import Cell, Column, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
+from tarmac.model.progress import WorkerStatus
 from tarmac.systems.clusterfudge import statuses
 from tarmac.systems.clusterfudge.identity import launch_number, launch_uuid
+
+if TYPE_CHECKING:
+    from tarmac import api
+    from tarmac.model.summary import RunSummary
 
 _COLOURS = {
     "LAUNCH_STATUS_QUEUED": "queued",
@@ -26,28 +32,28 @@ _COLOURS = {
 """The state of tarmac whose colour each word has."""
 
 
-def _status(run: Json) -> Cell:
+def _status(run: api.Run | RunSummary) -> Cell:
     return status_cell(statuses.status(report_of(run)), _COLOURS)
 
 
-LAUNCHES: Sequence[Column[Json]] = (
-    Column("LAUNCH", lambda run, _: launch_number(run["id"]), right=True),
-    Column("NAME", lambda run, _: Cell(run["name"], "bold"), flexible=True),
+LAUNCHES: Sequence[Column[RunSummary]] = (
+    Column("LAUNCH", lambda run, _: launch_number(run.id), right=True),
+    Column("NAME", lambda run, _: Cell(run.name, "bold"), flexible=True),
     Column("STATUS", lambda run, _: _status(run)),
-    Column("LAUNCHED BY", lambda run, _: run["user"]),
-    Column("SUBMITTED", lambda run, _: utc_time(run["created_at"])),
-    Column("RUN", lambda run, _: run["id"]),
+    Column("LAUNCHED BY", lambda run, _: run.user),
+    Column("SUBMITTED", lambda run, _: utc_time(run.created_at)),
+    Column("RUN", lambda run, _: run.id),
 )
 
 
-def _processes(run: Json) -> Sequence[Column[Json]]:
+def _processes(run: api.Run) -> Sequence[Column[WorkerStatus]]:
     """The columns of the processes of a run."""
     return (
-        Column("JOB", lambda worker, _: _short_name(run, worker["role"])),
-        Column("REPLICA", lambda worker, _: worker["replica"], right=True),
-        Column("PROCESS", lambda worker, _: worker["index"], right=True),
-        Column("NODE", lambda worker, _: worker["node"]),
-        Column("PID", lambda worker, _: worker["pid"] or "", right=True),
+        Column("JOB", lambda worker, _: _short_name(run, worker.role)),
+        Column("REPLICA", lambda worker, _: worker.replica, right=True),
+        Column("PROCESS", lambda worker, _: worker.index, right=True),
+        Column("NODE", lambda worker, _: worker.node),
+        Column("PID", lambda worker, _: worker.pid or "", right=True),
         Column("STATE", lambda worker, _: worker_cell(worker)),
     )
 
@@ -57,58 +63,58 @@ class ClusterfudgeDisplay(Display):
 
     status = staticmethod(statuses.status)
 
-    def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
+    def runs(self, runs: Sequence[RunSummary], terminal: Terminal) -> str:
         return table_text(LAUNCHES, runs, terminal)
 
-    def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:
+    def run(self, run: api.Run, attempts: Sequence[api.Attempt], terminal: Terminal) -> str:
         facts = facts_of(run)
-        target = run["spec"].get("target", {})
+        target = run.spec.get("target", {})
         status = _status(run)
         fields = {
-            "Launch": str(launch_number(run["id"])),
-            "Id": launch_uuid(run["id"]),
-            "Run": run["id"],
-            "Title": one_line(str(facts.get("title") or run["name"])),
+            "Launch": str(launch_number(run.id)),
+            "Id": launch_uuid(run.id),
+            "Run": run.id,
+            "Title": one_line(str(facts.get("title") or run.name)),
             "Description": one_line(str(facts.get("description") or "")),
             "Status": terminal.paint(status.text, status.style),
-            "Message": one_line((run["cause"] or {}).get("message") or ""),
-            "Launched by": run["user"],
-            "Submitted": utc_time(run["created_at"]),
+            "Message": one_line(run.cause.message if run.cause is not None else ""),
+            "Launched by": run.user,
+            "Submitted": utc_time(run.created_at),
             "Script": str(facts.get("launch_script") or ""),
             "Deployment": _deployment(run),
-            "Cluster": "" if run["spec"].get("rehearsal") else target.get("cluster") or "",
+            "Cluster": "" if run.spec.get("rehearsal") else target.get("cluster") or "",
             "Shard": target.get("shard") or "",
             "Hostnames": ", ".join(target.get("hostnames", ())),
             "Jobs": ", ".join(_listed(run)),
         }
-        workers = attempts[-1]["workers"] if attempts else ()
+        workers = attempts[-1].workers if attempts else ()
         table = table_text(_processes(run), workers, terminal) if workers else ""
         return facts_text(fields, terminal, width=13) + (f"\n\n{table}" if table else "")
 
-    def log_prefix(self, run: Json, chunk: Json) -> str | None:
-        return f"{_short_name(run, chunk['role'])}.{chunk['replica']}.{chunk['worker']} | "
+    def log_prefix(self, run: api.Run, chunk: api.LogChunk) -> str | None:
+        return f"{_short_name(run, chunk.role)}.{chunk.replica}.{chunk.worker} | "
 
 
 DISPLAY = ClusterfudgeDisplay()
 
 
-def _short_name(run: Json, role: str) -> str:
+def _short_name(run: api.Run, role: str) -> str:
     """The role's name in the launch."""
     names = facts_of(run).get("short_names")
     return str(names.get(role, role)) if isinstance(names, Mapping) else role
 
 
-def _listed(run: Json) -> Sequence[str]:
+def _listed(run: api.Run) -> Sequence[str]:
     """The roles with their replicas: `trainer x 2`."""
     return [
         f"{_short_name(run, role.get('name', 'main'))} x {role.get('replicas', 1) or 1}"
-        for role in run["spec"]["roles"]
+        for role in run.spec["roles"]
     ]
 
 
-def _deployment(run: Json) -> str:
-    code = run["spec"].get("code") or {}
+def _deployment(run: api.Run) -> str:
+    code = run.spec.get("code") or {}
     if "url" not in code:
         return f"local directory {code['path']}" if "path" in code else ""
-    at = run.get("code_commit") or code.get("commit") or code.get("branch") or ""
+    at = run.code_commit or code.get("commit") or code.get("branch") or ""
     return f"{code['url']} at {at}" if at else str(code["url"])

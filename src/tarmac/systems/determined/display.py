@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tarmac.cli.displays.display import Display, facts_of, report_of
-from tarmac.cli.views.messages import Json
 from tarmac.cli.views.terminal import Terminal, columns, one_line
 from tarmac.systems.determined.identity import experiment_id, trial_id
 from tarmac.systems.determined.statuses import of_tarmac, queue_word, status
@@ -15,6 +14,7 @@ from tarmac.systems.determined.statuses import of_tarmac, queue_word, status
 if TYPE_CHECKING:
     from tarmac import api
     from tarmac.client import Client
+    from tarmac.model.summary import RunSummary
 
 _MOST = 500
 """Maximum number of runs whose numbers are requested at once."""
@@ -32,69 +32,76 @@ class DeterminedDisplay(Display):
 
     status = staticmethod(status)
 
-    def prepare(self, client: Client, runs: Sequence[Json]) -> Sequence[Json]:
-        ids = [run["id"] for run in runs]
-        known: dict[str, api.Numbers] = {}
-        for at in range(0, len(ids), _MOST):
-            known |= client.numbers(ids[at : at + _MOST])
-        return [{**run, "numbers": known.get(run["id"])} for run in runs]
+    def __init__(self, numbers: Mapping[str, api.Numbers] | None = None) -> None:
+        self._numbers = numbers or {}
 
-    def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
+    def prepared(self, client: Client, run_ids: Sequence[str]) -> DeterminedDisplay:
+        known: dict[str, api.Numbers] = {}
+        for at in range(0, len(run_ids), _MOST):
+            known |= client.numbers(run_ids[at : at + _MOST])
+        return DeterminedDisplay(known)
+
+    def runs(self, runs: Sequence[RunSummary], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         rows = (
             (
-                _number(run),
-                run["user"],
-                one_line(run["name"]),
+                self._number(run),
+                run.user,
+                one_line(run.name),
                 "",
                 self.status(report_of(run)),
                 _progress(run),
-                _when(run["started_at"]),
-                _when(run["ended_at"]),
-                str(run.get("pool") or ""),
+                _when(run.started_at),
+                _when(run.ended_at),
+                str(run.pool or ""),
             )
             for run in runs
         )
         return _table(_HEADS, list(rows))
 
-    def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
+    def run(self, run: api.Run, attempts: Sequence[api.Attempt], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         config = _config(run)
         values = (
-            _number(run),
-            one_line(str(config.get("name") or run["name"])),
+            self._number(run),
+            one_line(str(config.get("name") or run.name)),
             one_line(str(config.get("description") or "")),
             ", ".join(config.get("labels") or ()),
             self.status(report_of(run)),
-            _when(run["started_at"]),
-            _when(run["ended_at"]),
-            str(run.get("pool") or run["spec"].get("target", {}).get("pool") or ""),
+            _when(run.started_at),
+            _when(run.ended_at),
+            str(run.pool or run.spec.get("target", {}).get("pool") or ""),
             str(config.get("workspace") or ""),
             str(config.get("project") or ""),
             str((config.get("searcher") or {}).get("name") or "single"),
-            str(run["slots"]),
-            str(max(0, run["spec"].get("retries", 0) - run["failures"])),
-            run["id"],
+            str(run.slots),
+            str(max(0, run.spec.get("retries", 0) - run.failures)),
+            run.id,
         )
         lines = [f"{name:<16} {value}" for name, value in zip(_FIELDS, values, strict=True) if value]
         return "\n".join((*lines, "", _table(_TRIAL_HEADS, list(self._trial(run, attempts)))))
 
-    def _trial(self, run: Json, attempts: Sequence[Json]) -> Iterator[Sequence[str]]:
+    def _number(self, run: api.Run | RunSummary) -> str:
+        """The number of the experiment: the gateway's, else one derived from the run's id."""
+        numbers = self._numbers.get(run.id)
+        return str(numbers.experiment if numbers is not None else experiment_id(run.id))
+
+    def _trial(self, run: api.Run, attempts: Sequence[api.Attempt]) -> Iterator[Sequence[str]]:
         """The one trial of the searcher `single`, from its newest attempt."""
-        newest, numbers = attempts[-1] if attempts else None, run.get("numbers")
+        newest, numbers = attempts[-1] if attempts else None, self._numbers.get(run.id)
         parameters = (_config(run).get("hyperparameters") or {}).items()
         constants = {
             name: value.get("val")
             for name, value in parameters
             if isinstance(value, Mapping) and "val" in value
-        } or (run["spec"].get("parameters") or {})
+        } or (run.spec.get("parameters") or {})
         yield (
-            str(numbers.trial if numbers is not None else trial_id(run["id"])),
+            str(numbers.trial if numbers is not None else trial_id(run.id)),
             self.status(report_of(run)),
             ", ".join(f"{name}={value}" for name, value in constants.items()),
-            str(run["attempt"]),
-            str(run["failures"]),
-            ", ".join(newest["nodes"]) if newest else "",
-            _when(run["started_at"]),
-            _when(run["ended_at"]),
+            str(run.attempt),
+            str(run.failures),
+            ", ".join(newest.nodes) if newest else "",
+            _when(run.started_at),
+            _when(run.ended_at),
         )
 
 
@@ -126,14 +133,8 @@ def queue_table(runs: Sequence[api.QueueEntry]) -> str:
     return _table(_QUEUE_HEADS, rows)
 
 
-def _number(run: Json) -> str:
-    """The number of the experiment: the gateway's, else one derived from the run's id."""
-    numbers = run.get("numbers")
-    return str(numbers.experiment if numbers is not None else experiment_id(run["id"]))
-
-
-def _config(run: Json) -> Mapping[str, Json]:
-    found: Mapping[str, Json] = facts_of(run).get("config", {})
+def _config(run: api.Run) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = facts_of(run).get("config", {})
     return found
 
 
@@ -154,8 +155,8 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
     return "|".join(padded).rstrip()
 
 
-def _progress(run: Json) -> str:
-    return "100.00%" if run["outcome"] == "completed" else "N/A"
+def _progress(run: RunSummary) -> str:
+    return "100.00%" if run.outcome == "completed" else "N/A"
 
 
 def _when(at: float | None) -> str:

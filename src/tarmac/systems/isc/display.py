@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tarmac.cli.displays.display import Display, report_of, status_cell, utc_time
-from tarmac.cli.views.messages import Json
 from tarmac.cli.views.table import Cell, Column, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.model.mode import Mode
 from tarmac.systems.isc import statuses
+
+if TYPE_CHECKING:
+    from tarmac import api
+    from tarmac.model.summary import RunSummary
 
 _COLOURS = {
     "enqueued": "queued",
@@ -22,21 +26,21 @@ _COLOURS = {
 """The state of tarmac whose colour a word has, for words that are not its states."""
 
 
-def _status(run: Json) -> Cell:
+def _status(run: api.Run | RunSummary) -> Cell:
     return status_cell(statuses.status(report_of(run)), _COLOURS)
 
 
-def _cycle(run: Json) -> str:
+def _cycle(run: api.Run | RunSummary) -> str:
     """The number of starts and, for cycle runs, their maximum: `1 / 3`."""
-    return f"{run['attempt']} / {run['max_turns']}" if run["mode"] == Mode.CYCLE else str(run["attempt"])
+    return f"{run.attempt} / {run.max_turns}" if run.mode == Mode.CYCLE else str(run.attempt)
 
 
-COLUMNS: Sequence[Column[Json]] = (
-    Column("ID", lambda run, _: run["id"]),
-    Column("Name", lambda run, _: Cell(run["name"], "bold"), flexible=True),
-    Column("Created", lambda run, _: utc_time(run["created_at"])),
-    Column("GPUs", lambda run, _: run["slots"], right=True),
-    Column("Mode", lambda run, _: run["mode"]),
+COLUMNS: Sequence[Column[RunSummary]] = (
+    Column("ID", lambda run, _: run.id),
+    Column("Name", lambda run, _: Cell(run.name, "bold"), flexible=True),
+    Column("Created", lambda run, _: utc_time(run.created_at)),
+    Column("GPUs", lambda run, _: run.slots, right=True),
+    Column("Mode", lambda run, _: run.mode),
     Column("Cycle", lambda run, _: _cycle(run)),
     Column("Status", lambda run, _: _status(run)),
 )
@@ -47,23 +51,23 @@ class IscDisplay(Display):
 
     status = staticmethod(statuses.status)
 
-    def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
+    def runs(self, runs: Sequence[RunSummary], terminal: Terminal) -> str:
         return table_text(COLUMNS, runs, terminal)
 
-    def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:
+    def run(self, run: api.Run, attempts: Sequence[api.Attempt], terminal: Terminal) -> str:
         newest = attempts[-1] if attempts else None
         status = _status(run)
         fields = {
-            "ID": run["id"],
-            "Name": one_line(run["name"]),
-            "Project": run["project"],
-            "Created": utc_time(run["created_at"]),
-            "GPUs": str(run["slots"]),
-            "Mode": str(run["mode"]),
+            "ID": run.id,
+            "Name": one_line(run.name),
+            "Project": run.project,
+            "Created": utc_time(run.created_at),
+            "GPUs": str(run.slots),
+            "Mode": str(run.mode),
             "Cycle": _cycle(run),
-            "Nodes": str(len(newest["nodes"])) if newest else "",
+            "Nodes": str(len(newest.nodes)) if newest else "",
             "Status": terminal.paint(status.text, status.style),
-            "Message": one_line((run["cause"] or {}).get("message") or ""),
+            "Message": one_line(run.cause.message if run.cause is not None else ""),
         }
         return facts_text(fields, terminal, width=9)
 

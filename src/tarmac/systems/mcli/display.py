@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from tarmac.cli.displays.display import Display, report_of
-from tarmac.cli.views.messages import Json
 from tarmac.cli.views.terminal import Terminal, columns, one_line
 from tarmac.dialects.dialect import Report
 from tarmac.model.codec import decode
@@ -19,6 +19,10 @@ from tarmac.model.spec import RunSpec
 from tarmac.systems.mcli.reader import NAME
 from tarmac.systems.mcli.statuses import Status, status
 from tarmac.systems.mcli.view import submitted
+
+if TYPE_CHECKING:
+    from tarmac import api
+    from tarmac.model.summary import RunSummary
 
 _NONE = "-"
 _GAP = "  "
@@ -41,14 +45,14 @@ class McliDisplay(Display):
     def status(self, report: Report) -> str:
         return status(report).value
 
-    def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
+    def runs(self, runs: Sequence[RunSummary], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         rows = [
             (
-                one_line(run["name"]),
-                str(run["slots"]),
-                _when(run["created_at"]),
-                _when(run["started_at"]),
-                _when(run["ended_at"]),
+                one_line(run.name),
+                str(run.slots),
+                _when(run.created_at),
+                _when(run.started_at),
+                _when(run.ended_at),
                 self.status(report_of(run)),
             )
             for run in runs
@@ -60,7 +64,7 @@ class McliDisplay(Display):
         titles = (*(title for title, _, _ in _HEADS), "STATUS")
         return "\n".join(_line(row, widths) for row in (titles, *rows))
 
-    def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
+    def run(self, run: api.Run, attempts: Sequence[api.Attempt], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         parts = [
             ["Run Metadata", *_metadata(run, attempts)],
             ["Run Lifecycle", *_lifecycle(run, status(report_of(run)))],
@@ -72,37 +76,37 @@ class McliDisplay(Display):
 DISPLAY = McliDisplay()
 
 
-def _submitted(run: Json) -> str:
+def _submitted(run: api.Run) -> str:
     """The run file; for a clone or a changed run, the configuration that ran."""
-    source = str(run["source"])
-    if run["dialect"] != NAME:
+    source = str(run.source)
+    if run.dialect != NAME:
         return source
     try:
-        return submitted(decode(RunSpec, {**run["spec"], "source": source}), name=run["name"])
+        return submitted(decode(RunSpec, {**run.spec, "source": source}), name=run.name)
     except InvalidInput:  # from a server of another version
         return source
 
 
-def _metadata(run: Json, attempts: Sequence[Json]) -> Iterator[str]:
-    spec = run["spec"]
-    placed = attempts[-1]["cluster"].removesuffix(f"-{run['id']}") if attempts else None
+def _metadata(run: api.Run, attempts: Sequence[api.Attempt]) -> Iterator[str]:
+    spec = run.spec
+    placed = attempts[-1].cluster.removesuffix(f"-{run.id}") if attempts else None
     slot_type = spec["roles"][0].get("slot_type")
-    slot_types = [kind for kind in (attempts[-1]["slot_types"] if attempts else ()) if kind != CPU_ONLY]
+    slot_types = [kind for kind in (attempts[-1].slot_types if attempts else ()) if kind != CPU_ONLY]
     fields = {
-        "Run Name": run["name"],
+        "Run Name": run.name,
         "Cluster": placed or spec.get("target", {}).get("cluster"),
         "Image": spec.get("environment", {}).get("image"),
         "GPU Type": ", ".join(slot_types) or (slot_type if slot_type != ACCELERATOR else None),
-        "GPU Num": run["slots"],
+        "GPU Num": run.slots,
     }
-    if run.get("outcome") == "failed" and run.get("cause"):  # later versions of MCLI showed the reason
-        fields["Reason"] = run["cause"]["message"]
+    if run.outcome == "failed" and run.cause is not None:  # later versions of MCLI showed the reason
+        fields["Reason"] = run.cause.message
     return (f"{name:<{_LABEL_WIDTH}}{one_line(str(value))}" for name, value in fields.items())
 
 
-def _lifecycle(run: Json, end_status: Status) -> Iterator[str]:
+def _lifecycle(run: api.Run, end_status: Status) -> Iterator[str]:
     """Waiting, running, the end: three rows, even before they have happened."""
-    created, started, ended = run["created_at"], run["started_at"], run["ended_at"]
+    created, started, ended = run.created_at, run.started_at, run.ended_at
     wait_end = started if started is not None else ended
     last = end_status if ended is not None else Status.COMPLETED
     rows = (

@@ -52,7 +52,7 @@ def diff(*, before: str, after: str, as_json: bool) -> None:
         "outcome": differences(_outcome(one), _outcome(other)),
     }
     if as_json:
-        print_json({"runs": [one["id"], other["id"]], **found})
+        print_json({"runs": [one.id, other.id], **found})
         return
     if missing:
         remark(missing)
@@ -88,13 +88,13 @@ def diff_text(one: api.Run, other: api.Run, found: Mapping[str, Any], terminal: 
 def _code(client: Client, one: api.Run, other: api.Run) -> tuple[list[api.CodeChange], str | None]:
     """The differences in the code, and a sentence if they are no longer known."""
     try:
-        return client.code_changes(one["id"], other["id"]), None
+        return client.code_changes(one.id, other.id), None
     except NotFound as gone:
         return [], gone.message
 
 
 def _spec(run: api.Run) -> dict[str, Any]:
-    return {key: value for key, value in _flat(run["spec"]) if not _unshown(key)}
+    return {key: value for key, value in _flat(run.spec) if not _unshown(key)}
 
 
 def _unshown(key: str) -> bool:
@@ -103,7 +103,7 @@ def _unshown(key: str) -> bool:
 
 def _variables(run: api.Run) -> dict[str, str]:
     environment, variables = _VARIABLES
-    return dict((run["spec"].get(environment) or {}).get(variables) or {})
+    return dict((run.spec.get(environment) or {}).get(variables) or {})
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -121,7 +121,7 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def _metrics(client: Client, run: api.Run) -> dict[str, Any]:
     """The last value of each metric, and the last progress."""
     last: dict[str, Any] = {}
-    for series in client.metrics(run["id"]) if run["attempt"] else []:
+    for series in client.metrics(run.id) if run.attempt else []:
         last[series_name(series)] = series.last
         if series.last_step is not None:
             last["step"] = max(series.last_step, last.get("step", series.last_step))
@@ -129,15 +129,15 @@ def _metrics(client: Client, run: api.Run) -> dict[str, Any]:
 
 
 def _outcome(run: api.Run) -> dict[str, Any]:
-    ended_at = run["ended_at"]
+    ended_at = run.ended_at
     took = elapsed_s(run, ended_at) if ended_at is not None else None
-    cause = run["cause"]
+    cause = run.cause
     return {
         "state": state_of(run),
-        "cause": cause["message"] if cause is not None else None,
-        "exit status": run["exit_status"],
+        "cause": cause.message if cause is not None else None,
+        "exit status": run.exit_status,
         "ran": duration(took) if took is not None else None,
-        "attempts": run["attempt"],
+        "attempts": run.attempt,
     }
 
 

@@ -130,7 +130,7 @@ def page(
     head = terminal.paint(f"{used} of {slots} slots in use on {machines}; {listed}{more}", "bold")
     parts = [head, node_table(nodes, terminal, grouped=len(nodes) > NODES_SHOWN)] if nodes else [head]
     with_runs = [pool for pool in pools if pool.runs]
-    by_run = {each["run"]: each["nodes"] for each in utilization}
+    by_run = {each.run: each.nodes for each in utilization}
     queues = queue_text(with_runs, now=now, terminal=terminal, used=by_run)
     parts.append(queues or "nothing is queued or running")
     return "\n\n".join(parts).splitlines()

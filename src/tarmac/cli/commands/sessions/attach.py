@@ -30,10 +30,10 @@ def attach(*, run: str, tail: int, as_json: bool) -> None:
     client = connect()
     record = client.run(run)
     if not as_json:
-        remark(f"{record['name']} ({record['id']}) is {state_of(record)}")
-        reports = client.reports(record["id"], limit=1) if record["attempt"] else []
+        remark(f"{record.name} ({record.id}) is {state_of(record)}")
+        reports = client.reports(record.id, limit=1) if record.attempt else []
         if reports:
             remark(report_text(reports[-1]))
-    role = record["spec"]["roles"][0].get("name", DEFAULT_ROLE)
+    role = record.spec["roles"][0].get("name", DEFAULT_ROLE)
     choice = LogChoice(role=role, replica=0, worker=0, tail=tail)
-    sys.exit(follow(client, record["id"], standard_view(as_json=as_json), choice))
+    sys.exit(follow(client, record.id, standard_view(as_json=as_json), choice))

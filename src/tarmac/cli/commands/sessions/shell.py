@@ -120,21 +120,21 @@ def begin(client: Client, name: str, overrides: dict[str, Any]) -> str:
     view = standard_view(as_json=False)
     view.submitted(run)
     shared = SharedView(view)
-    news = News(client, run["id"], shared)
+    news = News(client, run.id, shared)
     news.start()
     try:
-        for message in client.follow(run["id"]):
+        for message in client.follow(run.id):
             if message.event == "state":
                 news.note_state(message.data["state"])
                 if message.data["state"] == "running":
-                    return run["id"]
+                    return run.id
             elif message.event == "end":
                 with shared.locked() as shown:
                     shown.end(message.data)
                 raise NotStarted(int(message.data["exit_status"] or 0))
     except BaseException as error:
         if not isinstance(error, NotStarted):
-            client.stop(run["id"])
+            client.stop(run.id)
         if isinstance(error, KeyboardInterrupt):
             raise NotStarted(INTERRUPTED) from None
         raise

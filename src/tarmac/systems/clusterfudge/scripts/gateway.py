@@ -63,7 +63,7 @@ class Gateway:
             return self._create(client, question, notices)
         run = client.run(_reference(client, question["launch"]))
         if question["ask"] == "stop":
-            client.stop(run["id"])
+            client.stop(run.id)
             return None
         return details_form(client, run)
 
@@ -76,14 +76,14 @@ class Gateway:
             dialect=DIALECT,
             overrides=self.overrides,
         )
-        notices += [f"warning: {warning}" for warning in run["warnings"]]
-        if run["spec"].get("queueing") == "fail_if_busy":
+        notices += [f"warning: {warning}" for warning in run.warnings]
+        if run.spec.get("queueing") == "fail_if_busy":
             run = _decided(client, run)
-        cause = run["cause"]
-        if cause is not None and cause["code"] in (CauseCode.BUSY, CauseCode.NEVER_FITS):
-            raise _NoRoom(f"failed to schedule launch: {run['name']} ({run['id']})", cause["reasons"])
-        self.created.append(run["id"])
-        notices.append(f"launched {run['name']} as run {run['id']}: tarmac logs -f {run['id']}")
+        cause = run.cause
+        if cause is not None and cause.code in (CauseCode.BUSY, CauseCode.NEVER_FITS):
+            raise _NoRoom(f"failed to schedule launch: {run.name} ({run.id})", cause.reasons)
+        self.created.append(run.id)
+        notices.append(f"launched {run.name} as run {run.id}: tarmac logs -f {run.id}")
         return launch_form(run)
 
     def _client(self, question: Mapping[str, Any]) -> Client:
@@ -133,9 +133,9 @@ def error_form(error: TarmacError) -> dict[str, Any]:
 def _decided(client: Client, run: api.Run) -> api.Run:
     """The run after the scheduler has placed or refused it, or unchanged after `DECISION_LIMIT_S`."""
     deadline = time.monotonic() + DECISION_LIMIT_S
-    while run["state"] in (RunState.PENDING, RunState.QUEUED) and time.monotonic() < deadline:
+    while run.state in (RunState.PENDING, RunState.QUEUED) and time.monotonic() < deadline:
         time.sleep(_GLANCE_S)
-        run = client.run(run["id"])
+        run = client.run(run.id)
     return run
 
 
@@ -147,9 +147,9 @@ def _reference(client: Client, launch: str) -> str:
     before: str | None = None
     while True:
         page = client.runs(limit=_PAGE, before=before, everything=True)
-        for run in page["runs"]:
-            if launch in (launch_uuid(run["id"]), str(launch_number(run["id"]))):
-                return run["id"]
-        before = page["next"]
+        for run in page.runs:
+            if launch in (launch_uuid(run.id), str(launch_number(run.id))):
+                return run.id
+        before = page.next
         if before is None:
             return launch

@@ -12,6 +12,7 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
+from tarmac.api.runs import LogChunk
 from tarmac.model.run import Run
 from tarmac.server.logs.log_view import LogQuery, LogView
 from tarmac.server.logs.streams import log_slices
@@ -71,17 +72,17 @@ class LogLines:
     task: str
     trial: int
     chosen: LogFilter
-    _rests: dict[tuple[Any, ...], tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+    _rests: dict[tuple[Any, ...], tuple[str, LogChunk]] = field(default_factory=dict)
     _attempt: int = 0
     _count: int = 0
 
-    def take(self, chunk: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def take(self, chunk: LogChunk) -> Iterator[dict[str, Any]]:
         """The lines that are complete with this chunk."""
-        if chunk["attempt"] != self._attempt:
+        if chunk.attempt != self._attempt:
             yield from self.finish()
-            self._attempt = chunk["attempt"]
-        key = tuple(chunk[name] for name in ("role", "replica", "worker"))
-        text = self._rests.pop(key, ("", chunk))[0] + chunk["text"]
+            self._attempt = chunk.attempt
+        key = chunk.role, chunk.replica, chunk.worker
+        text = self._rests.pop(key, ("", chunk))[0] + chunk.text
         *whole, rest = _LINE_ENDS.split(text)
         for line in whole:
             yield from self._line(line, chunk)
@@ -97,17 +98,17 @@ class LogLines:
             yield from self._line(rest.rstrip("\r"), chunk)
         self._rests.clear()
 
-    def _line(self, text: str, chunk: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def _line(self, text: str, chunk: LogChunk) -> Iterator[dict[str, Any]]:
         self._count += 1
-        rank, log = chunk["rank"], text
+        rank, log = chunk.rank, text
         if match := _RANK.match(text):
             rank, log = int(match[1]), text[match.end() :]
         level, shown = "INFO", log
         if match := _LEVEL.match(log):
             level, log = match[1], log[match.end() :]
             shown = f"{level}: {log}"
-        stamp, at = time_of(chunk["at"]), chunk["at"]
-        node = str(chunk["node"])
+        stamp, at = time_of(chunk.at), chunk.at or 0.0
+        node = str(chunk.node)
         label = f" [rank={rank}]" if rank is not None else ""
         found = {
             "id": str(self._count),
@@ -160,7 +161,7 @@ async def _logs(call: Call) -> StreamingResponse:
 
 async def _lines(call: Call, view: LogView, lines: LogLines) -> AsyncIterator[list[dict[str, Any]]]:
     async for look in log_slices(call.gateway.service, call.request, view):
-        yield [line for name, data in look.messages if name == "log" for line in lines.take(data)]
+        yield [line for _, data in look.messages if isinstance(data, LogChunk) for line in lines.take(data)]
     yield list(lines.finish())
 
 

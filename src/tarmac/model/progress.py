@@ -1,0 +1,241 @@
+"""The progress of runs and attempts: the facts that their stored records and the API's answers share.
+
+Apart from `run`, because a client shows them without knowing what a spec is. Fields that end in `_at` are
+seconds since the epoch (UTC).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct, field
+
+from tarmac.model.dependency import AwaitedRun
+from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
+from tarmac.model.log_policy import LogMatch
+from tarmac.model.milestones import NOTHING_SEEN, Milestones
+from tarmac.model.native import NativeStatus
+
+
+class Outcome(StrEnum):
+    """How a run or an attempt ended. A run ends `completed`, `failed` or `stopped` only."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    PREEMPTED = "preempted"
+    PAUSED = "paused"
+    LOST = "lost"
+
+
+RUN_OUTCOMES = frozenset({Outcome.COMPLETED, Outcome.FAILED, Outcome.STOPPED})
+
+
+class CauseCode(StrEnum):
+    """Why something ended, or why it waits for good."""
+
+    EXIT_CODE = "exit_code"
+    SIGNAL = "signal"
+    OUT_OF_MEMORY = "out_of_memory"
+    COMMAND_NOT_FOUND = "command_not_found"
+    UNSUPPORTED = "unsupported"
+    IMAGE_PULL = "image_pull"
+    SETUP_FAILED = "setup_failed"
+    CODE_UNREADABLE = "code_unreadable"
+    NODE_LOST = "node_lost"
+    TIME_LIMIT = "time_limit"
+    WALL_TIME = "wall_time"
+    LEASE_EXPIRED = "lease_expired"
+    CREDITS_EXHAUSTED = "credits_exhausted"
+    PLATFORM_FAULT = "platform_fault"
+    NEVER_FITS = "never_fits"
+    BUSY = "busy"
+    UNPROVEN = "unproven"
+    DEPENDENCY_FAILED = "dependency_failed"
+    USER_REQUEST = "user_request"
+    PREEMPTION = "preemption"
+
+
+PLATFORM_FAULTS = frozenset({CauseCode.NODE_LOST, CauseCode.LEASE_EXPIRED, CauseCode.PLATFORM_FAULT})
+"""Causes that are not the run's fault: retried automatically, never from the user's budget."""
+
+
+class Cause(Struct, frozen=True, kw_only=True):
+    """A code and a sentence, and if known the worker that caused it, with its `rank`.
+
+    `exit_code` and `signal` (a name such as SIGKILL) exclude each other; `tail` are the worker's last lines,
+    oldest first. `reasons` say, node by node, why none takes the run; `log_matches` are those of policies.
+    """
+
+    code: CauseCode
+    message: str
+    role: str | None = None
+    replica: int | None = None
+    worker: int | None = None
+    rank: int | None = None
+    node: str | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    tail: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    log_matches: tuple[LogMatch, ...] = ()
+
+
+class Share(Struct, frozen=True, kw_only=True):
+    """The promise to an interruptible run for the period that began at `period_at`.
+
+    It gets a block of `allotted_s`, in the order of `rank`; ended attempts used `used_s` of that (more if
+    time was left over), also before this period if the block was cut in the previous one. `credit_s` is the
+    time owed from earlier periods when this one began.
+    """
+
+    period_at: float
+    allotted_s: float
+    rank: int
+    used_s: float = 0.0
+    credit_s: float = 0.0
+
+
+class CycleReport(Struct, frozen=True, kw_only=True):
+    """The results of the turns of a cycle run (I11).
+
+    `first_output_s` is the shortest time from a start to the first output; `committed` whether a turn left a
+    complete checkpoint; `kept` whether the artifact store has one now; `resumed` whether a later turn read
+    it.
+    """
+
+    turns: int
+    first_output_s: float | None
+    committed: bool
+    resumed: bool
+    kept: bool = False
+
+    @property
+    def proven(self) -> bool:
+        """Whether the run can be paused and continue from its checkpoint on any node."""
+        return self.committed and self.kept and self.resumed
+
+
+class RunProgress(Struct, frozen=True, kw_only=True):
+    """How far a run has come. `run.Run` is its whole record, `api.Run` the answer about it.
+
+    `failures` counts attempts that spent the retry budget, `faults` attempts ended by the platform,
+    `preemptions` those by the scheduler. `code_digest` names the code snapshot once it is staged,
+    `code_commit` (whole) the commit it was fetched from. `attained_slot_s` is the usage of its ended attempts
+    and replicas; `ran_s` how much of the time limit those attempts spent; `turns` how many turns of a cycle
+    run are over, and `cycle_report` their results so far. `excluded_nodes` are those where it failed with a
+    match of a log policy that excludes them.
+    """
+
+    id: str
+    user: str
+    state: RunState
+    outcome: Outcome | None = None
+    cause: Cause | None = None
+    attempt: int = 0
+    created_at: float
+    queued_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    failures: int = 0
+    faults: int = 0
+    preemptions: int = 0
+    turns: int = 0
+    dependencies: tuple[AwaitedRun, ...] = ()
+    excluded_nodes: tuple[str, ...] = ()
+    array_id: str | None = None
+    array_index: int | None = None
+    attained_slot_s: float = 0.0
+    ran_s: float = 0.0
+    cycle_report: CycleReport | None = None
+    share: Share | None = None
+    code_digest: str | None = None
+    code_commit: str | None = None
+
+
+class WorkerPlacement(Struct, frozen=True, kw_only=True):
+    """The slots of one replica on a node; a role with `slots` has one placement per node, in rank order."""
+
+    role: str
+    replica: int
+    node: str
+    slots: tuple[int, ...] = ()
+    cpus: float = 0.0
+    memory_bytes: int = 0
+
+
+class WorkerStatus(Struct, frozen=True, kw_only=True):
+    """One worker of an attempt as the node reports it; `rank` is that of its launch."""
+
+    role: str
+    replica: int
+    index: int
+    node: str
+    log: str
+    pid: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    rank: int | None = None
+
+
+class Notice(Struct, frozen=True, kw_only=True):
+    """A message of a node to the run's user: an unmet promise or files that were not kept, and why."""
+
+    at: float
+    node: str
+    text: str
+
+
+class Loss(Struct, frozen=True, kw_only=True):
+    """The work of an attempt that its successor has to do again.
+
+    `checkpoint_at` is when the checkpoint was whole from which the run continues (None: there is none, it
+    starts again at 0), `step` its step, if known. `rejected`: the attempt failed with
+    that checkpoint, and its successor, which has not begun, is given the version before.
+    """
+
+    work_s: float
+    checkpoint_at: float | None = None
+    step: int | None = None
+    rejected: bool = False
+
+
+class AttemptProgress(Struct, frozen=True, kw_only=True):
+    """How far an attempt has come; `number` counts from 1. `run.Attempt` is its whole record.
+
+    On a cluster with its own queue, `native` is the attempt in that queue. `allotted_s` is the time promised
+    at its placement, from the start of its workers: a turn, or the rest of a block (None: no promise); a turn
+    that ended sooner has its real length.
+    """
+
+    number: int
+    state: AttemptState
+    engine: str
+    native: NativeStatus | None = None
+    created_at: float
+    started_at: float | None = None
+    ended_at: float | None = None
+    leave_request: LeaveRequest | None = None
+    leave_requested_at: float | None = None
+    allotted_s: float | None = None
+    milestones: Milestones = NOTHING_SEEN
+    outcome: Outcome | None = None
+    cause: Cause | None = None
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """A step in the history of a run. `id` orders all of a store, `seq` those of a run; `actor` caused it."""
+
+    id: int
+    seq: int
+    run_id: str
+    at: float
+    event: RunEvent
+    state: RunState
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    actor: str | None = None
