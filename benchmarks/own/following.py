@@ -25,7 +25,7 @@ def following() -> Mapping[str, float]:
         for message in client.follow(client.submit(WRITER).id):
             if message.event == "log":
                 now = time.time()
-                *lines, rest = (rest + message.data["text"]).split("\n")
+                *lines, rest = (rest + message.data.text).split("\n")
                 lags_s += [now - float(line) for line in lines]
     assert len(lags_s) == LINES, f"{len(lags_s)} lines came"
     return spread("lag", lags_s)

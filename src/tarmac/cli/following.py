@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tarmac import api
 from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.cli.views.followview import SharedView, View, standard_view
 from tarmac.cli.views.metricview import NEWEST_REPORTS, not_finite
@@ -21,7 +22,6 @@ from tarmac.model.resources import DEFAULT_ROLE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tarmac import api
     from tarmac.cli.views.logview import WorkerKey
     from tarmac.client import Client
 

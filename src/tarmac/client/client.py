@@ -25,6 +25,7 @@ from tarmac.model.actor import RunScope
 from tarmac.model.annotation import Annotation
 from tarmac.model.errors import Unavailable, WaitTimeout
 from tarmac.model.home import INHERITED_VARIABLES, Home
+from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import Event
 from tarmac.model.record import replace
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from tarmac.client.follow import Message
     from tarmac.client.launching import Run
-    from tarmac.model.lifecycle import RunState
 
 Submission = TypeVar("Submission", bound="api.SubmissionBody")
 

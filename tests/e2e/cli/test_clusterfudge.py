@@ -96,7 +96,7 @@ workers = tarmac.Role(
 with tarmac.Client() as client:
     described = tarmac.Run(name="described", roles={"workers": workers}, code=tarmac.LocalDir("code"))
     run = client.launch(described)
-    print(run["id"], client.wait(run["id"])["outcome"])
+    print(run.id, client.wait(run.id).outcome)
 """,
     )
     lab.write("code/told.txt", "told\n")

@@ -49,7 +49,7 @@ def test_every_answer_is_as_openapi_describes_it(plane: Served) -> None:
         (api.LogChunk, list(client.logs("hello"))),
     ):
         assert answers
-        assert msgspec.to_builtins(msgspec.convert(answers, list[schema])) == answers
+        assert msgspec.convert(msgspec.to_builtins(answers), list[schema]) == answers
 
 
 def keep_something(plane: Served, run_id: str) -> None:

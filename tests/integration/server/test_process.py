@@ -35,7 +35,7 @@ def test_the_first_request_starts_a_server_that_outlives_its_client(home: Home) 
         pid = client.version().pid
     assert _text(messages) == "hello from hello\n"
     assert messages[-1].event == "end"
-    assert messages[-1].data["outcome"] == "completed"
+    assert messages[-1].data.outcome == "completed"
     assert "arning" not in home.log.read_text(), "libraries have nothing to say to its user"
     with Client(home=home.root) as another:
         assert another.version().pid == pid
@@ -105,7 +105,7 @@ def test_a_follower_and_its_run_survive_a_server_that_is_shot(home: Home, tmp_pa
         assert len(client.attempts(run.id)) == 1, "the run was adopted, not started again"
     assert _text(seen) == "before\nafter\n"
     assert "notice" in [message.event for message in seen]
-    assert seen[-1].data["outcome"] == "completed"
+    assert seen[-1].data.outcome == "completed"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -131,7 +131,7 @@ def test_a_follower_waits_when_the_server_is_stopped_on_purpose(home: Home, tmp_
         pid = client.version().pid
         client.stop_server()
         notice = next(message for message in following if message.event == "notice")
-        assert "was stopped" in notice.data["text"]
+        assert "was stopped" in notice.data.text
         assert ended(pid)
         with Client(home=home.root, start=False) as shy, pytest.raises(Unavailable):
             shy.version()
@@ -208,7 +208,7 @@ def test_the_server_has_no_terminal_and_its_own_session(home: Home) -> None:
 
 
 def _text(messages: Iterable[Message]) -> str:
-    return "".join(message.data["text"] for message in messages if message.event == "log")
+    return "".join(message.data.text for message in messages if message.event == "log")
 
 
 def test_a_changed_setting_of_the_local_cluster_counts_from_the_next_start(home: Home) -> None:

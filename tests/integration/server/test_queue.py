@@ -133,7 +133,7 @@ def test_a_change_is_told_to_who_watches_the_run(preempting: Served) -> None:
     known = len(client.events(second))
     stream = client.follow_events(second, after=known)
     client.change_queue([{"run": "second", "priority": 3}])
-    assert next(stream).data["event"] == "reordered"
+    assert next(stream).data.event == "reordered"
     assert client.run(second).priority == 3
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from served import HELLO, Served
+from tarmac import api
 from tarmac.client.follow import EventCursor, LogCursor, Message, follow, messages
 from tarmac.model.errors import InvalidInput, NotFound, WaitTimeout
 from tarmac.model.progress import Notice
@@ -27,15 +28,15 @@ def test_a_follower_sees_states_output_and_the_end(plane: Served) -> None:
     assert _state(_until(following, "state")) in ("starting", "running")
     plane.engine.write(f"{run.id}.1", LOG, b"first\n")
     chunk = _until(following, "log").data
-    assert (chunk["text"], chunk["offset"], chunk["next"]) == ("first\n", 0, 6)
+    assert (chunk.text, chunk.offset, chunk.next) == ("first\n", 0, 6)
     plane.engine.write(f"{run.id}.1", LOG, b"second\n")
-    assert _until(following, "log").data["text"] == "second\n"
+    assert _until(following, "log").data.text == "second\n"
     plane.engine.write(f"{run.id}.1", LOG, b"last words")
     plane.advance(60)
     rest = list(following)
     assert [message.event for message in rest][-2:] == ["state", "end"]
-    assert "".join(message.data["text"] for message in rest if message.event == "log") == "last words"
-    assert rest[-1].data["outcome"] == "completed"
+    assert "".join(message.data.text for message in rest if message.event == "log") == "last words"
+    assert rest[-1].data.outcome == "completed"
 
 
 def test_a_character_is_never_cut_and_a_broken_one_is_replaced(plane: Served) -> None:
@@ -44,14 +45,14 @@ def test_a_character_is_never_cut_and_a_broken_one_is_replaced(plane: Served) ->
     following = client.follow(run)
     snowman = "☃".encode()
     plane.engine.write(f"{run}.1", LOG, b"a" + snowman[:1])
-    assert _until(following, "log").data["text"] == "a"
+    assert _until(following, "log").data.text == "a"
     plane.engine.write(f"{run}.1", LOG, snowman[1:] + b"\xff\n")
     chunk = _until(following, "log").data
-    assert (chunk["text"], chunk["offset"], chunk["next"]) == ("☃�\n", 1, 6)
+    assert (chunk.text, chunk.offset, chunk.next) == ("☃�\n", 1, 6)
     plane.engine.write(f"{run}.1", LOG, snowman[:2])
     plane.advance(60)
     last = [message.data for message in following if message.event == "log"]
-    assert [(chunk["text"], chunk["offset"], chunk["next"]) for chunk in last] == [("�", 6, 8)]
+    assert [(chunk.text, chunk.offset, chunk.next) for chunk in last] == [("�", 6, 8)]
 
 
 def test_a_stream_resumes_where_it_broke_off(plane: Served) -> None:
@@ -68,7 +69,7 @@ def test_a_stream_resumes_where_it_broke_off(plane: Served) -> None:
     plane.engine.write(f"{run}.1", LOG, b"two\n")
     plane.advance(60)
     rest = list(follow(plane.transport(), cursor))
-    assert [message.data["text"] for message in rest if message.event == "log"] == ["two\n"]
+    assert [message.data.text for message in rest if message.event == "log"] == ["two\n"]
     assert list(follow(plane.transport(), cursor))[-1].event == "end"
 
 
@@ -100,12 +101,12 @@ def test_the_history_is_followed_to_its_end_and_resumed(plane: Served) -> None:
     plane.turn()
     plane.advance(60)
     seen += list(following)
-    names = [message.data["event"] for message in seen[:-1]]
+    names = [message.data.event for message in seen[:-1]]
     assert names == ["accepted", "staged", "placed", "started", "finished"]
     assert seen[-1].event == "end"
     assert [message.id for message in seen[:-1]] == ["1", "2", "3", "4", "5"]
     resumed = list(follow(plane.transport(), EventCursor(run, after=3)))
-    assert [message.data.get("event") for message in resumed] == ["started", "finished", None]
+    assert [getattr(message.data, "event", None) for message in resumed] == ["started", "finished", None]
     assert [message.event for message in follow(plane.transport(), EventCursor(run, after=5))] == ["end"]
 
 
@@ -147,10 +148,10 @@ def test_notices_of_the_runner_reach_the_follower_once(plane: Served) -> None:
     node = client.attempts(run)[0].nodes[0]
     notice = Notice(at=1.0, node=node, text="no mount namespace here")
     plane.engine.tell(f"{run}.1", notice)
-    assert client.attempts(run)[0].notices == [{"at": 1.0, "node": node, "text": notice.text}]
+    assert client.attempts(run)[0].notices == (notice,)
     cursor = LogCursor(run, {})
     following = follow(plane.transport(), cursor)
-    assert _until(following, "notice").data == {"text": notice.text, "attempt": 1, "node": node}
+    assert _until(following, "notice").data == api.StreamNotice(text=notice.text, attempt=1, node=node)
     following.close()
     plane.advance(60)
     assert "notice" not in [message.event for message in follow(plane.transport(), cursor)]
@@ -163,8 +164,8 @@ def test_reports_are_collected_from_every_node(plane: Served) -> None:
     lines = b'{"at": 2.0, "step": 5, "progress": 0.5, "metrics": {"loss": 0.25}}\n{"at": 3.0}\n{"at": 4'
     plane.engine.write(f"{run}.1", f"nodes/{node}/reports.jsonl", lines)
     assert client.reports(run) == [
-        {"at": 2.0, "attempt": 1, "node": node, "metrics": {"loss": 0.25}, "progress": 0.5, "step": 5},
-        {"at": 3.0, "attempt": 1, "node": node, "metrics": {}, "progress": None, "step": None},
+        api.Report(at=2.0, attempt=1, node=node, metrics={"loss": 0.25}, progress=0.5, step=5),
+        api.Report(at=3.0, attempt=1, node=node, metrics={}, progress=None, step=None),
     ]
 
 
@@ -244,7 +245,7 @@ def test_waiting_has_a_limit(plane: Served) -> None:
     with pytest.raises(TimeoutError, match="is still queued after") as late:
         client.wait(run.id, timeout_s=0.05)
     assert isinstance(late.value, WaitTimeout)
-    assert late.value.run["state"] == "queued"
+    assert late.value.run.state == "queued"
 
 
 def _running(plane: Served) -> str:
@@ -261,4 +262,4 @@ def _until(stream: Iterator[Message], event: str) -> Message:
 
 def _state(message: Message) -> str:
     assert message.event == "state"
-    return str(message.data["state"])
+    return str(message.data.state)

@@ -8,6 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from answers import a_summary
+from tarmac import api
 from tarmac.cli.selecting import Selection, confirm, matching_runs, selection_of
 from tarmac.client import Client
 
@@ -16,14 +18,16 @@ class Pages:
     """A client with a list of runs, newest first, of two on a page."""
 
     def __init__(self, *names: str) -> None:
-        self.runs_there = [{"id": f"r{n}", "name": name, "state": "running"} for n, name in enumerate(names)]
+        self.runs_there = [
+            a_summary({"id": f"r{n}", "name": name, "state": "running"}) for n, name in enumerate(names)
+        ]
         self.queries: list[dict[str, Any]] = []
 
-    def runs(self, *, before: str | None, **query: Any) -> dict[str, Any]:
+    def runs(self, *, before: str | None, **query: Any) -> api.RunPage:
         self.queries.append(query)
         start = int(before or 0)
         following = str(start + 2) if start + 2 < len(self.runs_there) else None
-        return {"runs": self.runs_there[start : start + 2], "next": following}
+        return api.RunPage(runs=self.runs_there[start : start + 2], next=following)
 
 
 def options(**changes: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from answers import a_chunk, a_run, a_status
 from tarmac.client.follow import LogCursor, follow
 from tarmac.model.errors import NotFound
 from tarmac.server.http.sse import frame, stopping_frame
@@ -33,12 +34,12 @@ class ScriptedTransport:
 
 
 def log(text: str, offset: int, *, replica: int = 0) -> bytes:
-    place = {"attempt": 1, "role": "main", "replica": replica, "worker": 0, "node": "n"}
-    return frame("log", {**place, "offset": offset, "next": offset + len(text), "text": text})
+    place = {"replica": replica, "offset": offset, "next": offset + len(text)}
+    return frame("log", a_chunk({**place, "text": text}))
 
 
-STATE = frame("state", {"id": "r123", "state": "running"})
-END = frame("end", {"id": "r123", "state": "ended"})
+STATE = frame("state", a_status({"id": "r123", "state": "running"}))
+END = frame("end", a_run({"id": "r123", "state": "ended"}))
 
 
 def followed(transport: Any) -> list[tuple[str, Any]]:
@@ -67,7 +68,7 @@ def test_a_server_that_was_stopped_on_purpose_is_not_started_again() -> None:
 def test_states_and_notices_that_come_again_are_told_once() -> None:
     notice = frame("notice", {"text": "virtual slots", "attempt": 1, "node": "n"})
     transport = ScriptedTransport([STATE, notice], [STATE, notice, END])
-    texts = [data.get("text") or data.get("state") for _, data in followed(transport)]
+    texts = [data.text if event == "notice" else data.state for event, data in followed(transport)]
     assert texts == [
         "running",
         "virtual slots",

@@ -221,7 +221,7 @@ def _once_done(client: Client, run: api.Run, goal: str, known: int) -> api.Run:
     if run.state in (goal, "ended"):
         return run
     for message in client.follow_events(run.id, after=known):
-        if message.event == "end" or (message.event == "event" and message.data["state"] == goal):
+        if message.event == "end" or (message.event == "event" and message.data.state == goal):
             break
     return client.run(run.id)
 

@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec.structs import asdict
 
 from tarmac.model.text import suggestion
 
@@ -65,5 +64,7 @@ def statuses_of(system: str) -> list[str]:
 
 def with_statuses(runs: Sequence[api.Run | RunSummary], system: str) -> list[dict[str, Any]]:
     """The runs with an additional `status`: the system's own word for it."""
+    from msgspec.structs import asdict
+
     shown, report_of = display(system), import_module(_PORT).report_of
     return [{**asdict(run), "status": shown.status(report_of(run))} for run in runs]

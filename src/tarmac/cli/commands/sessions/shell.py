@@ -125,13 +125,13 @@ def begin(client: Client, name: str, overrides: dict[str, Any]) -> str:
     try:
         for message in client.follow(run.id):
             if message.event == "state":
-                news.note_state(message.data["state"])
-                if message.data["state"] == "running":
+                news.note_state(message.data.state)
+                if message.data.state == "running":
                     return run.id
             elif message.event == "end":
                 with shared.locked() as shown:
                     shown.end(message.data)
-                raise NotStarted(int(message.data["exit_status"] or 0))
+                raise NotStarted(int(message.data.exit_status or 0))
     except BaseException as error:
         if not isinstance(error, NotStarted):
             client.stop(run.id)
