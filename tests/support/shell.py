@@ -20,8 +20,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from tarmac.node.kernel.sockets import readable
+from warm_commands import WarmCommands
 
 LIMIT_S = 120.0
+
+WARM = WarmCommands()
 
 Result = subprocess.CompletedProcess[str]
 
@@ -42,18 +45,28 @@ class Shell:
     def tarmac(
         self, *arguments: str, stdin: str | None = None, code: int | None = None, limit_s: float = LIMIT_S
     ) -> Result:
-        """Run a command to its end; with `code`, insist on that exit code."""
-        result = subprocess.run(
-            command(*arguments),
-            cwd=self.directory,
-            env=self.environment(),
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=limit_s,
-        )
+        """Run a command to its end; with `code`, insist on that exit code.
+
+        It is a fork of a warm process; one with `stdin`, and those of `start` and `Screen`, begin
+        in a Python of their own.
+        """
+        result = None
+        if stdin is None:
+            result = WARM.run(
+                arguments, directory=self.directory, environment=self.environment(), limit_s=limit_s
+            )
+        if result is None:
+            result = subprocess.run(
+                command(*arguments),
+                cwd=self.directory,
+                env=self.environment(),
+                input=stdin,
+                stdin=subprocess.DEVNULL if stdin is None else None,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=limit_s,
+            )
         assert "Traceback" not in result.stderr, result.stderr
         assert code is None or result.returncode == code, (result.returncode, result.stdout, result.stderr)
         return result

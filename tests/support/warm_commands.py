@@ -1,0 +1,148 @@
+"""Commands of `tarmac` as forks of one warm process, which saves the start of a Python and its imports.
+
+Each command is a process with its own arguments, directory, environment and output; only the modules are
+imported already. Run as a program, this file is the warm process: its standard input is a socket with orders.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+
+import tarmac
+from tarmac.cli.main import main
+
+IMPORTED = ("cli", "client", "dialects")
+"""The packages whose modules the warm process imports."""
+
+_ORDER_BYTES = 100_000
+_NUMBER_BYTES = 16
+
+
+class WarmCommands:
+    """The warm process of this process; it is started at the first command and ends with this process."""
+
+    def __init__(self) -> None:
+        self._orders: socket.socket | None = None
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        directory: Path,
+        environment: Mapping[str, str],
+        limit_s: float,
+    ) -> subprocess.CompletedProcess[str] | None:
+        """Run a command to its end, without standard input; None if the order is too long for the socket."""
+        order = json.dumps([list(arguments), str(directory), dict(environment)]).encode()
+        if len(order) > _ORDER_BYTES:
+            return None
+        mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        out, err = os.memfd_create("out"), os.memfd_create("err")
+        try:
+            with its:
+                socket.send_fds(self._connected(), [order], [its.fileno(), out, err])
+            pid = int(mine.recv(_NUMBER_BYTES))
+            mine.settimeout(limit_s)
+            try:
+                code = int(mine.recv(_NUMBER_BYTES))
+            except TimeoutError:
+                os.kill(pid, signal.SIGKILL)
+                raise subprocess.TimeoutExpired(list(arguments), limit_s, _text(out), _text(err)) from None
+            return subprocess.CompletedProcess(list(arguments), code, _text(out), _text(err))
+        finally:
+            mine.close()
+            os.close(out)
+            os.close(err)
+
+    def _connected(self) -> socket.socket:
+        if self._orders is None:
+            self._orders, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with its:
+                process = subprocess.Popen([sys.executable, "-P", __file__], stdin=its)
+            atexit.register(_end, self._orders, process)
+        return self._orders
+
+
+def _text(handle: int) -> str:
+    with open(handle, encoding="utf-8", closefd=False) as file:
+        file.seek(0)
+        return file.read()
+
+
+def _end(orders: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    orders.close()
+    process.wait()
+
+
+def serve(orders: socket.socket) -> None:
+    """Run what is ordered until the other end closes; in a command's process, this does not return."""
+    poll = select.poll()
+    poll.register(orders, select.POLLIN)
+    running: dict[int, tuple[int, socket.socket]] = {}
+    while True:
+        for handle, _ in poll.poll():
+            if handle in running:
+                pid, answer = running.pop(handle)
+                poll.unregister(handle)
+                os.close(handle)
+                with answer:
+                    answer.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                continue
+            order, files, _, _ = socket.recv_fds(orders, _ORDER_BYTES, 3, socket.MSG_CMSG_CLOEXEC)
+            if not order:
+                return
+            answer = socket.socket(fileno=files[0])
+            pid = os.fork()
+            if pid == 0:
+                orders.close()
+                answer.close()
+                _become(*json.loads(order), files[1], files[2])
+            for file in files[1:]:
+                os.close(file)
+            watched = os.pidfd_open(pid)
+            running[watched] = pid, answer
+            poll.register(watched, select.POLLIN)
+            answer.send(b"%d" % pid)
+
+
+def _become(arguments: list[str], directory: str, environment: dict[str, str], out: int, err: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for number, handle in enumerate((nothing, out, err)):
+        os.dup2(handle, number)
+        os.close(handle)
+    os.chdir(directory)
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    sys.argv[1:] = arguments
+    try:
+        main()
+    except SystemExit as end:  # the end of an interpreter writes to all that it shares with the warm process
+        for thread in threading.enumerate():
+            if thread is not threading.current_thread() and not thread.daemon:
+                thread.join()
+        sys.stdout.flush()
+        os._exit(end.code if isinstance(end.code, int) else 1)
+
+
+if __name__ == "__main__":
+    for package in IMPORTED:
+        for module in pkgutil.walk_packages([f"{tarmac.__path__[0]}/{package}"], f"tarmac.{package}."):
+            if not module.name.endswith("__main__"):
+                import_module(module.name)
+    gc.freeze()
+    serve(socket.socket(fileno=os.dup(sys.stdin.fileno())))
