@@ -72,7 +72,7 @@ class WarmCommands:
         if self._orders is None:
             self._orders, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with its:
-                process = subprocess.Popen([sys.executable, "-P", __file__], stdin=its)
+                process = subprocess.Popen([sys.executable, "-P", __file__], stdin=its.fileno())
             atexit.register(_end, self._orders, process)
         return self._orders
 
@@ -110,7 +110,8 @@ def serve(orders: socket.socket) -> None:
             if pid == 0:
                 orders.close()
                 answer.close()
-                _become(*json.loads(order), files[1], files[2])
+                arguments, directory, environment = json.loads(order)
+                _become(arguments, directory, environment, out=files[1], err=files[2])
             for file in files[1:]:
                 os.close(file)
             watched = os.pidfd_open(pid)
@@ -119,7 +120,7 @@ def serve(orders: socket.socket) -> None:
             answer.send(b"%d" % pid)
 
 
-def _become(arguments: list[str], directory: str, environment: dict[str, str], out: int, err: int) -> None:
+def _become(arguments: list[str], directory: str, environment: dict[str, str], *, out: int, err: int) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, handle in enumerate((nothing, out, err)):
         os.dup2(handle, number)
