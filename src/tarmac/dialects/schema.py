@@ -326,7 +326,8 @@ def _union(value: Value, shape: Union) -> Json:
 
 
 def _list(value: Value, shape: ListOf) -> Any:
-    if shape.or_one and isinstance(value.node, Scalar):
+    alone = Scalar if isinstance(shape.item, Kind) else (Scalar, Table)
+    if shape.or_one and isinstance(value.node, alone):
         one = read_value(value, shape.item)
         return MISSING if one is MISSING else shape.make([one])
     items = list(value.items(shape.description))

@@ -126,8 +126,8 @@ def _new_root(cover: Cover) -> None:
 
 def _carry_out_inside(plan: Plan) -> None:
     """Cover and bind. Sources and covered directories stay open, because covers may hide their paths."""
-    held = {cover.source or cover.directory for cover in plan.covers} | {bind.source for bind in plan.binds}
-    handles = {path: os.open(path, os.O_PATH) for path in held}
+    places = {cover.source or cover.directory for cover in plan.covers} | {bind.source for bind in plan.binds}
+    handles = {path: os.open(path, os.O_PATH) for path in places}
     done: list[str] = []
     try:
         for cover in plan.covers:
