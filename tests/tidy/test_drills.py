@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
-from tarmac.cli.views.runview import COLUMNS, DIGEST, column_names, ordered, run_table, sort_keys
+from answers import a_summary
+from tarmac.cli.views.runview import COLUMNS, DIGEST, ListedRun, column_names, ordered, run_table, sort_keys
 from tarmac.cli.views.table import Column
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.summary import RunSummary
@@ -74,9 +75,10 @@ def test_a_field_touches_few_files_and_the_checklist_names_them(field: str) -> N
 
 def test_a_column_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A throw-away column of a fact in the list: its entry alone makes it known, printed and sorted by."""
-    entry: Column[Any] = Column("MOST", lambda run, _now: run["max_turns"])
+    entry: Column[ListedRun] = Column("MOST", lambda run, _now: run.max_turns)
     monkeypatch.setitem(COLUMNS, "most", entry)
-    runs: list[Any] = [{"id": "r1", "max_turns": 2}, {"id": "r2", "max_turns": 1}]
+    lines = [a_summary({"id": "r1", "max_turns": 2}), a_summary({"id": "r2", "max_turns": 1})]
+    runs = [ListedRun(**asdict(line)) for line in lines]
     names, keys = column_names("run,most"), sort_keys("most")
     table = run_table(ordered(runs, keys, now=0.0), now=0.0, terminal=Terminal(), columns=names)
     assert [line.split() for line in table.splitlines()] == [["RUN", "MOST"], ["r2", "1"], ["r1", "2"]]

@@ -95,11 +95,7 @@ def ls(
         lines = [replace(line, digest=_digest(client, line)) for line in lines]
     lines = ordered(lines, keys, now=time.time())[:limit] if keys else lines
     if as_json:
-        documents = [asdict(line) for line in lines] if system is None else with_statuses(lines, system)
-        left_out = {"counts"} if digests else {"counts", DIGEST}
-        print_json(
-            {"runs": [{k: v for k, v in document.items() if k not in left_out} for document in documents]}
-        )
+        print_json({"runs": _documents(lines, system, digests=digests)})
         return
     if not runs:
         if any((states, mode, *query.values())):
@@ -116,6 +112,13 @@ def ls(
         print_text(display(system).prepared(client, [line.id for line in lines]).runs(lines, terminal))
     if hidden:
         remark("older runs have ended too: tarmac ls --all")
+
+
+def _documents(lines: Sequence[ListedRun], system: str | None, *, digests: bool) -> list[dict[str, Any]]:
+    """The summaries as JSON: with the digests if requested, and with the word of a system."""
+    documents = [asdict(line) for line in lines] if system is None else with_statuses(lines, system)
+    left_out = {"counts"} if digests else {"counts", DIGEST}
+    return [{name: value for name, value in each.items() if name not in left_out} for each in documents]
 
 
 def _digest(client: Client, run: RunSummary) -> str | None:
