@@ -19,8 +19,7 @@ from tarmac.server.http.listeners import token_of
 from tarmac.server.service import Service
 from tarmac.store import SqlStore
 from tarmac.systems.determined.defaults import read_defaults
-from tarmac.systems.determined.gateway.run_numbers import with_numbers
-from tarmac.systems.determined.gateway.warm_starts import with_sources
+from tarmac.systems.determined.gateway.specs import with_numbers, with_sources
 from tarmac.systems.registry import for_cluster
 from tarmac.systems.settings import Systems
 

@@ -10,7 +10,7 @@ from tarmac.model.numbering import NumberKind
 from tarmac.model.record import replace
 from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.model.spec import RunSpec
-from tarmac.systems.determined.gateway.warm_starts import with_sources
+from tarmac.systems.determined.gateway.specs import with_sources
 from tarmac.systems.registry import read
 
 UUID = "3dfe5b86-8a5b-4b92-9bbb-16c4b9d62681"

@@ -23,26 +23,17 @@ from tarmac.server.http.answers import JsonAnswer
 from tarmac.systems.determined.gateway.calls import Access, Call, Route, bearer
 from tarmac.systems.determined.gateway.gateway import Gateway
 from tarmac.systems.determined.gateway.routes import (
-    agents,
-    allocations,
     checkpoints,
-    experiment_lists,
+    cluster,
     experiments,
     jobs,
     login,
     logs,
     master,
-    metric_streams,
-    operations,
-    pools,
-    previews,
-    reported_checkpoints,
+    queries,
     reports,
     resources,
-    task_lists,
     tasks,
-    trials,
-    workspaces,
 )
 from tarmac.systems.determined.gateway.tasks import check_attempt
 from tarmac.systems.determined.gateway.tokens import Claim, TokenKind
@@ -50,26 +41,17 @@ from tarmac.systems.determined.gateway.tokens import Claim, TokenKind
 ROUTES: tuple[Route, ...] = (
     *login.ROUTES,
     *master.ROUTES,
-    *experiment_lists.ROUTES,
+    *queries.ROUTES,
     *experiments.ROUTES,
-    *previews.ROUTES,
-    *trials.ROUTES,
-    *metric_streams.ROUTES,
     *logs.ROUTES,
     *checkpoints.ROUTES,
     *jobs.ROUTES,
-    *agents.ROUTES,
-    *task_lists.ROUTES,
-    *pools.ROUTES,
+    *cluster.ROUTES,
     *resources.ROUTES,
-    *workspaces.ROUTES,
-    *allocations.ROUTES,
-    *reports.ROUTES,
-    *operations.ROUTES,
-    *reported_checkpoints.ROUTES,
     *tasks.ROUTES,
+    *reports.ROUTES,
 )
-
+"""Every route of the gateway, in matching order."""
 
 LARGEST_BODY_BYTES = 160 << 20
 """The size of a context directory of 95 MiB in base64, with room for a configuration."""

@@ -1,16 +1,25 @@
-"""The common state of the gateway's routes. Made by `application.build`, and by tests over fakes."""
+"""The common state of the gateway's routes: numbers of experiments and trials, and peers that wait.
+
+Determined's whole numbers stand for experiments and runs of tarmac. An experiment is a search of tarmac; a
+standalone run of Determined's dialect counts as one with a single trial. Made by `systems.gateways`, and by
+tests over fakes.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tarmac.model.experiment import Experiments
-from tarmac.model.numbering import Numbers
+from tarmac.model.errors import InvalidInput, NotFound
+from tarmac.model.experiment import Experiment, Experiments, Trial
+from tarmac.model.numbering import NumberKind, Numbers
+from tarmac.model.run import Run
 from tarmac.model.run_records import RunRecords
 from tarmac.server.service import Service
 from tarmac.systems.determined.gateway.tokens import TokenMaker
+from tarmac.systems.determined.identity import uuid_of
 
 MOST = 1000
 """Maximum number of gatherings in memory; the oldest is dropped first."""
@@ -69,3 +78,71 @@ class Gateway:
     def experiments(self) -> Experiments:
         """The table of experiments."""
         return self.service.plane.control.store.experiments
+
+
+UNCATEGORIZED = 1
+"""The number of the only workspace, and of its only project."""
+
+
+def experiment_numbers(gateway: Gateway, ids: Sequence[str]) -> dict[str, int]:
+    """The numbers of experiments, by id."""
+    return dict(gateway.numbers.numbers(NumberKind.EXPERIMENT, ids))
+
+
+def experiment_number(gateway: Gateway, experiment_id: str) -> int:
+    """The number of one experiment."""
+    return gateway.numbers.numbers(NumberKind.EXPERIMENT, [experiment_id])[experiment_id]
+
+
+def trial_numbers(gateway: Gateway, trials: Sequence[Trial]) -> dict[str, int]:
+    """The numbers of trials, by the id of their run."""
+    return dict(gateway.numbers.numbers(NumberKind.TRIAL, [trial.run_id for trial in trials]))
+
+
+def trial_number(gateway: Gateway, run_id: str) -> int:
+    """The number of one trial, by the id of its run."""
+    return gateway.numbers.numbers(NumberKind.TRIAL, [run_id])[run_id]
+
+
+def experiment_of(gateway: Gateway, number: int) -> Experiment:
+    """The experiment with a number; raises NotFound."""
+    found = gateway.numbers.numbered(NumberKind.EXPERIMENT, number)
+    experiment = gateway.experiments.experiment(found) if found is not None else None
+    if experiment is None:
+        raise NotFound(f"experiment not found: {number}")
+    return experiment
+
+
+def trial_of(gateway: Gateway, number: int) -> tuple[Trial, Run]:
+    """The trial with a number, and its run; raises NotFound, also if the run was removed."""
+    found = gateway.numbers.numbered(NumberKind.TRIAL, number)
+    trial = gateway.experiments.trial_of(found) if found is not None else None
+    run = gateway.service.plane.control.store.run(found) if found is not None else None
+    if trial is None or run is None:
+        raise NotFound(f"trial not found: {number}")
+    return trial, run
+
+
+def check_project(number: int) -> None:
+    """Raises InvalidInput for an unknown project; 0 means none, and so the only one."""
+    if number not in (0, UNCATEGORIZED):
+        raise InvalidInput(f"project not found: {number}", hint=f"tarmac has one, number {UNCATEGORIZED}")
+
+
+def run_of_task(gateway: Gateway, task: str) -> Run:
+    """The run of the trial behind a task; raises NotFound."""
+    number = task.partition(".")[0]
+    experiment_id = (
+        gateway.numbers.numbered(NumberKind.EXPERIMENT, int(number)) if number.isdecimal() else None
+    )
+    trials = gateway.experiments.trials(experiment_id) if experiment_id is not None else ()
+    run_ids = [trial.run_id for trial in trials] or [experiment_id or ""]
+    named = next((each for each in run_ids if task == task_name(number, each)), None)
+    if named is not None and (run := gateway.service.plane.control.store.run(named)) is not None:
+        return run
+    raise NotFound(f"task not found: {task:.100}")
+
+
+def task_name(experiment_number: int | str, run_id: str) -> str:
+    """The task name of a trial."""
+    return f"{experiment_number}.{uuid_of('trial', run_id)}"

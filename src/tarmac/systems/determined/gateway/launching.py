@@ -10,11 +10,10 @@ from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch
 from tarmac.server.storage.reported_checkpoints import steps_of
 from tarmac.systems.determined.connection import Connection, connected
-from tarmac.systems.determined.gateway.gateway import Gateway
-from tarmac.systems.determined.gateway.numbering import experiment_number, trial_number
+from tarmac.systems.determined.gateway.checkpoints import latest_checkpoint
+from tarmac.systems.determined.gateway.gateway import Gateway, experiment_number, trial_number
+from tarmac.systems.determined.gateway.specs import named_source
 from tarmac.systems.determined.gateway.tokens import Claim, TokenKind
-from tarmac.systems.determined.gateway.trial_checkpoints import latest_checkpoint
-from tarmac.systems.determined.gateway.warm_starts import named_source
 from tarmac.systems.determined.reader import NAME
 
 TOKEN_S = 366 * 24 * 3600.0

@@ -1,6 +1,6 @@
 """The context directory of an experiment: stored as a code snapshot, returned as an archive.
 
-Called by `creating` and by the routes about experiments.
+Called by the routes about experiments and tasks.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ from tarmac.model.lifecycle import AttemptState
 from tarmac.model.numbering import NumberKind
 from tarmac.model.run import Attempt, Run, split_attempt_id
 from tarmac.systems.determined.gateway.calls import Call
-from tarmac.systems.determined.gateway.gateway import Gateway
-from tarmac.systems.determined.gateway.numbering import run_of_task
+from tarmac.systems.determined.gateway.gateway import Gateway, run_of_task
 from tarmac.systems.determined.gateway.tokens import TokenKind
 
 

@@ -1,4 +1,4 @@
-"""`det checkpoint ...`, `det experiment list-checkpoints`: checkpoints of trials. Listed in `application`."""
+"""`det checkpoint ...`, and checkpoint reports of the library. Listed in `application`."""
 
 from __future__ import annotations
 
@@ -7,24 +7,38 @@ import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
+from uuid import UUID
 
 from starlette.responses import Response
 
 from tarmac.artifacts.versions.manifest import DIRECTORY, FILE
-from tarmac.model.errors import InvalidInput, Refused
-from tarmac.systems.determined.gateway.calls import Access, Call, delete, get, post
+from tarmac.model.errors import InvalidInput, NotFound, Refused
+from tarmac.model.record import replace
+from tarmac.systems.determined.gateway.calls import (
+    Access,
+    Call,
+    delete,
+    finite,
+    get,
+    is_descending,
+    page,
+    patch,
+    post,
+    time_of,
+)
 from tarmac.systems.determined.gateway.checkpoints import (
     Checkpoint,
     checkpoints_of,
     checkpoints_of_run,
     files_of,
     find_checkpoint,
+    leave_resources,
+    record_of,
+    reported,
 )
-from tarmac.systems.determined.gateway.numbering import experiment_number, experiment_of, trial_number
-from tarmac.systems.determined.gateway.records.checkpoints import checkpoint_record
-from tarmac.systems.determined.gateway.records.written import is_descending, page
-from tarmac.systems.determined.gateway.tasks import check_owner, run_of_trial
-from tarmac.systems.determined.gateway.trial_checkpoints import leave_resources
+from tarmac.systems.determined.gateway.gateway import experiment_number, experiment_of, trial_number
+from tarmac.systems.determined.gateway.records import config_of, metrics_record
+from tarmac.systems.determined.gateway.tasks import check_owner, run_of_trial, task_of
 
 # --- queries
 
@@ -161,6 +175,95 @@ def _uuids(call: Call, name: str) -> list[str]:
     return [str(each) for each in found]
 
 
+def _report(call: Call) -> Any:
+    """Store the report of a complete checkpoint."""
+    task, uuid = task_of(call), _uuid(call.field("uuid"))
+    if not isinstance(call.field("metadata", {}), Mapping) or not isinstance(
+        call.field("resources", {}), Mapping
+    ):
+        raise InvalidInput("metadata and resources: mappings are expected")
+    now = call.gateway.service.clock.now()
+    record = record_of(call.body, run_id=task.run.id, uuid=uuid, attempt=task.attempt.number, at=now)
+    if not call.gateway.records.put(record):
+        raise NotFound("the run of this task is not there any more")
+    return {}
+
+
+def _patch(call: Call) -> Any:
+    """Store the remaining files of checkpoints; a checkpoint without files is deleted."""
+    changes = call.field("checkpoints", [])
+    if not isinstance(changes, list):
+        raise InvalidInput("checkpoints: a list is expected")
+    for change in changes:
+        uuid = _uuid(change.get("uuid") if isinstance(change, Mapping) else None)
+        found = reported(call, uuid)
+        if found is None:
+            raise NotFound(f"checkpoint not found: {uuid}")
+        resources = change.get("resources")
+        left = resources.get("resources") if isinstance(resources, Mapping) else None
+        if left is not None:
+            leave_resources(call, found, left)
+    return {}
+
+
+def _metadata(call: Call) -> Any:
+    """Replace the complete metadata of a checkpoint."""
+    uuid, given = _uuid(call.path("checkpoint")), call.field("checkpoint", {})
+    metadata = given.get("metadata") if isinstance(given, Mapping) else None
+    if not isinstance(metadata, Mapping):
+        raise InvalidInput("checkpoint: {metadata: {...}} is expected")
+    found = reported(call, uuid)
+    if found is None:
+        raise NotFound(
+            f"checkpoint not found: {uuid}", hint="those that a run made by itself have no metadata to change"
+        )
+    call.gateway.records.put(replace(found, body={**found.body, "metadata": dict(metadata)}))
+    return {}
+
+
+def _uuid(text: Any) -> str:
+    try:
+        return str(UUID(text))
+    except (ValueError, TypeError, AttributeError):
+        raise InvalidInput(f"uuid: a UUID is expected, not {text!r:.60}") from None
+
+
+def checkpoint_record(checkpoint: Checkpoint, *, trial: int, experiment: int) -> dict[str, Any]:
+    """A checkpoint, with the numbers of its trial and experiment."""
+    report = checkpoint.report.body if checkpoint.report is not None else {}
+    return {
+        "uuid": checkpoint.uuid,
+        "taskId": report.get("taskId"),
+        "allocationId": report.get("allocationId"),
+        "reportTime": time_of(checkpoint.at),
+        "state": checkpoint.state,
+        "metadata": {"steps_completed": checkpoint.steps, **checkpoint.metadata},
+        "resources": dict(checkpoint.resources),
+        "storageId": report.get("storageId"),
+        "training": {
+            "trialId": trial,
+            "experimentId": experiment,
+            "experimentConfig": config_of(checkpoint.spec),
+            "hparams": dict(checkpoint.run.spec.parameters or {}),
+            "searcherMetric": finite(checkpoint.metric),
+            "trainingMetrics": metrics_record({}),
+            "validationMetrics": metrics_record(checkpoint.metrics),
+        },
+    }
+
+
+def checkpoint_step(checkpoint: Checkpoint) -> dict[str, Any]:
+    """A checkpoint as a workload of its trial."""
+    return {
+        "uuid": checkpoint.uuid,
+        "endTime": time_of(checkpoint.at),
+        "state": checkpoint.state,
+        "resources": dict(checkpoint.resources),
+        "totalBatches": checkpoint.steps,
+        "metadata": {"steps_completed": checkpoint.steps, **checkpoint.metadata},
+    }
+
+
 ROUTES = (
     get("/api/v1/experiments/{experiment}/checkpoints", _of_experiment, Access.TASK),
     get("/api/v1/trials/{trial}/checkpoints", _of_trial, Access.TASK),
@@ -168,4 +271,7 @@ ROUTES = (
     get("/checkpoints/{checkpoint}", _download, Access.TASK),
     delete("/api/v1/checkpoints", _remove),
     post("/api/v1/checkpoints/rm", _remove_files),
+    post("/api/v1/checkpoints", _report, Access.TASK),
+    patch("/api/v1/checkpoints", _patch, Access.TASK),
+    post("/api/v1/checkpoints/{checkpoint}/metadata", _metadata, Access.TASK),
 )

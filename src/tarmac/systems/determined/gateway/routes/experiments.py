@@ -1,30 +1,44 @@
-"""`det experiment create`, `pause`, `set` and the like: experiment commands. Listed in `application`."""
+"""`det experiment create`, `continue`, `pause`, `set` and the like: experiment commands.
+
+Listed in `application`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tarmac.api import PreviewLine
+from tarmac.api.submit_operations import SubmissionBody
+from tarmac.control.admission import Submission
 from tarmac.control.decisions.trials import merged
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Policy
 from tarmac.model.errors import InvalidInput
 from tarmac.model.experiment import Experiment
+from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.lifecycle import RunEvent, sources
 from tarmac.model.numbering import NumberKind
 from tarmac.model.record import replace
-from tarmac.model.spec import RunSpec
+from tarmac.model.spec import LocalDirectory, RunSpec
+from tarmac.server.http.auth import Caller
+from tarmac.server.submitting.submissions import Draft, planned, prepare
+from tarmac.systems.determined.gateway import model_definition
 from tarmac.systems.determined.gateway.calls import Call, delete, patch, post, put
 from tarmac.systems.determined.gateway.changing import NOTES, Changes, changed, changes_of
-from tarmac.systems.determined.gateway.creating import submission_of, wish_of
-from tarmac.systems.determined.gateway.numbering import check_project, experiment_of
-from tarmac.systems.determined.gateway.records.experiments import config_of, labels_shown
-from tarmac.systems.determined.gateway.routes.experiment_lists import record_of
+from tarmac.systems.determined.gateway.gateway import check_project, experiment_of
+from tarmac.systems.determined.gateway.model_definition import CONTEXT
+from tarmac.systems.determined.gateway.records import config_of, labels_shown
+from tarmac.systems.determined.gateway.routes.cluster import default_pool
 from tarmac.systems.determined.gateway.routes.jobs import place_changes
+from tarmac.systems.determined.gateway.routes.queries import record_of
 from tarmac.systems.determined.overrides import values_of
 from tarmac.systems.determined.reader import NAME
+from tarmac.systems.determined.search import search_of
 
 _CHANGED = ("name", "description", "labels")
 _CHANGED_RESOURCES = ("priority", "weight", "resource_pool", "max_slots")
@@ -196,6 +210,128 @@ def _remove(call: Call) -> Any:
 _BASE = "/api/v1/experiments"
 _ONE = f"{_BASE}/{{experiment}}"
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """A requested experiment. `parent` is the experiment on which it is based."""
+
+    submission: Submission
+    parent: Experiment | None = None
+
+
+def wish_of(call: Call, *, keeps: bool) -> Wish:
+    """The experiment that a request describes. Without `keeps` its files are not stored.
+
+    Raises InvalidInput with all problems of its configuration.
+    """
+    if call.field("template"):
+        raise InvalidInput("tarmac has no templates", hint="write the configuration whole")
+    check_project(call.whole_field("projectId"))
+    number = call.whole_field("parentId")
+    parent = experiment_of(call.gateway, number) if number else None
+    files = call.field("modelDefinition", [])
+    if not isinstance(files, list):
+        raise InvalidInput("modelDefinition: a list of files is expected")
+    digest = parent.code_digest if parent is not None and not files else None
+    if digest is None and keeps:
+        digest = model_definition.take_in(files, call.gateway.service.code)
+    plane = call.gateway.service.plane
+    config = call.field("config", "")
+    if not isinstance(config, str):
+        raise InvalidInput("config: the text of an experiment configuration is expected")
+    prepared = (prepare if digest is not None else planned)(_draft(call, config, digest), plane)
+    spec = _completed(call, prepared.submission.spec)
+    if not call.field("activate", True):
+        spec = replace(spec, start_paused=True)
+    return Wish(submission=replace(prepared.submission, spec=spec), parent=parent)
+
+
+def submission_of(call: Call, config: str, digest: str | None) -> Submission:
+    """The submission of a configuration; the server has its code, if any, already."""
+    prepared = planned(_draft(call, config, digest), call.gateway.service.plane)
+    return replace(prepared.submission, spec=_completed(call, prepared.submission.spec))
+
+
+def preview_of(call: Call, config: str) -> Submission:
+    """The submission for the preview of a search, from a configuration alone."""
+    return submission_of(call, config, None)
+
+
+def _draft(call: Call, config: str, digest: str | None) -> Draft:
+    service = call.gateway.service
+    return Draft(
+        caller=Caller(actor=call.actor, local=digest is not None),
+        body=SubmissionBody(
+            source=config,
+            filename="config.yaml",
+            directory=CONTEXT,
+            dialect=NAME,
+            code_digest=digest,
+            submitter={name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
+        ),
+        dialects=service.dialects,
+        names=service.names,
+        containers=service.containers,
+        images=service.local_images,
+    )
+
+
+def _completed(call: Call, spec: RunSpec) -> RunSpec:
+    """A spec with a search (at least of one trial) and a pool: every experiment of Determined has both."""
+    if isinstance(spec.code, LocalDirectory) and spec.code.digest is None:
+        spec = replace(spec, code=None)
+    if spec.search is None:
+        spec = replace(spec, search=search_of(spec.conventions.facts["config"]))
+    if spec.target.pool is None and (pool := default_pool(call)) is not None:
+        return changed(spec, Changes(config={"resources": {"resource_pool": pool}}))
+    return spec
+
+
+def _preview(call: Call) -> Any:
+    """The preview of a search, in the form of 0.38 and in that of earlier releases."""
+    config = call.field("config", {})
+    lines = _previewed(call, config)
+    values = config if isinstance(config, dict) else {}
+    unit = _unit(values.get("searcher"))
+    trials = [
+        {"count": line.trials, "unit": {"name": unit, "value": line.length, "maxLength": line.length is None}}
+        for line in lines
+    ]
+    simulated = [
+        {
+            "occurrences": line.trials,
+            "operations": [{"type": "RUNNABLE_OPERATION_TYPE_TRAIN", "length": str(line.length or 0)}],
+        }
+        for line in lines
+    ]
+    return {
+        "summary": {"config": values, "trials": trials},
+        "simulation": {"config": values, "seed": 0, "trials": simulated},
+    }
+
+
+def _unit(searcher: Any) -> str:
+    """The unit of a search's lengths."""
+    found = searcher if isinstance(searcher, Mapping) else {}
+    length = found.get("max_length")
+    if isinstance(length, Mapping) and length:
+        return str(next(iter(length)))
+    return str(found.get("time_metric") or "batches")
+
+
+def _old_preview(call: Call) -> Any:
+    """The preview for 0.23, which sends only the configuration."""
+    lines = _previewed(call, call.body)
+    return {"results": {f"{line.length}" if line.length else "": line.trials for line in lines}}
+
+
+def _previewed(call: Call, config: Any) -> Sequence[PreviewLine]:
+    if isinstance(config, Mapping):
+        config = {"entrypoint": "true", **config}  # the entrypoint does not matter
+    text = config if isinstance(config, str) else json.dumps(config)
+    return call.gateway.service.plane.experiments.preview(preview_of(call, text))
+
+
 ROUTES = (
     post(_BASE, _create),
     post(f"{_BASE}/continue", _continue),
@@ -210,4 +346,6 @@ ROUTES = (
     post(f"{_ONE}/move", _move),
     post(f"{_ONE}/archive", _command(_archive(True))),
     post(f"{_ONE}/unarchive", _command(_archive(False))),
+    post("/api/v1/preview-hp-search", _preview),
+    post("/searcher/preview", _old_preview),
 )

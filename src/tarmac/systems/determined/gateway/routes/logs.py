@@ -16,15 +16,14 @@ from tarmac.api.runs import LogChunk
 from tarmac.model.run import Run
 from tarmac.server.logs.log_view import LogQuery, LogView
 from tarmac.server.logs.streams import log_slices
-from tarmac.systems.determined.gateway.calls import Call, get, whole
-from tarmac.systems.determined.gateway.numbering import (
+from tarmac.systems.determined.gateway.calls import Call, get, is_descending, seconds_of, time_of, whole
+from tarmac.systems.determined.gateway.gateway import (
     experiment_number,
     run_of_task,
     task_name,
     trial_number,
     trial_of,
 )
-from tarmac.systems.determined.gateway.records.written import is_descending, seconds_of, time_of
 
 LONGEST = 8_191
 """Maximum characters of a line; the rest of a longer line becomes the next line."""

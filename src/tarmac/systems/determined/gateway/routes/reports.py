@@ -1,22 +1,40 @@
-"""Reports of a trial about itself: metrics, progress, its end, metadata. Listed in `application`."""
+"""Reports of a trial about itself: metrics, progress, search operations. Listed in `application`.
+
+A trial from before 0.38 asks for its length, trains, reports the result, and asks again: the search extends
+the trial or ends it. Then the trial exits; a search that promotes trials may continue it later.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+
 from tarmac.model.errors import InvalidInput, NotFound
+from tarmac.model.experiment import ExperimentState, TrialState
 from tarmac.model.metrics import TRAINING, VALIDATION
 from tarmac.model.numbering import NumberKind
+from tarmac.model.run import Run
 from tarmac.model.run_records import RunRecord, RunRecordKind
-from tarmac.systems.determined.gateway.calls import Access, Call, get, post, whole
-from tarmac.systems.determined.gateway.numbering import trial_number
-from tarmac.systems.determined.gateway.records.written import seconds_of
-from tarmac.systems.determined.gateway.reporting import report_of, take
-from tarmac.systems.determined.gateway.searching import completes_operations, length_of
-from tarmac.systems.determined.gateway.tasks import task_of
-from tarmac.systems.determined.gateway.trial_checkpoints import reported
+from tarmac.systems.determined.gateway.calls import Access, Call, get, post, seconds_of, whole
+from tarmac.systems.determined.gateway.checkpoints import reported
+from tarmac.systems.determined.gateway.gateway import trial_number
+from tarmac.systems.determined.gateway.records import report_record, whole_reports
+from tarmac.systems.determined.gateway.reporting import (
+    completed_length,
+    completes_operations,
+    completion,
+    length_of,
+    report_of,
+    take,
+)
+from tarmac.systems.determined.gateway.tasks import Task, run_of_trial, task_of
 
 _INVALID = "INVALID_HP"
 _METADATA = "metadata"
@@ -150,6 +168,99 @@ def own_best(call: Call) -> Any:
     return {"metric": min(found) if smaller else max(found)}
 
 
+DECISION_S = 60.0
+"""Maximum time for a search to decide on a trial; after that the trial ends."""
+
+LOOK_S = 0.2
+
+
+async def _operation(call: Call) -> Any:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + DECISION_S
+    task = await run_in_threadpool(task_of, call)
+    changes = call.gateway.service.changes
+    with changes.watch(task.run.id) as watch:
+        while True:
+            version = watch.version
+            task = await run_in_threadpool(task_of, call)
+            done, length = await run_in_threadpool(completed_length, call, task), length_of(task) or 1
+            if length > done or not _undecided(task) or changes.stopping or loop.time() > end:
+                return _answer(length, completed=length <= done)
+            await watch.after(version, LOOK_S)
+
+
+def _undecided(task: Task) -> bool:
+    """Whether the search may still extend a trial that has completed its length."""
+    experiment, trial = task.experiment, task.trial
+    if experiment is None or trial is None or not experiment.search.promotion:
+        return False
+    return (
+        experiment.state is ExperimentState.ACTIVE
+        and trial.state is TrialState.OPEN
+        and not task.leaves
+        and not task.is_over
+    )
+
+
+def _answer(length: int, *, completed: bool) -> dict[str, Any]:
+    return {"op": {"validateAfter": {"length": str(length)}}, "completed": completed}
+
+
+def _completed(call: Call) -> Any:
+    """Record a completed operation, and notify the search once for each length."""
+    task, metric = task_of(call), call.field("searcherMetric")
+    operation = call.field("op", {})
+    length = operation.get("length") if isinstance(operation, dict) else None
+    if isinstance(length, str) and length.isdecimal():
+        length = int(length)
+    if type(length) is not int or length < 0:
+        raise InvalidInput("op: {length: N} is expected")
+    if length <= completed_length(call, task):
+        return {}  # a repeated request
+    name = task.searcher.get("metric")
+    news = None
+    if isinstance(name, str) and task.experiment is not None and task.experiment.search.promotion:
+        news = report_of(call, group=VALIDATION, step=length, metrics={name: metric})
+    take(call, task, (), news=news, records=(completion(call, task, length),))
+    return {}
+
+
+_AT_ONCE = 1000
+"""Number of reports in one line of a stream."""
+
+
+def _stream(call: Call, group: str | None = None) -> StreamingResponse:
+    """The reports of a group, or else of the requested group, trial by trial."""
+    numbers = [whole("trialIds", text) for text in call.texts("trialIds")]
+    if not numbers:
+        raise InvalidInput("trialIds: the number of a trial is expected")
+    runs = [run_of_trial(call, number) for number in numbers]
+    lines = _lines(call, runs, group or call.text("group"))
+    return StreamingResponse(lines, media_type="application/json")
+
+
+def _lines(call: Call, runs: list[Run], group: str | None) -> Iterator[bytes]:
+    for run in runs:
+        found = _reports(call, run, group)
+        for begin in range(0, len(found), _AT_ONCE):
+            part = {"metrics": found[begin : begin + _AT_ONCE]}
+            yield json.dumps({"result": part}, separators=(",", ":")).encode() + b"\n"
+
+
+def _reports(call: Call, run: Run, group: str | None) -> list[dict[str, Any]]:
+    number = trial_number(call.gateway, run.id)
+    found = whole_reports(call.gateway.service.plane.control.store.metrics, run, group)
+    return [report_record(each, trial=number, place=place) for place, each in enumerate(found, start=1)]
+
+
+def _of_checkpoint(call: Call) -> Any:
+    """The reports of trials that used a checkpoint for inference."""
+    records = call.gateway.records.named(RunRecordKind.METADATA, source_name(call.path("checkpoint")))
+    runs = call.gateway.service.plane.control.store.load_runs([each.run_id for each in records])
+    group = call.text("metricGroup")
+    return {"metrics": [report for run in runs.values() for report in _reports(call, run, group)]}
+
+
 ROUTES = (
     post("/api/v1/trials/{trial}/metrics", _metrics, Access.TASK),
     post("/api/v1/trials/{trial}/training_metrics", _training, Access.TASK),
@@ -163,4 +274,10 @@ ROUTES = (
     get("/api/v1/runs/{run}/metadata", _get_metadata, Access.TASK),
     post("/api/v1/trial-source-info", _source, Access.TASK),
     post("/api/v1/webhooks/custom", _noted, Access.TASK),
+    get("/api/v1/trials/{trial}/searcher/operation", _operation, Access.TASK),
+    post("/api/v1/trials/{trial}/searcher/completed_operation", _completed, Access.TASK),
+    get("/api/v1/trials/metrics/trial_metrics", _stream, Access.TASK),
+    get("/api/v1/trials/metrics/training_metrics", partial(_stream, group=TRAINING), Access.TASK),
+    get("/api/v1/trials/metrics/validation_metrics", partial(_stream, group=VALIDATION), Access.TASK),
+    get("/api/v1/checkpoints/{checkpoint}/metrics", _of_checkpoint, Access.TASK),
 )

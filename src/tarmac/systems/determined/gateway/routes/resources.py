@@ -17,10 +17,9 @@ from starlette.responses import PlainTextResponse
 
 from tarmac.model.errors import InvalidInput
 from tarmac.model.usage import AttemptSpan
-from tarmac.systems.determined.gateway.calls import Call, get
-from tarmac.systems.determined.gateway.numbering import experiment_numbers, task_name
-from tarmac.systems.determined.gateway.records.experiments import ONLY, labels_shown
-from tarmac.systems.determined.gateway.records.written import seconds_of, time_of
+from tarmac.systems.determined.gateway.calls import Call, get, seconds_of, time_of
+from tarmac.systems.determined.gateway.gateway import experiment_numbers, task_name
+from tarmac.systems.determined.gateway.records import ONLY, labels_shown
 
 _ALLOCATION = ("allocation_id", "task_type", "username", "workspace_name", "resource_pool", "slots")
 _RAW = ("experiment_id", "kind", "username", "labels", "slots")

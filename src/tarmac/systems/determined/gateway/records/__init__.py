@@ -1,1 +1,0 @@
-"""Pure conversions of records of tarmac into dicts in Determined's form."""

@@ -1,0 +1,293 @@
+"""`det agent`, `det slot`, `det task list`, resource pools: machines and active runs.
+
+Listed in `application`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Any
+
+from tarmac.api.cluster_operations import NodeChoice
+from tarmac.control.reports import NodeReport
+from tarmac.model.cluster import NodeState, Packing, Policy, Pool
+from tarmac.model.errors import NotFound, Refused
+from tarmac.model.resources import CPU_ONLY
+from tarmac.model.run import Attempt, Run
+from tarmac.systems.determined.gateway.calls import Call, get, page, post, time_of
+from tarmac.systems.determined.gateway.gateway import VERSION, Gateway, experiment_number, task_name
+from tarmac.systems.determined.gateway.records import pool_of
+from tarmac.systems.determined.identity import uuid_of
+from tarmac.systems.determined.statuses import USUAL, of_tarmac
+
+
+def _agents(call: Call) -> Any:
+    reports = call.gateway.service.plane.nodes(call.actor)
+    holders = _holders(call.gateway)
+    return page(call, "agents", reports, lambda part: [_agent(call, each, holders) for each in part])
+
+
+def _one_agent(call: Call) -> Any:
+    [report] = call.gateway.service.plane.nodes(call.actor, NodeChoice(names=(call.path("agent"),)))
+    return {"agent": _agent(call, report, _holders(call.gateway))}
+
+
+Holders = dict[tuple[str, int], str]
+"""The container that holds a slot, by node and number of the slot."""
+
+
+def _holders(gateway: Gateway) -> Holders:
+    return {
+        (placement.node, slot): uuid_of("container", attempt.id, placement.node)
+        for _, attempt in gateway.service.plane.control.live()
+        if attempt is not None
+        for placement in attempt.current_allocation.placements
+        for slot in placement.slots
+    }
+
+
+def _agent(call: Call, report: NodeReport, holders: Holders) -> dict[str, Any]:
+    node = report.node
+    drained = node.state is not NodeState.UP
+    kind = "TYPE_CPU" if node.capacity.slot_type == CPU_ONLY else "TYPE_CUDA"
+    slots = {str(slot): _slot(report, slot, kind, holders) for slot in range(node.capacity.slots)}
+    running = sorted({each for (name, _), each in holders.items() if name == node.name})
+    stats = {
+        "states": {"STATE_RUNNING": report.slots_used},
+        "disabled": sum(not each["enabled"] for each in slots.values()),
+        "draining": sum(each["draining"] for each in slots.values()),
+        "total": len(slots),
+    }
+    return {
+        "id": node.name,
+        "version": VERSION,
+        "registeredTime": time_of(call.gateway.service.started_at),
+        "addresses": [node.address],
+        "resourcePools": [node.pool],
+        "enabled": not drained,
+        "draining": drained and bool(report.runs),
+        "slots": slots,
+        "containers": {each: {"id": each, "state": "STATE_RUNNING", "devices": []} for each in running},
+        "slotStats": {"typeStats": {kind: stats}, "brandStats": {node.capacity.slot_type or "": stats}},
+    }
+
+
+def _slot(report: NodeReport, slot: int, kind: str, holders: Holders) -> dict[str, Any]:
+    node = report.node
+    container = holders.get((node.name, slot))
+    enabled = node.state is NodeState.UP and not node.drained_slots >> slot & 1
+    return {
+        "id": str(slot),
+        "device": {"id": slot, "brand": node.capacity.slot_type, "uuid": "", "type": kind},
+        "enabled": enabled,
+        "draining": not enabled and container is not None,
+        "container": {"id": container, "state": "STATE_RUNNING", "devices": []} if container else None,
+    }
+
+
+def _one_slot(call: Call) -> Any:
+    [report] = call.gateway.service.plane.nodes(call.actor, NodeChoice(names=(call.path("agent"),)))
+    agent = _agent(call, report, _holders(call.gateway))
+    found = agent["slots"].get(str(call.number("slot")))
+    if found is None:
+        raise NotFound(f"agent {report.node.name} has no slot {call.number('slot')}")
+    return {"slot": found}
+
+
+def _drained(drained: bool) -> Callable[[Call], Any]:
+    """Stop or resume assigning work to an agent. Runs leave a disabled agent unless it is to drain."""
+
+    def change(call: Call) -> Any:
+        plane, choice = call.gateway.service.plane, NodeChoice(names=(call.path("agent"),))
+        [report] = plane.set_drained(call.actor, choice, drained, "det agent disable")
+        if drained and call.field("drain", False) is not True:
+            _requeue(call, {each.id for each in report.runs})
+        return {"agent": _agent(call, report, _holders(call.gateway))}
+
+    return change
+
+
+def _slot_drained(drained: bool) -> Callable[[Call], Any]:
+    """Stop or resume assigning work to a single slot."""
+
+    def change(call: Call) -> Any:
+        plane, choice, slot = (
+            call.gateway.service.plane,
+            NodeChoice(names=(call.path("agent"),)),
+            call.number("slot"),
+        )
+        [report] = plane.set_drained(call.actor, choice, drained, slot=slot)
+        if drained and call.field("drain", False) is not True:
+            _requeue(call, _runs_on(call.gateway, report.node.name, slot))
+        return {"slot": _agent(call, report, _holders(call.gateway))["slots"][str(slot)]}
+
+    return change
+
+
+def _requeue(call: Call, run_ids: Collection[str]) -> None:
+    """Make runs leave their slots, and queue them again with their checkpoints."""
+    for run_id in run_ids:
+        with suppress(Refused):  # the run is leaving already
+            call.gateway.service.plane.pause(call.actor, run_id)
+            call.gateway.service.plane.resume(call.actor, run_id)
+
+
+def _runs_on(gateway: Gateway, node: str, slot: int) -> set[str]:
+    return {
+        run.id
+        for run, attempt in gateway.service.plane.control.live()
+        if attempt is not None
+        for placement in attempt.current_allocation.placements
+        if placement.node == node and slot in placement.slots
+    }
+
+
+_AGENT = "/api/v1/agents/{agent}"
+
+
+AUX_CONTAINERS = 100
+"""Determined's default limit of tasks without slots for each agent; tarmac has no such limit."""
+
+
+def default_pool(call: Call) -> str | None:
+    """The pool of requests without one: the first of the server's own cluster."""
+    return next((pool.name for pool in call.gateway.service.plane.pools(call.actor)), None)
+
+
+def _pools(call: Call) -> Any:
+    plane = call.gateway.service.plane
+    nodes = plane.nodes(call.actor)
+    pools = list(plane.pools(call.actor))
+    records = [_pool(pool, nodes, first=at == 0) for at, pool in enumerate(pools)]
+    return page(call, "resourcePools", records, list)
+
+
+def _pool(pool: Pool, nodes: list[NodeReport], *, first: bool) -> dict[str, Any]:
+    own = [each for each in nodes if (each.node.cluster, each.node.pool) == pool.key]
+    slots = sum(each.node.capacity.slots for each in own)
+    accelerated = any(each.node.capacity.slot_type != CPU_ONLY for each in own)
+    fair = pool.policy is Policy.FAIR_SHARE
+    texts = dict.fromkeys(
+        (
+            *("agentDockerImage", "agentDockerNetwork", "agentDockerRuntime", "agentFluentImage", "imageId"),
+            *("containerStartupScript", "instanceType", "masterCertName", "masterUrl", "startupScript"),
+        ),
+        "",
+    )
+    numbers = dict.fromkeys(
+        ("auxContainersRunning", "maxAgentStartingPeriod", "maxIdleAgentPeriod", "minAgents"), 0
+    )
+    return {
+        **texts,
+        **numbers,
+        "name": pool.name,
+        "description": f"the pool {pool.name} of the cluster {pool.cluster}",
+        "clusterName": pool.cluster,
+        "resourceManagerName": pool.cluster,
+        "resourceManagerMetadata": {"name": pool.cluster},
+        "type": "RESOURCE_POOL_TYPE_STATIC",
+        "location": "on-prem",
+        "numAgents": len(own),
+        "maxAgents": len(own),
+        "slotsAvailable": slots,
+        "slotsUsed": sum(each.slots_used for each in own),
+        "slotsPerAgent": max((each.node.capacity.slots for each in own), default=0),
+        "slotType": "TYPE_CUDA" if accelerated else "TYPE_CPU",
+        "accelerator": ", ".join(sorted({each.node.capacity.slot_type or "" for each in own})),
+        "auxContainerCapacity": AUX_CONTAINERS * len(own),
+        "auxContainerCapacityPerAgent": AUX_CONTAINERS,
+        "defaultComputePool": first,
+        "defaultAuxPool": first,
+        "preemptible": pool.preemption,
+        "schedulerType": "SCHEDULER_TYPE_FAIR_SHARE" if fair else "SCHEDULER_TYPE_PRIORITY",
+        "schedulerFittingPolicy": "FITTING_POLICY_BEST"
+        if pool.packing is Packing.PACK
+        else "FITTING_POLICY_WORST",
+        "details": {
+            "priorityScheduler": None
+            if fair
+            else {"preemption": pool.preemption, "defaultPriority": USUAL, "k8Priorities": []}
+        },
+        "stats": {"queuedCount": 0, "scheduledCount": 0},
+    }
+
+
+def _tasks(call: Call) -> Any:
+    """Every active attempt as the allocation of a task."""
+    found = {}
+    for run, attempt in call.gateway.service.plane.control.live():
+        if attempt is not None:
+            record = _task(call.gateway, run, attempt)
+            found[record["allocationId"]] = record
+    return {"allocationIdToSummary": found}
+
+
+def _old_tasks(call: Call) -> Any:
+    """The list in the form of 0.23 and 0.24."""
+    return {
+        key: {
+            "allocation_id": key,
+            "task_id": each["taskId"],
+            "name": each["name"],
+            "slots_needed": each["slotsNeeded"],
+            "registered_time": each["registeredTime"],
+            "resource_pool": each["resourcePool"],
+            "scheduler_type": each["schedulerType"],
+            "priority": each["priority"],
+            "resources": [
+                {
+                    "resources_id": item["resourcesId"],
+                    "resources_type": item["resourcesType"],
+                    "container_id": item["containerId"],
+                    "agent_devices": item["agentDevices"],
+                }
+                for item in each["resources"]
+            ],
+            "proxy_ports": [],
+        }
+        for key, each in _tasks(call)["allocationIdToSummary"].items()
+    }
+
+
+def _task(gateway: Gateway, run: Run, attempt: Attempt) -> dict[str, Any]:
+    trial = run.spec.trial
+    number = experiment_number(gateway, trial.experiment if trial is not None else run.id)
+    task = task_name(number, run.id)
+    allocation = f"{task}.{attempt.number}"
+    resources = [
+        {
+            "resourcesId": uuid_of("container", attempt.id, node),
+            "resourcesType": "docker-container",
+            "allocationId": allocation,
+            "containerId": uuid_of("container", attempt.id, node),
+            "agentDevices": {node: {"devices": []}},
+        }
+        for node in attempt.allocation.nodes
+    ]
+    return {
+        "taskId": task,
+        "allocationId": allocation,
+        "name": f"Trial {trial.number if trial is not None else 1} (Experiment {number})",
+        "registeredTime": time_of(attempt.created_at),
+        "resourcePool": pool_of(run.spec),
+        "slotsNeeded": run.spec.slots,
+        "priority": of_tarmac(run.place.priority),
+        "schedulerType": "priority",
+        "resources": resources,
+        "proxyPorts": [],
+    }
+
+
+ROUTES = (
+    get("/api/v1/resource-pools", _pools),
+    get("/api/v1/agents", _agents),
+    get(_AGENT, _one_agent),
+    get(f"{_AGENT}/slots/{{slot}}", _one_slot),
+    post(f"{_AGENT}/enable", _drained(False)),
+    post(f"{_AGENT}/disable", _drained(True)),
+    post(f"{_AGENT}/slots/{{slot}}/enable", _slot_drained(False)),
+    post(f"{_AGENT}/slots/{{slot}}/disable", _slot_drained(True)),
+    get("/api/v1/tasks", _tasks),
+    get("/tasks", _old_tasks),
+)
