@@ -5,6 +5,7 @@ Called by `application`, the routes and their records.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -92,6 +93,11 @@ def whole(name: str, value: Any) -> int:
     if type(number) is not int or number.bit_length() > 63:
         raise InvalidInput(f"{name}: a whole number of 64 bits is expected, not {value!r:.60}")
     return number
+
+
+def framed(content: Any) -> bytes:
+    """A line of a stream of answers."""
+    return json.dumps({"result": content}, separators=(",", ":")).encode() + b"\n"
 
 
 _MOST_DIGITS = 20

@@ -46,7 +46,7 @@ class Changes:
 
 def changes_of(body: Mapping[str, Any]) -> Changes:
     """The changes in a request; raises InvalidInput. Unknown fields are ignored."""
-    given = {_snake(name): value for name, value in body.items()}
+    given = {snake(name): value for name, value in body.items()}
     config: dict[str, Any] = {}
     for name in ("name", "description"):
         if given.get(name) is not None:
@@ -124,7 +124,7 @@ def _section(name: str, found: Any, readers: Mapping[str, Callable[[str, Any], A
         return {}
     if not isinstance(found, Mapping):
         raise InvalidInput(f"{name}: a mapping is expected")
-    given = {_snake(key): value for key, value in found.items()}
+    given = {snake(key): value for key, value in found.items()}
     return {
         key: read(f"{name}.{key}", given[key])
         for key, read in readers.items()
@@ -132,7 +132,7 @@ def _section(name: str, found: Any, readers: Mapping[str, Callable[[str, Any], A
     }
 
 
-def _snake(name: str) -> str:
+def snake(name: str) -> str:
     """A JSON name converted to snake case, the style of configurations."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 

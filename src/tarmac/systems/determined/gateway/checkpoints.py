@@ -26,7 +26,7 @@ from tarmac.systems.determined.gateway.calls import Call
 from tarmac.systems.determined.gateway.gateway import Gateway
 from tarmac.systems.determined.gateway.records import StepReport, config_of, step_reports, validation_at
 from tarmac.systems.determined.gateway.specs import named_source
-from tarmac.systems.determined.gateway.tasks import check_owner
+from tarmac.systems.determined.gateway.tasks import Task, check_owner, task_record
 from tarmac.systems.determined.identity import uuid_of
 
 KIND = "checkpoint"
@@ -233,23 +233,18 @@ def _newest_version(gateway: Gateway, run: Run) -> str | None:
     return max(found, key=lambda each: each.created_at).version.id if found else None
 
 
-def record_of(body: Mapping[str, Any], *, run_id: str, uuid: str, attempt: int, at: float) -> RunRecord:
+def record_of(call: Call, task: Task, uuid: str) -> RunRecord:
     """The stored part of a checkpoint report."""
-    return RunRecord(
-        run_id=run_id,
-        kind=RunRecordKind.CHECKPOINT,
-        name=uuid,
-        attempt=attempt,
-        at=at,
-        body={
-            "taskId": body.get("taskId"),
-            "allocationId": body.get("allocationId"),
-            "metadata": dict(body.get("metadata") or {}),
-            "resources": {name: str(size) for name, size in (body.get("resources") or {}).items()},
-            "state": body.get("state") or COMPLETED,
-            "storageId": body.get("storageId"),
-        },
-    )
+    report = call.body
+    body = {
+        "taskId": report.get("taskId"),
+        "allocationId": report.get("allocationId"),
+        "metadata": dict(report.get("metadata") or {}),
+        "resources": {name: str(size) for name, size in (report.get("resources") or {}).items()},
+        "state": report.get("state") or COMPLETED,
+        "storageId": report.get("storageId"),
+    }
+    return task_record(call, task, RunRecordKind.CHECKPOINT, uuid, body)
 
 
 def leave_resources(call: Call, record: RunRecord, left: Mapping[str, Any]) -> None:

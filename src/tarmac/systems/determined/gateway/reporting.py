@@ -16,7 +16,7 @@ from tarmac.model.metrics import MetricEvent, MetricReport, ReportBatch
 from tarmac.model.ports import Store
 from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.systems.determined.gateway.calls import Call
-from tarmac.systems.determined.gateway.tasks import Task
+from tarmac.systems.determined.gateway.tasks import Task, task_record
 
 NODE = "determined"
 """The source of these reports, in the place of a node."""
@@ -168,11 +168,4 @@ def completed_length(call: Call, task: Task) -> int:
 
 def completion(call: Call, task: Task, length: int) -> RunRecord:
     """The record of a trial's completed length."""
-    return RunRecord(
-        run_id=task.run.id,
-        kind=RunRecordKind.SEARCH,
-        name=_COMPLETED,
-        attempt=task.attempt.number,
-        at=call.gateway.service.clock.now(),
-        body={"length": length},
-    )
+    return task_record(call, task, RunRecordKind.SEARCH, _COMPLETED, {"length": length})

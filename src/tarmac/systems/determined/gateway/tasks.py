@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from tarmac.model.experiment import Experiment, Trial
 from tarmac.model.lifecycle import AttemptState
 from tarmac.model.numbering import NumberKind
 from tarmac.model.run import Attempt, Run, split_attempt_id
+from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.systems.determined.gateway.calls import Call
 from tarmac.systems.determined.gateway.gateway import Gateway, run_of_task
 from tarmac.systems.determined.gateway.tokens import TokenKind
@@ -43,6 +45,12 @@ class Task:
     def is_over(self) -> bool:
         """Whether the attempt has ended, or was replaced by another."""
         return self.attempt.state is AttemptState.ENDED or self.run.attempt != self.attempt.number
+
+
+def task_record(call: Call, task: Task, kind: RunRecordKind, name: str, body: Mapping[str, Any]) -> RunRecord:
+    """A record of the run of a task, with the present time."""
+    now = call.gateway.service.clock.now()
+    return RunRecord(run_id=task.run.id, kind=kind, name=name, attempt=task.attempt.number, at=now, body=body)
 
 
 def task_of(call: Call) -> Task:

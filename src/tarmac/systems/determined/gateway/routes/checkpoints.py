@@ -182,9 +182,7 @@ def _report(call: Call) -> Any:
         call.field("resources", {}), Mapping
     ):
         raise InvalidInput("metadata and resources: mappings are expected")
-    now = call.gateway.service.clock.now()
-    record = record_of(call.body, run_id=task.run.id, uuid=uuid, attempt=task.attempt.number, at=now)
-    if not call.gateway.records.put(record):
+    if not call.gateway.records.put(record_of(call, task, uuid)):
         raise NotFound("the run of this task is not there any more")
     return {}
 

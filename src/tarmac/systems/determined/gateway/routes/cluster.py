@@ -5,7 +5,7 @@ Listed in `application`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +16,7 @@ from tarmac.model.errors import NotFound, Refused
 from tarmac.model.resources import CPU_ONLY
 from tarmac.model.run import Attempt, Run
 from tarmac.systems.determined.gateway.calls import Call, get, page, post, time_of
+from tarmac.systems.determined.gateway.changing import snake
 from tarmac.systems.determined.gateway.gateway import VERSION, Gateway, experiment_number, task_name
 from tarmac.systems.determined.gateway.records import pool_of
 from tarmac.systems.determined.identity import uuid_of
@@ -28,9 +29,23 @@ def _agents(call: Call) -> Any:
     return page(call, "agents", reports, lambda part: [_agent(call, each, holders) for each in part])
 
 
-def _one_agent(call: Call) -> Any:
+def _one(call: Call) -> Any:
     [report] = call.gateway.service.plane.nodes(call.actor, NodeChoice(names=(call.path("agent"),)))
-    return {"agent": _agent(call, report, _holders(call.gateway))}
+    return _shown(call, report)
+
+
+def _shown(call: Call, report: NodeReport) -> dict[str, Any]:
+    """The agent, or the slot of it in the path; raises NotFound."""
+    agent, slot = _agent(call, report, _holders(call.gateway)), _slot_number(call)
+    if slot is None:
+        return {"agent": agent}
+    if str(slot) not in agent["slots"]:
+        raise NotFound(f"agent {report.node.name} has no slot {slot}")
+    return {"slot": agent["slots"][str(slot)]}
+
+
+def _slot_number(call: Call) -> int | None:
+    return call.number("slot") if "slot" in call.request.path_params else None
 
 
 Holders = dict[tuple[str, int], str]
@@ -86,41 +101,17 @@ def _slot(report: NodeReport, slot: int, kind: str, holders: Holders) -> dict[st
     }
 
 
-def _one_slot(call: Call) -> Any:
-    [report] = call.gateway.service.plane.nodes(call.actor, NodeChoice(names=(call.path("agent"),)))
-    agent = _agent(call, report, _holders(call.gateway))
-    found = agent["slots"].get(str(call.number("slot")))
-    if found is None:
-        raise NotFound(f"agent {report.node.name} has no slot {call.number('slot')}")
-    return {"slot": found}
-
-
 def _drained(drained: bool) -> Callable[[Call], Any]:
-    """Stop or resume assigning work to an agent. Runs leave a disabled agent unless it is to drain."""
+    """Stop or resume assigning work to an agent, or to a slot. Runs leave it unless it is to drain."""
 
     def change(call: Call) -> Any:
-        plane, choice = call.gateway.service.plane, NodeChoice(names=(call.path("agent"),))
-        [report] = plane.set_drained(call.actor, choice, drained, "det agent disable")
+        choice, slot = NodeChoice(names=(call.path("agent"),)), _slot_number(call)
+        reason = "det agent disable" if slot is None else ""
+        [report] = call.gateway.service.plane.set_drained(call.actor, choice, drained, reason, slot)
         if drained and call.field("drain", False) is not True:
-            _requeue(call, {each.id for each in report.runs})
-        return {"agent": _agent(call, report, _holders(call.gateway))}
-
-    return change
-
-
-def _slot_drained(drained: bool) -> Callable[[Call], Any]:
-    """Stop or resume assigning work to a single slot."""
-
-    def change(call: Call) -> Any:
-        plane, choice, slot = (
-            call.gateway.service.plane,
-            NodeChoice(names=(call.path("agent"),)),
-            call.number("slot"),
-        )
-        [report] = plane.set_drained(call.actor, choice, drained, slot=slot)
-        if drained and call.field("drain", False) is not True:
-            _requeue(call, _runs_on(call.gateway, report.node.name, slot))
-        return {"slot": _agent(call, report, _holders(call.gateway))["slots"][str(slot)]}
+            runs = {each.id for each in report.runs}
+            _requeue(call, runs if slot is None else _runs_on(call.gateway, report.node.name, slot))
+        return _shown(call, report)
 
     return change
 
@@ -225,29 +216,16 @@ def _tasks(call: Call) -> Any:
 
 def _old_tasks(call: Call) -> Any:
     """The list in the form of 0.23 and 0.24."""
+    found = _tasks(call)["allocationIdToSummary"]
     return {
-        key: {
-            "allocation_id": key,
-            "task_id": each["taskId"],
-            "name": each["name"],
-            "slots_needed": each["slotsNeeded"],
-            "registered_time": each["registeredTime"],
-            "resource_pool": each["resourcePool"],
-            "scheduler_type": each["schedulerType"],
-            "priority": each["priority"],
-            "resources": [
-                {
-                    "resources_id": item["resourcesId"],
-                    "resources_type": item["resourcesType"],
-                    "container_id": item["containerId"],
-                    "agent_devices": item["agentDevices"],
-                }
-                for item in each["resources"]
-            ],
-            "proxy_ports": [],
-        }
-        for key, each in _tasks(call)["allocationIdToSummary"].items()
+        key: {snake(name): value for name, value in each.items()}
+        | {"resources": [_old_resource(item) for item in each["resources"]]}
+        for key, each in found.items()
     }
+
+
+def _old_resource(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {snake(name): value for name, value in item.items() if name != "allocationId"}
 
 
 def _task(gateway: Gateway, run: Run, attempt: Attempt) -> dict[str, Any]:
@@ -282,12 +260,12 @@ def _task(gateway: Gateway, run: Run, attempt: Attempt) -> dict[str, Any]:
 ROUTES = (
     get("/api/v1/resource-pools", _pools),
     get("/api/v1/agents", _agents),
-    get(_AGENT, _one_agent),
-    get(f"{_AGENT}/slots/{{slot}}", _one_slot),
+    get(_AGENT, _one),
+    get(f"{_AGENT}/slots/{{slot}}", _one),
     post(f"{_AGENT}/enable", _drained(False)),
     post(f"{_AGENT}/disable", _drained(True)),
-    post(f"{_AGENT}/slots/{{slot}}/enable", _slot_drained(False)),
-    post(f"{_AGENT}/slots/{{slot}}/disable", _slot_drained(True)),
+    post(f"{_AGENT}/slots/{{slot}}/enable", _drained(False)),
+    post(f"{_AGENT}/slots/{{slot}}/disable", _drained(True)),
     get("/api/v1/tasks", _tasks),
     get("/tasks", _old_tasks),
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -88,12 +87,11 @@ Command = Callable[[Actor, str], Experiment]
 
 def _create(call: Call) -> Any:
     if call.field("validateOnly", False):
-        checked = wish_of(call, keeps=False).submission
+        checked, _ = wish_of(call, keeps=False)
         call.gateway.service.plane.experiments.preview(checked)
         return {"experiment": _draft_record(checked.spec.name), "config": {}, "warnings": []}
-    wish = wish_of(call, keeps=True)
-    parent = wish.parent.id if wish.parent is not None else None
-    created = call.gateway.service.plane.create_experiment(wish.submission, parent=parent)
+    submission, parent = wish_of(call, keeps=True)
+    created = call.gateway.service.plane.create_experiment(submission, parent=parent)
     record = record_of(call, created)
     return {"experiment": record, "config": record["config"], "warnings": []}
 
@@ -211,16 +209,10 @@ _BASE = "/api/v1/experiments"
 _ONE = f"{_BASE}/{{experiment}}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """A requested experiment. `parent` is the experiment on which it is based."""
+def wish_of(call: Call, *, keeps: bool) -> tuple[Submission, str | None]:
+    """The experiment that a request describes, and the id of the one on which it is based.
 
-    submission: Submission
-    parent: Experiment | None = None
-
-
-def wish_of(call: Call, *, keeps: bool) -> Wish:
-    """The experiment that a request describes. Without `keeps` its files are not stored.
+    Without `keeps` its files are not stored.
 
     Raises InvalidInput with all problems of its configuration.
     """
@@ -243,18 +235,13 @@ def wish_of(call: Call, *, keeps: bool) -> Wish:
     spec = _completed(call, prepared.submission.spec)
     if not call.field("activate", True):
         spec = replace(spec, start_paused=True)
-    return Wish(submission=replace(prepared.submission, spec=spec), parent=parent)
+    return replace(prepared.submission, spec=spec), parent.id if parent is not None else None
 
 
 def submission_of(call: Call, config: str, digest: str | None) -> Submission:
     """The submission of a configuration; the server has its code, if any, already."""
     prepared = planned(_draft(call, config, digest), call.gateway.service.plane)
     return replace(prepared.submission, spec=_completed(call, prepared.submission.spec))
-
-
-def preview_of(call: Call, config: str) -> Submission:
-    """The submission for the preview of a search, from a configuration alone."""
-    return submission_of(call, config, None)
 
 
 def _draft(call: Call, config: str, digest: str | None) -> Draft:
@@ -329,7 +316,7 @@ def _previewed(call: Call, config: Any) -> Sequence[PreviewLine]:
     if isinstance(config, Mapping):
         config = {"entrypoint": "true", **config}  # the entrypoint does not matter
     text = config if isinstance(config, str) else json.dumps(config)
-    return call.gateway.service.plane.experiments.preview(preview_of(call, text))
+    return call.gateway.service.plane.experiments.preview(submission_of(call, text, None))
 
 
 ROUTES = (

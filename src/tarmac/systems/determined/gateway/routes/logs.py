@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -16,7 +15,15 @@ from tarmac.api.runs import LogChunk
 from tarmac.model.run import Run
 from tarmac.server.logs.log_view import LogQuery, LogView
 from tarmac.server.logs.streams import log_slices
-from tarmac.systems.determined.gateway.calls import Call, get, is_descending, seconds_of, time_of, whole
+from tarmac.systems.determined.gateway.calls import (
+    Call,
+    framed,
+    get,
+    is_descending,
+    seconds_of,
+    time_of,
+    whole,
+)
 from tarmac.systems.determined.gateway.gateway import (
     experiment_number,
     run_of_task,
@@ -37,31 +44,32 @@ _LINE_ENDS = re.compile(r"\r\n|\n|\r(?!\Z)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFilter:
-    """Selects lines: empty or None is all. Times are seconds, levels like LOG_LEVEL_INFO, -1 is no rank."""
+    """Selects lines: empty or None is all. Times are seconds; `fields` has wanted values, -1 is no rank."""
 
-    levels: frozenset[str] = frozenset()
-    ranks: frozenset[int] = frozenset()
-    agents: frozenset[str] = frozenset()
-    containers: frozenset[str] = frozenset()
-    sources: frozenset[str] = frozenset()
-    stdtypes: frozenset[str] = frozenset()
+    fields: Mapping[str, frozenset[Any]]
     text: str | None = None
     after: float | None = None
     before: float | None = None
 
     def wants(self, line: Mapping[str, Any], at: float) -> bool:
         """Whether the filter selects a line."""
+        given = {name: values for name, values in self.fields.items() if values}
         return (
-            (not self.levels or line["level"] in self.levels)
-            and (not self.ranks or (-1 if line["rankId"] is None else line["rankId"]) in self.ranks)
-            and (not self.agents or line["agentId"] in self.agents)
-            and (not self.containers or line["containerId"] in self.containers)
-            and (not self.sources or line["source"] in self.sources)
-            and (not self.stdtypes or line["stdtype"] in self.stdtypes)
+            all((-1 if line[name] is None else line[name]) in values for name, values in given.items())
             and (self.text is None or self.text in line["log"])
             and (self.after is None or at > self.after)
             and (self.before is None or at < self.before)
         )
+
+
+_FILTERS = {
+    "level": "levels",
+    "agentId": "agentIds",
+    "containerId": "containerIds",
+    "source": "sources",
+    "stdtype": "stdtypes",
+}
+"""The parameter with the wanted values of each field of a line."""
 
 
 @dataclass(slots=True)
@@ -170,7 +178,7 @@ async def _first(call: Call, view: LogView, lines: LogLines, limit: int) -> Asyn
         part = found[: limit - sent] if limit else found
         sent += len(part)
         if part:
-            yield b"".join(_framed(part))
+            yield b"".join(map(framed, part))
         if limit and sent >= limit:
             return
 
@@ -179,23 +187,14 @@ async def _last(call: Call, view: LogView, lines: LogLines, limit: int) -> Async
     kept: deque[dict[str, Any]] = deque(maxlen=limit)
     async for found in _lines(call, view, lines):
         kept.extend(found)
-    yield b"".join(_framed(list(reversed(kept))))
-
-
-def _framed(lines: list[dict[str, Any]]) -> Iterator[bytes]:
-    for line in lines:
-        yield json.dumps({"result": line}, separators=(",", ":")).encode() + b"\n"
+    yield b"".join(map(framed, reversed(kept)))
 
 
 def _filter(call: Call) -> LogFilter:
     after, before = call.text("timestampAfter"), call.text("timestampBefore")
+    ranks = frozenset(whole("rankIds", each) for each in call.texts("rankIds"))
     return LogFilter(
-        levels=frozenset(call.texts("levels")),
-        ranks=frozenset(whole("rankIds", each) for each in call.texts("rankIds")),
-        agents=frozenset(call.texts("agentIds")),
-        containers=frozenset(call.texts("containerIds")),
-        sources=frozenset(call.texts("sources")),
-        stdtypes=frozenset(call.texts("stdtypes")),
+        fields={name: frozenset(call.texts(given)) for name, given in _FILTERS.items()} | {"rankId": ranks},
         text=call.text("searchText"),
         after=seconds_of(after) if after else None,
         before=seconds_of(before) if before else None,
@@ -209,9 +208,7 @@ async def _fields(call: Call) -> StreamingResponse:
     nodes = sorted({node for attempt in attempts for node in attempt.allocation.nodes})
     found = {"agentIds": nodes, "containerIds": nodes, "rankIds": [], "sources": ["task"]}
     content = {**found, "stdtypes": ["stdout"], "levels": [f"LOG_LEVEL_{level}" for level in LEVELS]}
-    return StreamingResponse(
-        iter([json.dumps({"result": content}).encode() + b"\n"]), media_type="application/json"
-    )
+    return StreamingResponse(iter([framed(content)]), media_type="application/json")
 
 
 ROUTES = (

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from tarmac.model.cluster import Packing, Policy, Pool
 from tarmac.model.errors import NotFound
 from tarmac.model.experiment import ExperimentQuery, ExperimentState
 from tarmac.model.home import Home
-from tarmac.systems.determined.gateway.calls import Access, Call, get, page, time_of
+from tarmac.systems.determined.gateway.calls import Access, Call, framed, get, page, time_of
 from tarmac.systems.determined.gateway.gateway import UNCATEGORIZED, VERSION
 from tarmac.systems.determined.gateway.records import ONLY
 from tarmac.systems.determined.gateway.routes.login import DEFAULT_USER, user_id
@@ -123,16 +122,20 @@ def _logs(call: Call) -> StreamingResponse:
         begin = max(len(found) + offset, 0) if offset < 0 else offset
         end = begin + limit if limit > 0 else None
         sent = len(found)
-        yield b"".join(map(_framed, found[begin:end]))
+        yield _lines(found[begin:end])
         while follow and not call.gateway.service.changes.stopping:
             await asyncio.sleep(LOOK_S)
             if await call.request.is_disconnected():
                 return
             found = await run_in_threadpool(_entries, path)
-            yield b"".join(map(_framed, found[sent if len(found) >= sent else 0 :]))  # else: rotated
+            yield _lines(found[sent if len(found) >= sent else 0 :])  # else: rotated
             sent = len(found)
 
     return StreamingResponse(body(), media_type="application/json")
+
+
+def _lines(entries: Sequence[dict[str, Any]]) -> bytes:
+    return b"".join(framed({"logEntry": each}) for each in entries)
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
@@ -149,10 +152,6 @@ def _entries(path: Path) -> list[dict[str, Any]]:
         stamp = time_of(at + int(match[2]) / 1000)
         found.append({"id": len(found) + 1, "timestamp": stamp, "level": level, "message": match[4]})
     return found
-
-
-def _framed(entry: dict[str, Any]) -> bytes:
-    return json.dumps({"result": {"logEntry": entry}}, separators=(",", ":")).encode() + b"\n"
 
 
 _NO_STATE = "WORKSPACE_STATE_UNSPECIFIED"

@@ -7,7 +7,6 @@ the trial or ends it. Then the trial exits; a search that promotes trials may co
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -21,8 +20,8 @@ from tarmac.model.experiment import ExperimentState, TrialState
 from tarmac.model.metrics import TRAINING, VALIDATION
 from tarmac.model.numbering import NumberKind
 from tarmac.model.run import Run
-from tarmac.model.run_records import RunRecord, RunRecordKind
-from tarmac.systems.determined.gateway.calls import Access, Call, get, post, seconds_of, whole
+from tarmac.model.run_records import RunRecordKind
+from tarmac.systems.determined.gateway.calls import Access, Call, framed, get, post, seconds_of, whole
 from tarmac.systems.determined.gateway.checkpoints import reported
 from tarmac.systems.determined.gateway.gateway import trial_number
 from tarmac.systems.determined.gateway.records import report_record, whole_reports
@@ -34,7 +33,7 @@ from tarmac.systems.determined.gateway.reporting import (
     report_of,
     take,
 )
-from tarmac.systems.determined.gateway.tasks import Task, run_of_trial, task_of
+from tarmac.systems.determined.gateway.tasks import Task, run_of_trial, task_of, task_record
 
 _INVALID = "INVALID_HP"
 _METADATA = "metadata"
@@ -106,14 +105,7 @@ def _put_metadata(call: Call) -> Any:
     task, metadata = task_of(call), call.field("metadata", {})
     if not isinstance(metadata, Mapping):
         raise InvalidInput("metadata: a mapping is expected")
-    record = RunRecord(
-        run_id=task.run.id,
-        kind=RunRecordKind.METADATA,
-        name=_METADATA,
-        attempt=task.attempt.number,
-        at=call.gateway.service.clock.now(),
-        body=metadata,
-    )
+    record = task_record(call, task, RunRecordKind.METADATA, _METADATA, metadata)
     call.gateway.records.put(record)
     return {"metadata": dict(metadata)}
 
@@ -130,14 +122,7 @@ def _source(call: Call) -> Any:
     uuid = info.get("checkpointUuid") if isinstance(info, Mapping) else None
     if not isinstance(uuid, str) or reported(call, uuid) is None:
         raise NotFound(f"checkpoint not found: {uuid!r:.60}")
-    record = RunRecord(
-        run_id=task.run.id,
-        kind=RunRecordKind.METADATA,
-        name=source_name(uuid),
-        attempt=task.attempt.number,
-        at=call.gateway.service.clock.now(),
-        body=dict(info),
-    )
+    record = task_record(call, task, RunRecordKind.METADATA, source_name(uuid), dict(info))
     call.gateway.records.put(record)
     return {"trialId": trial_number(call.gateway, task.run.id), "checkpointUuid": uuid}
 
@@ -243,8 +228,7 @@ def _lines(call: Call, runs: list[Run], group: str | None) -> Iterator[bytes]:
     for run in runs:
         found = _reports(call, run, group)
         for begin in range(0, len(found), _AT_ONCE):
-            part = {"metrics": found[begin : begin + _AT_ONCE]}
-            yield json.dumps({"result": part}, separators=(",", ":")).encode() + b"\n"
+            yield framed({"metrics": found[begin : begin + _AT_ONCE]})
 
 
 def _reports(call: Call, run: Run, group: str | None) -> list[dict[str, Any]]:
