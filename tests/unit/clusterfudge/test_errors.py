@@ -15,11 +15,10 @@ from tarmac import api
 from tarmac import clusterfudge as cf
 from tarmac.client.failures import failure
 from tarmac.model import errors
-from tarmac.systems.clusterfudge.scripts.asking import SOCKET_VARIABLE, ask
+from tarmac.systems.clusterfudge.scripts.asking import SOCKET_VARIABLE, ask, sentence
 from tarmac.systems.clusterfudge.scripts.broker import answering
 from tarmac.systems.clusterfudge.scripts.errors import TarmacError
 from tarmac.systems.clusterfudge.scripts.gateway import error_form
-from tarmac.systems.clusterfudge.scripts.hook import sentence
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import Resources
 from tarmac.model.spec import FailureBehaviour, LocalDirectory, Queueing, Repository, RunSpec
 from tarmac.systems.clusterfudge.reader import LARGEST_PROJECT_BYTES
-from tarmac.systems.clusterfudge.scripts import project
+from tarmac.systems.clusterfudge.scripts import form
 from tarmac.systems.clusterfudge.scripts.form import request_form
 from tarmac.systems.registry import read
 
@@ -173,7 +173,7 @@ def test_no_project_is_an_error_of_the_documented_words(
 ) -> None:
     """C7: nothing of a whole disk is sent by accident."""
     monkeypatch.chdir(tmp_path)
-    if any((above / mark).exists() for above in tmp_path.parents for mark in project.MARKS):
+    if any((above / mark).exists() for above in tmp_path.parents for mark in form.MARKS):
         pytest.skip("the temporary directory lies in a project")
     with pytest.raises(ValueError, match="Could not find a project root"):
         spec_of(cf.CreateLaunchRequest([JOB], deployment=cf.LocalDir()))
@@ -192,7 +192,7 @@ def test_a_project_that_is_too_large_is_refused_with_what_is_large(
     with pytest.raises(
         ValueError, match=r"project directory .* is too large .*Maximum size is 50MB"
     ) as caught:
-        project.refuse_if_too_large(str(tmp_path), limit_bytes=1000)
+        form.refuse_if_too_large(str(tmp_path), limit_bytes=1000)
     assert "zeros (60.0MB)" in str(caught.value)
 
 

@@ -23,8 +23,7 @@ from tarmac.node.attempt.protocol import LATE_PORT
 from tarmac.systems.determined.fields import EXPERIMENT
 from tarmac.systems.determined.hyperparameters import draw_values
 from tarmac.systems.determined.identity import experiment_id, number_of, trial_id, uuid_of
-from tarmac.systems.determined.library import library_steps
-from tarmac.systems.determined.master import ADDRESS, NO_RETRY
+from tarmac.systems.determined.library import ADDRESS, NO_RETRY, library_steps
 from tarmac.systems.determined.merging import complete, normalise
 from tarmac.systems.determined.reader import WORK_DIRECTORY
 

@@ -8,10 +8,10 @@ from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, not_o
 from tarmac.dialects.located import Node, Table, quote
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
-from tarmac.systems.determined import master
 from tarmac.systems.determined.conventions import apply_conventions
 from tarmac.systems.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.systems.determined.fields import EXPERIMENT
+from tarmac.systems.determined.library import explain
 from tarmac.systems.determined.reader import NAME, read_experiment
 from tarmac.systems.determined.statuses import SCALE, status
 
@@ -38,7 +38,7 @@ def determined_dialect(defaults: ClusterDefaults = NO_DEFAULTS) -> Dialect:
         read=partial(read_experiment, defaults=defaults),
         apply_conventions=apply_conventions,
         status=status,
-        explain=master.explain,
+        explain=explain,
         scale=SCALE,
         own_packages=True,
         adds_setup=True,  # its library

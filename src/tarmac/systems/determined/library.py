@@ -1,15 +1,21 @@
-"""The package `determined`, installed for a run whose code imports it if its Python lacks it. Pure.
+"""The package `determined` in runs: its installation, and failures of runs that need a master. Pure.
 
-Called by `conventions` and `reader`. The setup step runs on each node, because only the node knows its
-Python's packages.
+Called by `conventions`, `reader` and the dialect. A run whose code imports the package gets it if its Python
+lacks it; the setup step runs on each node, because only the node knows its Python's packages.
+
+The library retries an unreachable master for half an hour at each call. On a server without a gateway, tarmac
+configures it not to retry, so that a script which needs a master ends at once; `explain` tells the user why.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from tarmac.model.record import replace
+from tarmac.model.run import Cause, CauseCode
 from tarmac.node.attempt.steps import PipStep
 
 LIBRARY = r"(?:\d[0-9A-Za-z.]{0,30})?"
@@ -44,3 +50,30 @@ def library_steps(facts: Mapping[str, Any]) -> tuple[PipStep, ...]:
     if not version:
         return ()
     return (PipStep((f"{_PACKAGE}=={version}", _WITH_IT), imported=_PACKAGE),)
+
+
+ADDRESS = "http://127.0.0.1:1"
+"""No program listens there, so every request fails at once."""
+
+NO_RETRY = json.dumps({"total": 0})
+"""The library's retries, in the form of its variable DET_RETRY_CONFIG."""
+
+_REQUEST_FAILED = re.compile(r"127\.0\.0\.1:1(?!\d)|host='127\.0\.0\.1', port=1\)")
+_FRAME = re.compile(r'\s*File "(?P<file>[^"<>]+)", line (?P<line>\d+)', re.ASCII)
+_LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3[^/]*/")
+_WORK = "/work/"
+
+
+def explain(cause: Cause) -> Cause:
+    """The cause; if the worker's last lines show a failed request to a master, with that and a hint."""
+    if cause.code is not CauseCode.EXIT_CODE or not any(_REQUEST_FAILED.search(line) for line in cause.tail):
+        return cause
+    asks = f"{_place(cause.tail) or 'it'} asks a master of Determined (Core API)"
+    message = f"{cause.message}: {asks}, which this server answers with [determined] listen alone"
+    return replace(cause, code=CauseCode.UNSUPPORTED, message=message)
+
+
+def _place(tail: tuple[str, ...]) -> str | None:
+    """`train.py:12`: the innermost line of the user's own code in a traceback."""
+    frames = [found for line in tail if (found := _FRAME.match(line)) and not _LIBRARY.search(found["file"])]
+    return f"{frames[-1]['file'].rpartition(_WORK)[2]}:{frames[-1]['line']}" if frames else None

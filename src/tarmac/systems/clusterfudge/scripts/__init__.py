@@ -9,9 +9,9 @@ own side and never imported there.
 from __future__ import annotations
 
 from .answer import LaunchStatus
+from .asking import show_errors_as_sentences
 from .client import BetaClient, Client
 from .errors import AuthenticationError, RequestError, SchedulingError, UnsupportedError
-from .hook import show_errors_as_sentences
 from .request import (
     ClusterfudgeConfig,
     CreateLaunchRequest,

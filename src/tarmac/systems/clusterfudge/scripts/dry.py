@@ -12,8 +12,7 @@ from tarmac.dialects.native.reader import write
 from tarmac.dialects.overrides import override
 from tarmac.model.codec import encode
 from tarmac.model.errors import NotFound, TarmacError
-from tarmac.systems.clusterfudge.scripts.describing import launch_form
-from tarmac.systems.clusterfudge.scripts.gateway import DIALECT, FILENAME, error_form
+from tarmac.systems.clusterfudge.scripts.gateway import DIALECT, FILENAME, error_form, launch_form
 from tarmac.systems.registry import read
 
 
