@@ -20,8 +20,7 @@ from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import ArtifactStoring, AttemptSettings
 from tarmac.engines.hosts.installing import Forward, Sidecar, Supplies
 from tarmac.engines.local import LocalEngine
-from tarmac.engines.local.devices import Machine, survey
-from tarmac.engines.local.nodes import local_nodes
+from tarmac.engines.local.nodes import Machine, local_nodes, survey
 from tarmac.engines.ray.kind import RayKind
 from tarmac.engines.ray.servers import ray_servers
 from tarmac.engines.slurm import SlurmKind

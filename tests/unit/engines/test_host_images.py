@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from images import archive, build
-from tarmac.engines.hosts.files import HostFiles
+from tarmac.engines.hosts.engine import HostFiles
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.slurm.engine import SlurmEngine

@@ -6,8 +6,7 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from tarmac.engines.local.devices import Machine
-from tarmac.engines.local.nodes import addressed, cluster_nodes
+from tarmac.engines.local.nodes import Machine, addressed, cluster_nodes
 from tarmac.model.cluster import Cluster, NodeGroup
 from tarmac.model.errors import Refused
 from tarmac.model.record import replace

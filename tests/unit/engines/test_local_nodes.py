@@ -8,8 +8,7 @@ from ipaddress import ip_address, ip_network
 import pytest
 
 from tarmac.engines.local import Machine, NodeGroup, local_nodes, survey
-from tarmac.engines.local.devices import slot_type
-from tarmac.engines.local.nodes import cluster_nodes
+from tarmac.engines.local.nodes import cluster_nodes, slot_type
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import Rehearsal
 from tarmac.node.kernel.sockets import find_free_port

@@ -10,8 +10,7 @@ from tarmac.engines.hosts.local import local_host
 from tarmac.engines.slurm.commands import Commands, job_id
 from tarmac.engines.slurm.observing import expected_start_at
 from tarmac.engines.slurm.partition import parse_limits, parse_nodes, parse_partitions, widest
-from tarmac.engines.slurm.places import Place, parse_places
-from tarmac.engines.slurm.queue import Snapshot, parse_accounting, parse_queue
+from tarmac.engines.slurm.queue import Place, Snapshot, parse_accounting, parse_places, parse_queue
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.engines.slurm.states import MEANINGS, Stage, meaning
 from tarmac.model.errors import InvalidInput, Unavailable

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 
 from tarmac.engines.hosts.slot_types import slot_type
-from tarmac.engines.local.devices import DRIVER_SIGNS, VIRTUAL_SLOTS, gpu_products
+from tarmac.engines.local.nodes import DRIVER_SIGNS, VIRTUAL_SLOTS, gpu_products
 from tarmac.model.home import Home
 from tarmac.node.container.making import Trial, try_container
 from tarmac.node.kernel import mounts, namespaces, workergroup

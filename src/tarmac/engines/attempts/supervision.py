@@ -104,7 +104,7 @@ def supervise(view: AttemptView, runners: Runners, patience: RunnerTimeouts) -> 
             _tend_unclaimed(view, node, runners, patience)
         elif not node.over:
             _tend_claimed(view, node, runners, patience)
-    if any(node.lost for node in view.nodes) and all(node.over for node in view.nodes) and not view.reaped:
+    if any(node.lost for node in view.nodes) and view.over and not view.reaped:
         view.reaped = runners.end_orphans(view)
 
 

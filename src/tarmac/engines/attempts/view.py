@@ -294,6 +294,11 @@ class AttemptView:
             node.refresh()
 
     @property
+    def over(self) -> bool:
+        """Whether no runner of it runs or will."""
+        return all(node.over for node in self.nodes)
+
+    @property
     def is_to_end(self) -> bool:
         """Whether a user ends its run for good."""
         return (request := self.leave_request()) is not None and request.ends

@@ -1,4 +1,4 @@
-"""Writes attempt directories: creates them atomically, and only once; requests, fences, the note of a loss.
+"""Writes to attempt directories: their initial files, requests, fences, the note of a loss.
 
 Called by engines; for an existing directory, with the view's lock held. Every step may be repeated after a
 crash at any point: fences and the note of a failure are each created exclusively. A directory has few files
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.engines.attempts.aggregate_outcome import PartState
-from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import AttemptRequest
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.model import codec
@@ -26,7 +25,7 @@ from tarmac.model.leaving import LeaveRequest
 from tarmac.model.run import Cause
 from tarmac.node.attempt import claims, protocol, words
 from tarmac.node.attempt.document import Launch, to_json
-from tarmac.node.files import staging, untrusted
+from tarmac.node.files import untrusted
 from tarmac.node.kernel import fifo
 
 SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -103,24 +102,6 @@ def hint(error: OSError) -> str | None:
     return "free some space under the tarmac home" if error.errno in SPACE_ERRORS else None
 
 
-def prepare(layout: Layout) -> None:
-    """Create the home's directories, and remove half-staged ones after a crash."""
-    staging.prepare(str(layout.staging))
-
-
-def stage(request: AttemptRequest, layout: Layout, directory: Path | None = None) -> bool:
-    """Create the directory of an attempt; False if it exists. Raises Unavailable without any change.
-
-    `directory`: this machine's copy of a directory elsewhere.
-    """
-    return _make(request.attempt_id, directory or request.directory, layout, attempt_files(request))
-
-
-def stage_fence(attempt_id: str, directory: Path, layout: Layout, request: LeaveRequest | None) -> None:
-    """Create the directory of an attempt that was never submitted, so that it never starts."""
-    _make(attempt_id, directory, layout, fence_files(attempt_id, request))
-
-
 def attempt_files(request: AttemptRequest) -> Mapping[str, bytes]:
     """The initial files of an attempt directory, by name."""
     return {protocol.ATTEMPT_FILE: json.dumps(to_json(request.document)).encode()}
@@ -133,11 +114,3 @@ def fence_files(attempt_id: str, request: LeaveRequest | None) -> Mapping[str, b
     if request is not None:
         files[protocol.ASK_FILE] = json.dumps(pending_request(request)).encode()
     return files
-
-
-def _make(attempt_id: str, directory: Path, layout: Layout, files: Mapping[str, bytes]) -> bool:
-    try:
-        return staging.make_directory(str(directory), files, staging=str(layout.staging))
-    except OSError as error:
-        message = f"cannot make the directory of attempt {attempt_id}: {error.strerror}"
-        raise Unavailable(message, hint=hint(error)) from None

@@ -25,10 +25,9 @@ from tarmac.engines.attempts.request import (
 )
 from tarmac.engines.hosts.host import try_containers
 from tarmac.engines.hosts.local import local_host
-from tarmac.engines.local import devices
+from tarmac.engines.hosts.placed import PlacedEngine, news_of
 from tarmac.engines.local.hosts import LocalHosts
-from tarmac.engines.local.nodes import addressed, cluster_nodes
-from tarmac.engines.placed.engine import PlacedEngine, news_of
+from tarmac.engines.local.nodes import Machine, addressed, cluster_nodes, survey
 from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.described import NodeCache
@@ -110,7 +109,7 @@ class LocalEngine(PlacedEngine):
         home: Path,
         nodes: Sequence[Node],
         *,
-        machine: devices.Machine | None = None,
+        machine: Machine | None = None,
         python: str = sys.executable,
         patience: supervision.RunnerTimeouts = supervision.DEFAULT_TIMEOUTS,
         attempts: AttemptSettings = DEFAULT_ATTEMPTS,
@@ -123,7 +122,7 @@ class LocalEngine(PlacedEngine):
         super().__init__(layout, layout, settings, patience=patience, secrets=secrets)
         self._nodes = tuple(nodes)
         self._installation = installation
-        surveyed = self._machine = machine or devices.survey()
+        surveyed = self._machine = machine or survey()
         self._described = NodeCache(lambda cluster: cluster_nodes(surveyed, cluster))
         self._warm = WarmParent(installation, open_files=open_files)
         self._host = local_host(layout.home)

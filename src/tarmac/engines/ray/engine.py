@@ -25,8 +25,8 @@ from tarmac.engines.attempts.view import Views
 from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.host import Host, try_containers
 from tarmac.engines.hosts.installing import Forward, Sidecar
+from tarmac.engines.hosts.placed import PlacedEngine, news_of
 from tarmac.engines.hosts.relaying import AnswerRequest
-from tarmac.engines.placed.engine import PlacedEngine, news_of
 from tarmac.engines.ray.hosts import RayHosts
 from tarmac.engines.ray.membership import Membership
 from tarmac.engines.ray.node import RayNode, Travels, ahead_s

@@ -7,18 +7,15 @@ once from the last read; if that is old, a thread reads again.
 
 from __future__ import annotations
 
-import logging
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock, Thread
+from threading import Lock
 
-from tarmac.engines.slurm.commands import Commands
+from tarmac.engines.slurm.commands import BackgroundReader, Commands
 from tarmac.engines.slurm.partition import parse_duration, parse_partitions
 from tarmac.engines.slurm.queue import Job
 from tarmac.engines.slurm.states import Reason
-from tarmac.model.errors import Unavailable
 
 _COLUMNS = {"JobID": 16, "Account": 64, "QOS": 64, "Partition": 128, "UserID": 16, "TimeLimit": 24}
 WAITING = (
@@ -47,8 +44,6 @@ OTHERS_S = 5.0
 
 _LONGEST_CHAIN = 16
 _ADVICE = "Submit it with fewer slots or nodes, or for another --pool whose account or QoS gives more."
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +75,12 @@ class AccountLimits:
     def __init__(self, commands: Commands, tell: Callable[[str], None], *, every_s: float) -> None:
         self._commands = commands
         self._tell = tell
-        self._every_s = every_s
+        self._reader = BackgroundReader(
+            self._read, "the limits of accounts", every_s=every_s, again_s=every_s
+        )
         self._lock = Lock()
         self._open: dict[str, Job] = {}
         self._known: Mapping[str, tuple[str, Reason | None]] = {}
-        self._due_at = self._due_for_others_at = float("-inf")
-        self._reading = False
 
     def exceeded_by(self, job: Job) -> Reason | None:
         """The reason why a waiting job never starts, by the last read; None if it will, or if unknown."""
@@ -93,29 +88,18 @@ class AccountLimits:
             return None
         with self._lock:
             self._open[job.id] = job
-            due_at = self._due_at if job.id in self._known else self._due_for_others_at
-            if not self._reading and time.monotonic() >= due_at:
-                self._reading = True
-                Thread(target=self._read, name="slurm-limits", daemon=True).start()
-            word, reason = self._known.get(job.id, ("", None))
-            return reason if word == job.reason else None
+        self._reader.when_due(early_s=None if job.id in self._known else OTHERS_S)
+        word, reason = self._known.get(job.id, ("", None))
+        return reason if word == job.reason else None
 
     def _read(self) -> None:
         with self._lock:
             jobs, self._open = self._open, {}
-        try:
-            words = {job.id: job.reason for job in jobs.values()}
-            reasons = dict(self._exceeded(words))
-            self._known = {job_id: (word, reasons.get(job_id)) for job_id, word in words.items()}
-        except Unavailable as error:
-            log.warning("the limits of accounts could not be read: %s", error)
-        finally:
-            with self._lock:
-                self._due_at = time.monotonic() + self._every_s
-                self._due_for_others_at = time.monotonic() + OTHERS_S
-                self._reading = False
-        for job_id, (_, reason) in self._known.items():
-            if reason is not None and job_id in jobs:
+        words = {job.id: job.reason for job in jobs.values()}
+        reasons = dict(self._exceeded(words))
+        self._known = {job_id: (word, reasons.get(job_id)) for job_id, word in words.items()}
+        for job_id, reason in reasons.items():
+            if reason is not None:
                 self._tell(jobs[job_id].attempt_id)
 
     def _exceeded(self, jobs: Mapping[str, str]) -> Iterator[tuple[str, Reason | None]]:

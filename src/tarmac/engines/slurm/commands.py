@@ -5,9 +5,12 @@ Failures are classified here: permanent ones, and those that a retry may solve.
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock, Thread
 
 from tarmac.engines.hosts.host import Host
 from tarmac.model.errors import InvalidInput, Unavailable
@@ -57,6 +60,8 @@ _PROGRAMS = "sbatch|squeue|scancel|scontrol|sacct|sacctmgr"
 _HEAD = re.compile(
     rf"^(?:(?:{_PROGRAMS}): )?(?:error: )?(?:Batch job submission failed: |allocation failure: )?"
 )
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +145,49 @@ class Commands:
         answer = self.run(["scancel", *jobs])
         if answer.code != 0 and not any(words in answer.err.lower() for words in OVER):
             raise Unavailable(f"scancel: {answer.complaint}")
+
+
+class BackgroundReader:
+    """Calls `read`, which keeps what it found, in a thread when the last call is old. Thread-safe.
+
+    `read` raises Unavailable, after which the next call comes `again_s` later. `what` names it in the log.
+    """
+
+    def __init__(self, read: Callable[[], None], what: str, *, every_s: float, again_s: float) -> None:
+        self._read = read
+        self._what = what
+        self._every_s = every_s
+        self._again_s = again_s
+        self._lock = Lock()
+        self._read_at = self._due_at = float("-inf")
+        self._reading = False
+
+    def now(self) -> None:
+        """Read now. Raises Unavailable."""
+        pause_s = self._again_s
+        try:
+            self._read()
+            pause_s = self._every_s
+        finally:
+            with self._lock:
+                self._read_at = time.monotonic()
+                self._due_at = self._read_at + pause_s
+
+    def when_due(self, *, early_s: float | None = None) -> None:
+        """Start a read if one is due; `early_s`: also if the last one is older than that."""
+        with self._lock:
+            due_at = self._due_at if early_s is None else self._read_at + early_s
+            if not self._reading and time.monotonic() >= due_at:
+                self._reading = True
+                Thread(target=self._run, name="slurm-reader", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self.now()
+        except Unavailable as error:
+            log.warning("%s could not be read: %s", self._what, error)
+        finally:
+            self._reading = False
 
 
 def job_id(text: str) -> str | None:

@@ -7,28 +7,25 @@ directories and in Slurm's own queue: the job's name is the attempt's id.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from threading import Lock, Timer
+from pathlib import Path
+from threading import Timer
 
-from tarmac.engines.attempts import writing
 from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.request import DEFAULT_ATTEMPTS, AttemptSettings, render
-from tarmac.engines.attempts.view import AttemptView, Views
-from tarmac.engines.hosts.files import HostFiles
+from tarmac.engines.attempts.view import AttemptView
+from tarmac.engines.hosts.engine import AttemptEngine
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.slurm import observing, sessions
 from tarmac.engines.slurm.account_limits import AccountLimits
 from tarmac.engines.slurm.commands import Commands
-from tarmac.engines.slurm.delivery import Delivery
+from tarmac.engines.slurm.delivery import Delivery, LeaveRequests
 from tarmac.engines.slurm.examining import examined
-from tarmac.engines.slurm.following import Following
-from tarmac.engines.slurm.leave_requests import LeaveRequests
 from tarmac.engines.slurm.partition import Site
-from tarmac.engines.slurm.places import Places
-from tarmac.engines.slurm.queue import Job, Queue, Snapshot
+from tarmac.engines.slurm.queue import Job, Places, Queue, Snapshot
 from tarmac.engines.slurm.script import SlurmRequest, job_script, with_variables
 from tarmac.engines.slurm.settings import DEFAULT_TEMPO, SlurmSettings, Tempo
 from tarmac.engines.slurm.states import Stage, meaning
@@ -44,7 +41,6 @@ from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.attempt.document import Launch
 
-ABSENT = Observation(state=ObservedState.ABSENT)
 NO_ANSWER = Observation(state=ObservedState.UNKNOWN, native_state="Slurm does not answer")
 NOT_SUBMITTED = Observation(state=ObservedState.UNKNOWN, native_state="no job of it is known yet")
 
@@ -55,7 +51,7 @@ GONE_STATE = "gone"
 """Replaces the state of a job that Slurm no longer knows."""
 
 
-class SlurmEngine(HostFiles):
+class SlurmEngine(AttemptEngine):
     """The engine of one cluster. See `SlurmSettings`; `code` streams snapshots of code.
 
     `attempts` are the settings of each attempt, `secrets` has the values of their secrets; without `sidecar`
@@ -78,14 +74,14 @@ class SlurmEngine(HostFiles):
     ) -> None:
         self._settings = settings
         self._host = host or local_host(settings.directory)
+        super().__init__(self._host.seen)
         self._commands = Commands(host=self._host)
         self._places = Places(self._commands, every_s=tempo.places_s)
         self._limits = AccountLimits(self._commands, self._tell, every_s=tempo.places_s)
         self._tempo = tempo
-        self._views = Views(self._host.seen)
         self._queue = Queue(self._commands, every_s=tempo.query_s)
         self._requests = LeaveRequests(self._host)
-        self._following = Following(self._host, self._views, self._tell, every_s=tempo.look_s)
+        self._following = observing.Following(self._host, self._views, self._tell, every_s=tempo.look_s)
         self._site = Site(cluster, settings, self._commands)
         self._sidecar = sidecar
         self._delivery = Delivery(
@@ -98,10 +94,8 @@ class SlurmEngine(HostFiles):
             node=attempts.node._replace(sdk=installation.sdk, look_s=LOOK_S),
             keeping=sidecar.at(installation) if sidecar is not None else None,
         )
-        self._lock = Lock()
         self._over_since: dict[str, float] = {}
         self._claimed_at: dict[str, float] = {}
-        self._listeners: list[Callable[[str], None]] = []
 
     # --- the port --------------------------------------------------------------------------------
 
@@ -125,47 +119,44 @@ class SlurmEngine(HostFiles):
         self._delivery.deliver(request)
         self._tell(request.attempt_id)
 
-    def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
+    # --- for the verbs of every engine -----------------------------------------------------------
+
+    def _observe_open(self, views: Mapping[str, AttemptView]) -> Mapping[str, Observation]:
+        try:
+            snapshot = self._queue.now()
+        except Unavailable as error:
+            return self._left(views, error)
+        self._host.refresh(list(views))  # after the queue: then reports of ended jobs are complete
+        recorded = self._recorded(views, snapshot)
         found: dict[str, Observation] = {}
-        open_views: dict[str, AttemptView] = {}
-        for attempt_id, view in self._known(attempt_ids).items():
-            if view is None:
-                found[attempt_id] = ABSENT
-            elif view.final is not None:
-                found[attempt_id] = view.final
-            else:
-                open_views[attempt_id] = view
-        if open_views:
-            try:
-                snapshot = self._queue.now()
-            except Unavailable as error:
-                return found | self._left(open_views, error)
-            self._host.refresh(list(open_views))  # after the queue: then reports of ended jobs are complete
-            recorded = self._recorded(open_views, snapshot)
-            for attempt_id, view in open_views.items():
-                seen = found[attempt_id] = self._observe(view, snapshot, recorded)
-                if view.secrets and seen.state is ObservedState.ENDED:
-                    self._host.remove_sealed(self._host.directory(attempt_id))  # if not all nodes read them
-                self._following.note(attempt_id, runs=seen.state is ObservedState.RUNNING)
+        for attempt_id, view in views.items():
+            seen = found[attempt_id] = self._observe(view, snapshot, recorded)
+            if view.secrets and seen.state is ObservedState.ENDED:
+                self._host.remove_sealed(self._host.directory(attempt_id))  # if not all nodes read them
+            self._following.note(attempt_id, runs=seen.state is ObservedState.RUNNING)
         return found
 
-    def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
-        view = self._find(attempt_id)
-        if view is None and request.ends:
-            view = self._fenced(attempt_id, request)
-        if view is None:
-            return
-        with view.lock:
-            view.refresh()
-            if view.nodes and all(node.over for node in view.nodes):
-                return
-            self._requests.pass_on(view, request)
-            never_begins = self._requests.take_back(view)
-            if request.ends:
-                self._requests.fence(view)
-        if never_begins:
-            self._cancel(view)
-        self._tell(attempt_id)
+    def _make_directory(self, directory: Path, files: Mapping[str, bytes]) -> bool:
+        self._delivery.prepare()
+        there = self._host.layout.home / directory.relative_to(self._host.seen.home)
+        return self._host.make_directory(there, files)
+
+    def _leave(self, view: AttemptView, request: LeaveRequest) -> bool:
+        self._requests.pass_on(view, request)
+        never_begins = self._requests.take_back(view)
+        if request.ends:
+            self._requests.fence(view)
+        return never_begins
+
+    def _end(self, view: AttemptView) -> None:
+        self._requests.take_back(view)
+        self._requests.fence(view)
+        if not view.over:
+            self._requests.pass_on(view, LeaveRequest.STOP)  # for runners whose job Slurm no longer knows
+        view.reaped = True
+
+    def _open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
+        return sessions.open_session(self._commands, self._delivery.installation, view, worker)
 
     # --- optional abilities ----------------------------------------------------------------------
 
@@ -185,10 +176,6 @@ class SlurmEngine(HostFiles):
     def close(self) -> None:
         """Do nothing: connections end with the process."""
 
-    def subscribe(self, listener: Callable[[str], None]) -> None:
-        """Notify of the engine's own actions: they are a reason to query the queue earlier than usual."""
-        self._listeners.append(listener)
-
     def pace(self) -> Pace:
         return Pace(
             observe_s=self._tempo.query_s,
@@ -205,23 +192,6 @@ class SlurmEngine(HostFiles):
     def artifact_files(self) -> StoreFiles | None:
         return self._delivery.store_files
 
-    def open_session(self, attempt_id: str, worker: WorkerStatus) -> int:
-        installation = self._delivery.installation
-        return sessions.open_session(self._commands, installation, self._find(attempt_id), worker)
-
-    def reap(self, attempt_id: str) -> None:
-        view = self._find(attempt_id) or self._fenced(attempt_id, None)
-        if view is None:
-            return
-        with view.lock:
-            view.refresh()
-            self._requests.take_back(view)
-            self._requests.fence(view)
-            if not all(node.over for node in view.nodes):
-                self._requests.pass_on(view, LeaveRequest.STOP)  # for runners whose job Slurm no longer knows
-            view.reaped = True
-        self._cancel(view)
-
     # --- inside ----------------------------------------------------------------------------------
 
     def _reachable(self) -> Mapping[str, Host]:
@@ -237,11 +207,7 @@ class SlurmEngine(HostFiles):
             timer.daemon = True
             timer.start()
 
-    def _tell(self, attempt_id: str) -> None:
-        for listener in self._listeners:
-            listener(attempt_id)
-
-    def _left(self, views: Mapping[str, AttemptView], error: Unavailable) -> dict[str, Observation]:
+    def _left(self, views: Mapping[str, AttemptView], error: Unavailable) -> Mapping[str, Observation]:
         """While Slurm does not answer: the attempts that left on request. Raises the error if none did."""
         self._host.refresh(list(views))
         for view in views.values():
@@ -334,7 +300,7 @@ class SlurmEngine(HostFiles):
         if observing.stop_is_overdue(view):
             self._commands.cancel([job.id])
 
-    def _cancel(self, view: AttemptView) -> None:
+    def _withdraw(self, view: AttemptView) -> None:
         """Cancel the jobs that an attempt has in the queue. Raises Unavailable.
 
         Jobs are identified by name: if a controller has lost its state, the number may be another job's.
@@ -344,20 +310,6 @@ class SlurmEngine(HostFiles):
         open_jobs = [job.id for job in found if meaning(job.state).stage is not Stage.OVER]
         if open_jobs:
             self._commands.cancel(open_jobs)
-
-    def _fenced(self, attempt_id: str, request: LeaveRequest | None) -> AttemptView | None:
-        """Fence an attempt that this engine never submitted; None if the id is invalid."""
-        directory = self._host.layout.attempt(attempt_id)
-        if directory is None:
-            return None
-        with self._lock:
-            self._delivery.prepare()
-            try:
-                self._host.make_directory(directory, writing.fence_files(attempt_id, request))
-            except OSError as error:
-                message = f"cannot make the directory of attempt {attempt_id}: {error.strerror}"
-                raise Unavailable(message, hint=writing.hint(error)) from None
-        return self._find(attempt_id)
 
     def _known(self, attempt_ids: Sequence[str]) -> dict[str, AttemptView | None]:
         """The views of attempts; the host is queried for unknown ones."""

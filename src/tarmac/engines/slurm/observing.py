@@ -11,15 +11,16 @@ import dataclasses
 import math
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock, Timer
 
 from tarmac.engines.attempts.aggregate_outcome import PartState, observation
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.view import AttemptView
+from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.host import Host
-from tarmac.engines.slurm.places import Place
-from tarmac.engines.slurm.queue import Job
+from tarmac.engines.slurm.queue import Job, Place
 from tarmac.engines.slurm.settings import BEGUN_FILE, LOG_FILE, OVER_FILE, SUBMITTED_FILE
 from tarmac.engines.slurm.states import GONE, SILENT, Reason, Stage, explained, meaning
 from tarmac.model.ends import LEFT_AS_REQUESTED, lost
@@ -57,6 +58,9 @@ CANCEL_AFTER_S = 30.0
 
 CLOCKS_S = 2.0
 """The maximum difference between clocks of nodes and controller, plus Slurm's rounding to seconds."""
+
+FOLLOWED = 200
+"""Beyond this number of running attempts they are read more rarely, to limit the load on the disk."""
 
 _TAIL_BYTES = 4000
 _TAIL_LINES = 10
@@ -130,7 +134,7 @@ def reported(view: AttemptView) -> Observation:
     for node in view.nodes:
         if node.done:
             node.take_last_word()
-    over = all(node.over for node in view.nodes)
+    over = view.over
     return observation([node.facts for node in view.nodes], view.leave_request() if over else None)
 
 
@@ -283,3 +287,62 @@ def _read(path: Path) -> str | None:
         return untrusted.read_bytes(str(path), 100).decode(errors="replace").strip() or None
     except (OSError, ValueError):
         return None
+
+
+class Following:
+    """Watches running attempts for the last event of their runners; `tell` is called for one that ended.
+
+    Queries to Slurm are rare without news; reading a few small files is cheap. Thread-safe; idle while no
+    attempt runs.
+    """
+
+    def __init__(self, host: Host, views: Views, tell: Callable[[str], None], *, every_s: float) -> None:
+        self._host = host
+        self._views = views
+        self._tell = tell
+        self._every_s = every_s
+        self._lock = Lock()
+        self._running: set[str] = set()
+        self._waits = False
+
+    def note(self, attempt_id: str, *, runs: bool) -> None:
+        """Follow an attempt, or stop following it."""
+        with self._lock:
+            if runs:
+                self._running.add(attempt_id)
+            else:
+                self._running.discard(attempt_id)
+            self._look_later()
+
+    def _look_later(self) -> None:
+        if self._running and not self._waits:
+            self._waits = True
+            timer = Timer(self._every_s * max(1.0, len(self._running) / FOLLOWED), self._look)
+            timer.daemon = True
+            timer.start()
+
+    def _look(self) -> None:
+        with self._lock:
+            running = list(self._running)
+        ended = self._ended(running)
+        with self._lock:
+            self._running.difference_update(ended)  # the listener observes them, which shows more
+            self._waits = False
+            self._look_later()
+        for attempt_id in ended:
+            self._tell(attempt_id)
+
+    def _ended(self, attempt_ids: list[str]) -> list[str]:
+        try:
+            self._host.refresh(attempt_ids)
+        except Unavailable:
+            return []
+        views = [view for view in map(self._views.find, attempt_ids) if view is not None]
+        return [view.attempt_id for view in views if _reported_over(view)]
+
+
+def _reported_over(view: AttemptView) -> bool:
+    """Whether each runner has written its last event."""
+    with view.lock:
+        view.refresh()
+        return bool(view.nodes) and all(node.over or node.done for node in view.nodes)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import calendar
 import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from threading import Lock
 
-from tarmac.engines.slurm.commands import Commands
+from tarmac.engines.slurm.commands import BackgroundReader, Commands
 from tarmac.engines.slurm.states import Stage, meaning, reason_of
 from tarmac.model.errors import Unavailable
 from tarmac.model.run import attempt_id as attempt_id_of
@@ -36,6 +37,11 @@ ENDS_BY_WEIGHT = (
     *("LAUNCH_FAILED", "RECONFIG_FAIL", "REVOKED", "FAILED"),
 )
 """Ends of a component, from one that ends the other components to the least informative."""
+
+PENDING = ("squeue", "--noheader", "--states=PENDING", "--format=%i|%Q|%P|%j")
+
+_COUNTED = re.compile(r"([0-9]+)(?:\+0|_.*)?")
+"""A job, the leader of a heterogeneous one, or an array: each counts once among waiting jobs."""
 
 _NO_REASON = ("", "None", "(null)")
 
@@ -191,3 +197,53 @@ def parse_time(text: str) -> float | None:
         return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
     except ValueError:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a job among those that wait in its partition, 1 for the next, and their number."""
+
+    place: int
+    waiting: int
+
+
+class Places:
+    """The places of tarmac's jobs among all waiting jobs, read at most every `every_s`. Thread-safe.
+
+    This needs the whole queue of the site, so there is one query a minute for any number of jobs.
+    """
+
+    def __init__(self, commands: Commands, *, every_s: float) -> None:
+        self._commands = commands
+        self._known: Mapping[str, Place] = {}
+        what = "the place of jobs in the queue"
+        self._reader = BackgroundReader(self._read, what, every_s=every_s, again_s=every_s)
+
+    def place_of(self, job_id: str) -> Place | None:
+        """The place of a waiting job, by the last read; None if it is unknown, or the job is held."""
+        self._reader.when_due()
+        return self._known.get(job_id)
+
+    def _read(self) -> None:
+        self._known = parse_places(self._commands.query(PENDING))
+
+
+def parse_places(text: str) -> dict[str, Place]:
+    """The places of tarmac's jobs, from the lines of PENDING.
+
+    A higher priority is earlier, then the smaller number; a job with priority 0 is held. The place of a job
+    with several partitions is its best one.
+    """
+    jobs = []
+    for line in text.splitlines():
+        fields = line.strip().split("|", 3)
+        if len(fields) == 4 and (match := _COUNTED.fullmatch(fields[0])) and fields[1].isdigit():
+            jobs.append((-int(fields[1]), int(match[1]), fields[2].split(","), fields[3]))
+    waiting: Counter[str] = Counter()
+    found: dict[str, tuple[int, str]] = {}
+    for priority, number, partitions, name in sorted(jobs):
+        if priority < 0:
+            waiting.update(partitions)
+            if name.startswith(NAME_PREFIX):
+                found[str(number)] = min((waiting[each], each) for each in partitions)
+    return {number: Place(place, waiting[partition]) for number, (place, partition) in found.items()}

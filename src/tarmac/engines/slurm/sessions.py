@@ -54,11 +54,11 @@ class Step:
 
 
 def open_session(
-    commands: Commands, installation: Installation, view: AttemptView | None, worker: WorkerStatus
+    commands: Commands, installation: Installation, view: AttemptView, worker: WorkerStatus
 ) -> int:
-    """Like `OpensSessions`; without a view the attempt is unknown."""
-    job_id = observing.job_id(view.directory) if view is not None else None
-    if view is None or job_id is None or worker.pid is None:
+    """Like `OpensSessions`, for a worker with a pid."""
+    job_id = observing.job_id(view.directory)
+    if job_id is None:
         raise Refused("the worker has not started")
     step = Step(commands, job_id=job_id, node=worker.node)
     mark = f"tarmac-{os.urandom(12).hex()}"
@@ -81,4 +81,4 @@ def _is_over(view: AttemptView) -> bool:
     """Whether the runners of all nodes have ended: a step just starting ends with their job."""
     with view.lock:
         view.refresh()
-        return all(node.over for node in view.nodes)
+        return view.over

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from threading import Lock
+from pathlib import Path
 from typing import Protocol
 
 from tarmac.engines.attempts import supervision, writing
@@ -17,11 +17,11 @@ from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import AttemptRequest, AttemptSettings, render
 from tarmac.engines.attempts.supervision import Runners
-from tarmac.engines.attempts.view import AttemptView, Views
-from tarmac.engines.hosts.files import HostFiles
+from tarmac.engines.attempts.view import AttemptView
+from tarmac.engines.hosts.engine import AttemptEngine
 from tarmac.engines.hosts.host import Host
 from tarmac.model.ends import lost
-from tarmac.model.errors import Refused, Unavailable
+from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import WorkerStatus
@@ -29,6 +29,7 @@ from tarmac.model.record import replace
 from tarmac.model.run import Release
 from tarmac.model.secret import SecretValues
 from tarmac.node.attempt.document import Launch
+from tarmac.node.files import staging
 
 
 class PlacedHosts(Runners, Protocol):
@@ -77,11 +78,10 @@ class PlacedHosts(Runners, Protocol):
         ...
 
 
-ABSENT = Observation(state=ObservedState.ABSENT)
 LEFT_BEHIND = Observation(state=ObservedState.UNKNOWN, native_state="what a lost runner left does not end")
 
 
-class PlacedEngine(HostFiles):
+class PlacedEngine(AttemptEngine):
     """The port `Engine` over `_hosts`, which the inheriting class sets.
 
     `layout` has the directories of attempts on the hosts, `seen` those on this machine. `secrets` has the
@@ -99,15 +99,12 @@ class PlacedEngine(HostFiles):
         patience: supervision.RunnerTimeouts,
         secrets: SecretValues,
     ) -> None:
+        super().__init__(seen)
         self._layout = layout
-        self._seen = seen
         self._settings = settings
         self._patience = patience
         self._secrets = secrets
-        self._views = Views(seen)
-        self._lock = Lock()
-        self._listeners: list[Callable[[str], None]] = []
-        writing.prepare(seen)
+        staging.prepare(str(seen.staging))
 
     # --- the port --------------------------------------------------------------------------------
 
@@ -119,8 +116,7 @@ class PlacedEngine(HostFiles):
             self._secrets(request.secrets)  # all must be readable
         directory = self._seen.attempt(request.attempt_id)
         assert directory is not None, "a request has a directory"
-        with self._lock:
-            made = writing.stage(request, self._seen, directory)
+        made = self._stage(request.attempt_id, directory, writing.attempt_files(request))
         view = self._views.add(directory, request.document) if made else self._views.find(request.attempt_id)
         if view is None or not view.nodes:
             return
@@ -129,56 +125,31 @@ class PlacedEngine(HostFiles):
                 self._refresh(view)
             supervision.start(view, self._hosts)
 
-    def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
-        views = {attempt_id: self._views.find(attempt_id) for attempt_id in attempt_ids}
-        self._hosts.refresh([view for view in views.values() if view is not None and view.final is None])
-        return {
-            attempt_id: ABSENT if view is None else view.final or self._observe(view)
-            for attempt_id, view in views.items()
-        }
+    # --- for the verbs of every engine -----------------------------------------------------------
 
-    def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
-        view = self._views.find(attempt_id)
-        if view is None and request.ends:
-            view = self._fenced(attempt_id, request)
-        if view is None:
-            return
-        with view.lock:
-            self._refresh(view)
-            if all(node.over for node in view.nodes):
-                return
-            writing.pass_on(view, request)
-            if request.ends:
-                self._hosts.fence(view)
-            self._hosts.pass_on(view)
-        self._tell(attempt_id)  # no runner may be left to do so
+    def _observe_open(self, views: Mapping[str, AttemptView]) -> Mapping[str, Observation]:
+        self._hosts.refresh(list(views.values()))
+        return {attempt_id: self._observe(view) for attempt_id, view in views.items()}
 
-    # --- optional abilities ----------------------------------------------------------------------
+    def _make_directory(self, directory: Path, files: Mapping[str, bytes]) -> bool:
+        return staging.make_directory(str(directory), files, staging=str(self._seen.staging))
 
-    def subscribe(self, listener: Callable[[str], None]) -> None:
-        with self._lock:
-            self._listeners.append(listener)
+    def _leave(self, view: AttemptView, request: LeaveRequest) -> bool:
+        writing.pass_on(view, request)
+        if request.ends:
+            self._hosts.fence(view)
+        self._hosts.pass_on(view)
+        return False
 
-    def reap(self, attempt_id: str) -> None:
-        view = self._views.find(attempt_id) or self._fenced(attempt_id, None)
-        if view is None:
-            return
+    def _end(self, view: AttemptView) -> None:
         try:
-            with view.lock:
-                self._refresh(view)
-                supervision.reap(view, self._hosts)
+            supervision.reap(view, self._hosts)
         except Unavailable:
             if self._settings.node.lease_s is None:
                 raise  # with a lease the runner of an unreachable host ends its work itself
-        self._tell(attempt_id)
 
-    def open_session(self, attempt_id: str, worker: WorkerStatus) -> int:
-        view = self._views.find(attempt_id)
-        if view is None or worker.pid is None:
-            raise Refused("the worker has not started")
+    def _open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
         return self._hosts.open_session(view, worker)
-
-    # --- inside ----------------------------------------------------------------------------------
 
     def _reachable(self) -> Mapping[str, Host]:
         return self._hosts.reachable()
@@ -186,15 +157,11 @@ class PlacedEngine(HostFiles):
     def _host_with(self, attempt_id: str, path: str) -> Host | None:
         return self._hosts.with_file(self._views.find(attempt_id), path)
 
-    def _tell(self, attempt_id: str) -> None:
-        with self._lock:
-            listeners = tuple(self._listeners)
-        for listener in listeners:
-            listener(attempt_id)
-
     def _refresh(self, view: AttemptView) -> None:
         self._hosts.refresh([view])
         view.refresh()
+
+    # --- inside ----------------------------------------------------------------------------------
 
     def _observe(self, view: AttemptView) -> Observation:
         with view.lock:
@@ -212,20 +179,11 @@ class PlacedEngine(HostFiles):
         view.refresh()
         supervision.supervise(view, self._hosts, self._patience)
         self._hosts.exchange(view)
-        over = all(node.over for node in view.nodes)
+        over = view.over
         seen = observation([node.facts for node in view.nodes], view.leave_request() if over else None)
         if seen.state is ObservedState.ENDED and not view.reaped and any(node.lost for node in view.nodes):
             return LEFT_BEHIND
         return seen if over else replace(seen, released=tuple(self._hosts.released(view)))
-
-    def _fenced(self, attempt_id: str, request: LeaveRequest | None) -> AttemptView | None:
-        """Fence an attempt that was never submitted here; None for an invalid id."""
-        directory = self._seen.attempt(attempt_id)
-        if directory is None:
-            return None
-        with self._lock:
-            writing.stage_fence(attempt_id, directory, self._seen, request)
-        return self._views.find(attempt_id)
 
 
 def news_of(engine: PlacedEngine) -> Callable[[str], None]:
