@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
+from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.mode import Mode
 from tarmac.model.record import replace
@@ -22,7 +23,6 @@ from tarmac.sched import (
     Preemption,
     PreemptionReason,
     Snapshot,
-    Usage,
 )
 
 
@@ -183,13 +183,13 @@ class Living:
         self.left_s[run_id] -= held_s
         self.stays.append(Stay(run_id, holding.granted_at, self.now, slots))
         self.leaves_at.pop(run_id, None)
-        usage = Usage(
+        usage = UsageBucket(
             cluster=holding.allocation.cluster,
             pool=self.rules.name,
-            owner=candidate.owner,
+            user=candidate.owner,
             project=candidate.project,
-            group=candidate.group,
-            at=self.now,
+            group=candidate.group or "",
+            hour_at=self.now,
             slot_s=slots * held_s / candidate.weight,
         )
         self.ledger.add_usage([usage])

@@ -10,12 +10,13 @@ from actors import ADA
 from simulated import Simulation
 from tarmac.control.state.control_state import FEED_PERIOD_S
 from tarmac.control.state.scheduler_state import HALF_LIVES
+from tarmac.model.changes import UsageBucket
 from tarmac.model.dependency import Condition
 from tarmac.model.lifecycle import AttemptState, RunState, replay
 from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run, Share
-from tarmac.sched import Candidate, Holding, Snapshot, Usage
+from tarmac.sched import Candidate, Holding, Snapshot
 
 
 class Promises:
@@ -209,8 +210,8 @@ def _holdings(facts: Snapshot, *, silent: bool) -> dict[str, Holding]:
     }
 
 
-def _totals(usage: Iterable[Usage], since: float) -> Counter[tuple[str, str, str, str, float]]:
+def _totals(usage: Iterable[UsageBucket], since: float) -> Counter[tuple[str, str, str, str, float]]:
     total: Counter[tuple[str, str, str, str, float]] = Counter()
-    for item in (each for each in usage if each.at >= since):
-        total[item.cluster, item.pool, item.owner, item.project, item.at] += item.slot_s
+    for item in (each for each in usage if each.hour_at >= since):
+        total[item.cluster, item.pool, item.user, item.project, item.hour_at] += item.slot_s
     return total

@@ -4,6 +4,7 @@ The package is pure and deterministic: it uses the standard library only, no clo
 every sort ends in a unique id.
 """
 
+from tarmac.sched.cycle.cycle import Ledger
 from tarmac.sched.decisions import (
     Placement,
     Plan,
@@ -14,14 +15,19 @@ from tarmac.sched.decisions import (
     Waiting,
 )
 from tarmac.sched.estimate.durations import Durations, Finished
-from tarmac.sched.estimate.estimates import estimates, too_far
-from tarmac.sched.estimate.scope import Scope, scope_of_all, scope_of_first, scope_of_run
+from tarmac.sched.estimate.estimates import (
+    Scope,
+    estimates,
+    scope_of_all,
+    scope_of_first,
+    scope_of_run,
+    too_far,
+)
 from tarmac.sched.estimate.simulation import Estimate, EstimateBasis
 from tarmac.sched.explain.explain import explain
 from tarmac.sched.explain.listing import WHOLE, Part, PoolPage, QueuePlace, listing, pages
-from tarmac.sched.explain.messages import duration
-from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot, Usage
-from tarmac.sched.ledger import Ledger
+from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot
+from tarmac.sched.placing.reasons import duration
 
 
 def plan(snapshot: Snapshot, now: float) -> Plan:
@@ -50,7 +56,6 @@ __all__ = [
     "Scope",
     "ShareGrant",
     "Snapshot",
-    "Usage",
     "Waiting",
     "duration",
     "estimates",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.mode import Mode
 from tarmac.model.resources import Resources
@@ -100,30 +101,17 @@ class Holding(Struct, frozen=True, kw_only=True):
     allotted_s: float | None = None
 
 
-class Usage(Struct, frozen=True, kw_only=True):
-    """Slot-seconds that ended attempts used in a pool around `at`, divided by the weight of their runs.
-
-    Additive: several records of the same owner and project count together, each decayed from its `at`.
-    `group` is the array or experiment of the runs (None: neither).
-    """
-
-    cluster: str
-    pool: str
-    owner: str
-    project: str
-    at: float
-    slot_s: float
-    group: str | None = None
-
-
 class Snapshot(Struct, frozen=True, kw_only=True):
-    """All facts of one cycle of the scheduler. A pool that is not in `pools` has the default rules."""
+    """All facts of one cycle of the scheduler. A pool that is not in `pools` has the default rules.
+
+    `usage` is additive: each record decays from its `hour_at`.
+    """
 
     pools: tuple[Pool, ...]
     nodes: tuple[Node, ...]
     queue: tuple[Candidate, ...]
     holdings: tuple[Holding, ...]
-    usage: tuple[Usage, ...] = ()
+    usage: tuple[UsageBucket, ...] = ()
 
 
 def requested_slots(demands: tuple[Demand, ...]) -> int:

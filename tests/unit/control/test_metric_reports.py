@@ -7,7 +7,7 @@ from math import inf, isnan
 
 import pytest
 
-from tarmac.control.decisions.metric_reports import MOST_NAMES, reports_of
+from tarmac.control.state.metric_intake import MOST_NAMES, reports_of
 from tarmac.model.metrics import MetricReport
 
 

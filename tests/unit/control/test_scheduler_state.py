@@ -14,12 +14,13 @@ from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.run_cache import Change
 from tarmac.control.state.scheduler_state import SchedulerState
 from tarmac.engines.sim import Behaviour
+from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, NodeState, Policy, Pool
 from tarmac.model.lifecycle import RunEvent, RunState
 from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.run import Outcome, Run
-from tarmac.sched import Ledger, Plan, Usage
+from tarmac.sched import Ledger, Plan
 
 LIMIT_S = 120.0
 
@@ -61,7 +62,7 @@ class News:
         self.nodes: tuple[Node, ...] = tuple(nodes(1, 4))
         self.changes: list[Change] = []
 
-    def __call__(self) -> tuple[tuple[Pool, ...], tuple[Node, ...], list[Change], list[Usage]]:
+    def __call__(self) -> tuple[tuple[Pool, ...], tuple[Node, ...], list[Change], list[UsageBucket]]:
         told, self.changes = self.changes, []
         return (), self.nodes, told, []
 
@@ -214,7 +215,7 @@ def test_what_another_server_ended_counts_in_a_fair_share() -> None:
     planning.turn("schedule")
     assert [simulation.store.run(run.id).state for run in late] == [RunState.QUEUED, RunState.STARTING]
     (used,) = planning.plane.control.scheduler_state.snapshot().usage
-    assert (used.owner, used.slot_s) == ("ada", 4 * (50.0 + 16.0))
+    assert (used.user, used.slot_s) == ("ada", 4 * (50.0 + 16.0))
 
 
 def _deliver(server: Server, simulation: Simulation) -> None:

@@ -6,9 +6,10 @@ import pytest
 
 from facts import NOW, candidate, gang, holding, nodes
 from living import Living
+from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Policy, Pool, ShareBy
 from tarmac.model.record import replace
-from tarmac.sched import Ledger, Snapshot, Usage
+from tarmac.sched import Ledger, Snapshot
 from tarmac.sched.policies.fairness import LEAD_SHARE
 
 RULES = Pool(
@@ -74,8 +75,10 @@ def first_of(*queue, usage=(), rules=RULES):
 
 def test_what_ended_members_used_stays_with_their_group():
     """A run by itself is known by its own record; another's usage is not held against it."""
-    used = Usage(cluster="local", pool="default", owner="ada", project="p", group="x", at=NOW, slot_s=9_000.0)
-    alone = replace(used, group=None)
+    used = UsageBucket(
+        cluster="local", pool="default", user="ada", project="p", group="x", hour_at=NOW, slot_s=9_000.0
+    )
+    alone = replace(used, group="")
     new, trial = candidate("z", gang(1)), candidate("x-1", gang(1), group="x")
     assert first_of(new, trial) == "x-1", "alike, the first in order"
     assert first_of(new, trial, usage=(used,)) == "z"

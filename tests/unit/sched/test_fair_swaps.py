@@ -9,9 +9,10 @@ import pytest
 
 from facts import NOW, candidate, gang, holding, nodes
 from living import Living
+from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.record import replace
-from tarmac.sched import Ledger, Snapshot, Usage
+from tarmac.sched import Ledger, Snapshot
 from tarmac.sched.policies.fairness import ADVANCE_GUARANTEES, LEAD_SHARE, SOON_SHARE
 
 RULES = Pool(cluster="local", policy=Policy.FAIR_SHARE, preemption=True, guaranteed_s=300.0)
@@ -55,8 +56,8 @@ def test_fair_share_a_lead_grows_with_what_was_used():
     held = holding("old", {"n1": [0]}, owner="grace", granted_at=NOW - used_s, started_at=NOW - used_s)
 
     def preempted(behind_s):
-        usage = Usage(
-            cluster="local", pool="default", owner="ada", project="p", at=NOW, slot_s=used_s - behind_s
+        usage = UsageBucket(
+            cluster="local", pool="default", user="ada", project="p", hour_at=NOW, slot_s=used_s - behind_s
         )
         new = candidate("new", gang(1), owner="ada")
         facts = Snapshot(pools=(rules,), nodes=nodes(1, 1), queue=(new,), holdings=(held,), usage=(usage,))

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from drawn_facts import some_nodes, some_runs
 from examples import examples
 from facts import NOW, candidate, gang, holding, layout, node, nodes, replicas, snapshot, started
+from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import NodeState, Policy, Pool
 from tarmac.model.record import replace
 from tarmac.model.run import Share
-from tarmac.sched import Holding, Ledger, PreemptionReason, Usage
+from tarmac.sched import Holding, Ledger, PreemptionReason
 
 RUNS_CHANGE = ("queue", "queue", "carry", "forget", "start", "leave", "requeue")
 CLUSTER_CHANGES = ("state", "nodes", "rules", "usage", "wait")
@@ -88,8 +89,13 @@ class World:
             case "rules":
                 self.ledger.set_cluster(rules, facts.nodes)
             case "usage":
-                usage = Usage(
-                    cluster="local", pool="default", owner="u1", project="p", at=NOW - number, slot_s=number
+                usage = UsageBucket(
+                    cluster="local",
+                    pool="default",
+                    user="u1",
+                    project="p",
+                    hour_at=NOW - number,
+                    slot_s=number,
                 )
                 self.ledger.add_usage([usage])
             case "wait":

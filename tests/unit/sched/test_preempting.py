@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from examples import examples
 from facts import NOW, candidate, gang, holding, nodes, replicas
+from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.run import Share
-from tarmac.sched import Ledger, PreemptionReason, Snapshot, Usage
+from tarmac.sched import Ledger, PreemptionReason, Snapshot
 from tarmac.sched.policies.fairness import ADVANCE_GUARANTEES
 from tarmac.sched.policies.precedence import Precedence
 
@@ -108,7 +109,9 @@ def test_fair_share_preempts_only_who_used_a_guarantee_more():
     new = candidate("new", gang(1), owner="ada")
 
     def plan(used_slot_s):
-        usage = Usage(cluster="local", pool="default", owner="ada", project="p", at=NOW, slot_s=used_slot_s)
+        usage = UsageBucket(
+            cluster="local", pool="default", user="ada", project="p", hour_at=NOW, slot_s=used_slot_s
+        )
         facts = Snapshot(pools=(rules,), nodes=nodes(1, 1), queue=(new,), holdings=(held,), usage=(usage,))
         return Ledger(facts).plan(NOW).preemptions
 

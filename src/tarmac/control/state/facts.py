@@ -5,13 +5,13 @@ Pure; used by `run_cache`, `admission`.
 
 from __future__ import annotations
 
-from tarmac.model.changes import UsageBucket, group_of
+from tarmac.model.changes import group_of
 from tarmac.model.lifecycle import RunState
 from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import Role, RunSpec, Target
-from tarmac.sched import Candidate, Demand, Holding, Usage
+from tarmac.sched import Candidate, Demand, Holding
 
 LEAVING_STATES = frozenset({RunState.PAUSING, RunState.PREEMPTING, RunState.STOPPING})
 
@@ -75,19 +75,6 @@ def holding_of(run: Run, attempt: Attempt, shape: Shape | None = None) -> Holdin
         requeues=run.state is RunState.PREEMPTING,
         leave_requested_at=attempt.leave_requested_at,
         allotted_s=attempt.allotted_s,
-    )
-
-
-def usage_fact(bucket: UsageBucket) -> Usage:
-    """The usage of an hour, as the scheduler sees it."""
-    return Usage(
-        cluster=bucket.cluster,
-        pool=bucket.pool,
-        owner=bucket.user,
-        project=bucket.project,
-        group=bucket.group or None,
-        at=bucket.hour_at,
-        slot_s=bucket.slot_s,
     )
 
 

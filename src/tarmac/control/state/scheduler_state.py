@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from tarmac.control.state.facts import usage_fact
 from tarmac.control.state.run_cache import Change
 from tarmac.model.changes import HOUR_S, RunStep, UsageBucket, usage_of
 from tarmac.model.cluster import Node, Pool
@@ -30,13 +29,12 @@ from tarmac.sched import (
     Plan,
     Scope,
     Snapshot,
-    Usage,
     estimates,
 )
 
 T = TypeVar("T")
 
-News = tuple[tuple[Pool, ...], tuple[Node, ...], Iterable[Change], Iterable[Usage]]
+News = tuple[tuple[Pool, ...], tuple[Node, ...], Iterable[Change], Iterable[UsageBucket]]
 """All current pools and nodes, and the changes of runs and usage since the last call."""
 
 
@@ -93,10 +91,10 @@ class UsageBook:
         if self._since is not None:
             self._compare(store.usage(max(self._since, since - _LATE_S)))
 
-    def take(self) -> list[Usage]:
-        """The additions since the last call, as facts."""
+    def take(self) -> list[UsageBucket]:
+        """The additions since the last call."""
         added, self._added = self._added, []
-        return [usage_fact(bucket) for bucket in added]
+        return added
 
     def _compare(self, stored: Iterable[UsageBucket]) -> None:
         for bucket in stored:

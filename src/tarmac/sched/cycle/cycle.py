@@ -178,3 +178,19 @@ def _refusal(
     candidate: Candidate, code: CauseCode, reasons: tuple[Reason, ...], largest: str | None
 ) -> Refusal:
     return Refusal(run_id=candidate.run_id, seq=candidate.seq, code=code, reasons=reasons, largest=largest)
+
+
+class Ledger(FactsIndex):
+    """The facts and the plans made from them. Not for use by two threads at once."""
+
+    def plan(self, now: float) -> Plan:
+        """Decide one cycle at `now`.
+
+        It changes no fact: the caller records the decisions that it carries out.
+        """
+        self.wake(now)
+        current = Cycle(self, now)
+        try:
+            return current.run()
+        finally:
+            current.close()

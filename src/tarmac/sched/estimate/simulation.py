@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import inf, nextafter
 
+from tarmac.model.changes import UsageBucket
 from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.run import Share
+from tarmac.sched.cycle.cycle import Ledger
 from tarmac.sched.decisions import Placement, Plan, Preemption
-from tarmac.sched.facts import Candidate, Holding, Snapshot, Usage
-from tarmac.sched.ledger import Ledger
+from tarmac.sched.facts import Candidate, Holding, Snapshot
 from tarmac.sched.policies.blocks import Member
 
 
@@ -262,16 +263,16 @@ class Simulation:
             turns_left=candidate.turns_left - (candidate.mode is Mode.CYCLE),
         )
 
-    def _usage(self, holding: Holding) -> Usage:
+    def _usage(self, holding: Holding) -> UsageBucket:
         candidate = holding.candidate
         used_s = self.now - holding.granted_at
-        return Usage(
+        return UsageBucket(
             cluster=holding.allocation.cluster,
             pool=holding.allocation.pool,
-            owner=candidate.owner,
+            user=candidate.owner,
             project=candidate.project,
-            group=candidate.group,
-            at=self.now,
+            group=candidate.group or "",
+            hour_at=self.now,
             slot_s=holding.allocation.slots * used_s / candidate.weight,
         )
 

@@ -12,18 +12,16 @@ from math import inf
 from tarmac.model.mode import Mode
 from tarmac.model.reason import Reason, ReasonCode
 from tarmac.model.record import replace
-from tarmac.sched.cycle.cycle import Cycle
+from tarmac.sched.cycle.cycle import Cycle, Ledger
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.queue_walk import walk_queue
 from tarmac.sched.decisions import Placement, Plan, Refusal, Waiting
-from tarmac.sched.explain.messages import NAMES_SHOWN, counted, duration, grouped, some
 from tarmac.sched.explain.whatif import Demands, Hints, smaller_requests, ways_out
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.index.forecast import Forecast, awaited
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import RequestClass
-from tarmac.sched.ledger import Ledger
-from tarmac.sched.placing.reasons import weighs
+from tarmac.sched.placing.reasons import NAMES_SHOWN, counted, duration, grouped, some, weighs
 from tarmac.sched.policies.blocks import Member, Tier, left_s, period_end, tier
 from tarmac.sched.policies.order import CYCLE
 

@@ -12,10 +12,9 @@ from heapq import merge
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Pool
 from tarmac.model.record import replace
-from tarmac.sched.cycle.cycle import Cycle
+from tarmac.sched.cycle.cycle import Cycle, Ledger
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.facts import Candidate, Holding, requested_slots
-from tarmac.sched.ledger import Ledger
 from tarmac.sched.placing.board import PoolKey
 from tarmac.sched.policies.blocks import Member, period_at
 from tarmac.sched.policies.order import BATCH, RANKS, Key, ordering

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from tarmac.model.cluster import NodeState, Policy
 from tarmac.model.record import replace
+from tarmac.sched.cycle.cycle import Ledger
 from tarmac.sched.decisions import Placement
-from tarmac.sched.explain.messages import counted, some
 from tarmac.sched.facts import Candidate, Demand
 from tarmac.sched.index.pool_state import PoolState
-from tarmac.sched.ledger import Ledger
+from tarmac.sched.placing.reasons import counted, some
 from tarmac.sched.policies.order import BATCH, RANKS
 
 Demands = tuple[Demand, ...]

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import inf
 
+from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.record import replace
-from tarmac.sched.facts import Candidate, Holding, Snapshot, Usage
+from tarmac.sched.facts import Candidate, Holding, Snapshot
 from tarmac.sched.index.forecast import Holder, ends
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import RequestClass
@@ -114,7 +115,7 @@ class FactsIndex:
         self._requests: dict[object, RequestClass] = {}
         self._places: dict[str, PoolState] = {}
         self._loads: dict[str, dict[str, Load]] = {}
-        self._usage: list[Usage] = []
+        self._usage: list[UsageBucket] = []
         self._build(snapshot.pools, snapshot.nodes, snapshot.holdings, snapshot.queue)
         self.add_usage(snapshot.usage)
 
@@ -201,7 +202,7 @@ class FactsIndex:
             self.pools[key].drop_holder(holder)
             self.pools[key].changed(freed=True)
 
-    def add_usage(self, usage: Iterable[Usage]) -> None:
+    def add_usage(self, usage: Iterable[UsageBucket]) -> None:
         """Add the usage of ended attempts."""
         for item in usage:
             self._usage.append(item)

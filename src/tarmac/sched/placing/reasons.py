@@ -1,4 +1,4 @@
-"""Why a node does not take a run: one reason per node, for people. Used by `cycle`."""
+"""Why a node does not take a run: one reason per node; and the words of reasons. For `cycle`, `explain`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,14 @@ _STATE_REASONS = {
     NodeState.LOST: (ReasonCode.NODE_LOST, "lost: nothing has been heard of it"),
 }
 
-HOLDERS_SHOWN = 4
-"""The most holders that a reason names."""
+NAMES_SHOWN = 4
+"""The most runs, nodes or holders that a sentence names."""
+
+NODES_SHOWN = 64
+"""The most nodes that get a reason each."""
+
+HOLDERS = "; held by "
+"""After this text a reason names the holders of a node. A reason of many nodes omits them."""
 
 
 def why_never(snapshot: Snapshot, demands: Demands, target: Target) -> tuple[Reason, ...]:
@@ -69,9 +75,9 @@ def amount(need: Resources) -> str:
     parts = []
     if need.slots:
         kind = f"{need.slot_type} " if need.slot_type else ""
-        parts.append(_counted(need.slots, f"{kind}slot"))
+        parts.append(counted(need.slots, f"{kind}slot"))
     if need.cpus:
-        parts.append(_counted(need.cpus, "cpu"))
+        parts.append(counted(need.cpus, "cpu"))
     if need.memory_bytes:
         parts.append(_size(need.memory_bytes))
     return " and ".join(parts) or "nothing"
@@ -179,7 +185,7 @@ def _holders_text(holders: Sequence[Candidate]) -> str:
     """`; held by a (r1), b (r2) and 3 more`, in the order of their grant."""
     if not holders:
         return ""
-    return f"; held by {listed([candidate.label for candidate in holders], HOLDERS_SHOWN)}"
+    return f"{HOLDERS}{listed([candidate.label for candidate in holders], NAMES_SHOWN)}"
 
 
 def _free(space: Space, need: Resources) -> str:
@@ -187,9 +193,9 @@ def _free(space: Space, need: Resources) -> str:
     capacity = space.node.capacity
     parts = []
     if need.slots:
-        parts.append(f"{space.free} of {_counted(capacity.slots, 'slot')}")
+        parts.append(f"{space.free} of {counted(capacity.slots, 'slot')}")
     if need.cpus:
-        parts.append(f"{space.cpus:g} of {_counted(capacity.cpus, 'cpu')}")
+        parts.append(f"{space.cpus:g} of {counted(capacity.cpus, 'cpu')}")
     if need.memory_bytes:
         parts.append(f"{_size(space.memory_bytes)} of {_size(capacity.memory_bytes)}")
     return f"{' and '.join(parts)} free"
@@ -218,12 +224,52 @@ def _reason(node: Node, code: ReasonCode, text: str) -> Reason:
     return Reason(code=code, text=text, node=node.name)
 
 
-def _counted(number: float, noun: str) -> str:
-    return f"{number:g} {noun}{'' if number == 1 else 's'}"
-
-
 def _size(memory_bytes: int) -> str:
     for unit, scale in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20)):
         if memory_bytes >= scale:
             return f"{memory_bytes / scale:.4g} {unit}"
     return f"{memory_bytes} bytes"
+
+
+def grouped(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
+    """The same reasons if they are few; otherwise one for all nodes that share it, the most nodes first."""
+    if len(reasons) <= NODES_SHOWN:
+        return tuple(reasons)
+    nodes: dict[tuple[ReasonCode, str], list[str]] = {}
+    shown: list[Reason] = []
+    for reason in reasons:
+        if reason.node is None:
+            shown.append(reason)
+        else:
+            nodes.setdefault((reason.code, reason.text.partition(HOLDERS)[0]), []).append(reason.node)
+    groups = sorted(nodes.items(), key=lambda item: -len(item[1]))
+    return (*shown, *(_of_all(names, code, text) for (code, text), names in groups))
+
+
+def _of_all(names: Sequence[str], code: ReasonCode, text: str) -> Reason:
+    if len(names) == 1:
+        return Reason(code=code, text=text, node=names[0])
+    return Reason(code=code, text=f"{len(names)} nodes ({listed(names, NAMES_SHOWN)}): {text}")
+
+
+def some(names: Sequence[str], noun: str = "run") -> str:
+    """`run a`, `runs a and b`, `runs a, b, c, d and 7 others`."""
+    if len(names) == 1:
+        return f"{noun} {names[0]}"
+    shown = list(names[:NAMES_SHOWN])
+    rest = len(names) - len(shown)
+    last = counted(rest, "other") if rest else shown.pop()
+    return f"{noun}s {', '.join(shown)} and {last}"
+
+
+def counted(number: float, noun: str) -> str:
+    """`1 slot`, `3 slots`."""
+    return f"{number:g} {noun}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """A duration in its most fitting unit: `90 s`, `12 min`, `5 h`, `3 d`."""
+    for unit, length_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length_s:
+            return f"{seconds / length_s:.0f} {unit}"
+    return f"{max(1, round(seconds))} s"

@@ -2,9 +2,9 @@
 
 `PoolState` keeps the `Accounts` of a pool; a cycle orders mode queues by their `PastUsage`, which
 `precedence` also uses. An `Account` counts slot-seconds that fade, half of them in each half-life: those of
-ended attempts from their `Usage` records, those of holdings up to now in closed form. So passing time changes
-no data. Sums are whole numbers: they do not depend on the order of changes, and undoing a change leaves no
-error.
+ended attempts from their `UsageBucket` records, those of holdings up to now in closed form. So passing time
+changes no data. Sums are whole numbers: they do not depend on the order of changes, and undoing a change
+leaves no error.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable
 from math import floor, inf, log
 from typing import Protocol
 
+from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Policy, Pool, ShareBy
-from tarmac.sched.facts import Candidate, Holding, Usage, requested_slots
+from tarmac.sched.facts import Candidate, Holding, requested_slots
 
 ADVANCE_GUARANTEES = 3
 """How many guarantees' worth of its own slots a run has in advance when usage is compared.
@@ -69,14 +70,14 @@ def entity_of(candidate: Candidate, rules: Pool) -> str:
     return candidate.group or candidate.run_id
 
 
-def _entity_of_usage(usage: Usage, rules: Pool) -> str | None:
+def _entity_of_usage(usage: UsageBucket, rules: Pool) -> str | None:
     """The entity whose share a record counts for; None without a group, because the run has its usage."""
     match rules.share_by:
         case ShareBy.USER:
-            return usage.owner
+            return usage.user
         case ShareBy.PROJECT:
             return usage.project
-    return usage.group
+    return usage.group or None
 
 
 def own_usage(candidate: Candidate, rules: Pool) -> float:
@@ -184,7 +185,7 @@ class Accounts:
         """`changed` is called with each entity whose account has changed."""
         self._rules = rules
         self._changed = changed
-        self._usage: list[Usage] = []
+        self._usage: list[UsageBucket] = []
         self._accounts: dict[str, Account] = {}
 
     @property
@@ -210,12 +211,12 @@ class Accounts:
             if account.empty:
                 del self._accounts[entity]
 
-    def record(self, usage: Usage) -> None:
+    def record(self, usage: UsageBucket) -> None:
         """Add a record of the usage of ended attempts."""
         self._usage.append(usage)
         entity = _entity_of_usage(usage, self._rules)
         if self._fair and entity is not None:
-            self._account(entity).add(usage.slot_s, at=usage.at)
+            self._account(entity).add(usage.slot_s, at=usage.hour_at)
 
     def restart(self, rules: Pool, holdings: Iterable[Holding]) -> None:
         """Count everything again, by other rules."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarmac.model.notification import Notification, Occasion
-from tarmac.sched.explain.messages import duration
+from tarmac.sched.placing.reasons import duration
 
 LONGEST_CAUSE = 500
 MOST_RUNS = 50

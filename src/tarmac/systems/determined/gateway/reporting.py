@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tarmac.control.decisions.metric_reports import reports_of
+from tarmac.control.state.metric_intake import reports_of
 from tarmac.model.errors import InvalidInput, NotFound, Unavailable
 from tarmac.model.metrics import MetricEvent, MetricReport, ReportBatch
 from tarmac.model.ports import Store
