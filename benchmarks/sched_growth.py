@@ -21,7 +21,7 @@ from benchmarks.sched_plan import (
     varied,
 )
 from tarmac.model.cluster import NodeState, Policy
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.sched import Demand, Snapshot
 
 SIZES = (1_000, 10_000, 100_000)

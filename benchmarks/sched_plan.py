@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Policy, Pool
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, WorkerPlacement
 from tarmac.model.spec import Queueing, Target

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, field
 from time import process_time
 
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
 from tarmac.search import (
     Create,

@@ -17,7 +17,7 @@ from benchmarks.published import PHILLY, SETS, SHOCKWAVE, PublishedSet
 from tarmac.cli.views.simview import wide_table
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import Cluster, Policy
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.simulator.comparing import Interruption, Result, Setting, play, play_all
 from tarmac.simulator.playing import Rules
 from tarmac.simulator.shapes import shape_of

@@ -9,7 +9,7 @@ import pytest
 from engine_harness import LOG, Work, ended, running, started, submit
 from tarmac.model.abilities import Delegates, OffersNodes
 from tarmac.model.errors import NotFound
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Outcome
 

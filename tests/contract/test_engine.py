@@ -9,7 +9,7 @@ import pytest
 from engine_harness import LOG, Harness, SimHarness, Work, ended, started, submit
 from tarmac.model.abilities import ReadsReports
 from tarmac.model.errors import NotFound
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import CauseCode, Outcome
 

@@ -7,8 +7,8 @@ import pytest
 from engine_harness import LOG, Harness, Work, ended, started, submit
 from tarmac.model.abilities import Attachable, DescribesClusters, OffersNodes, ReadsReports
 from tarmac.model.cluster import Cluster, NodeGroup
+from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound
-from tarmac.model.record import replace
 from tarmac.model.run import Outcome
 from tarmac.model.spec import Rehearsal
 

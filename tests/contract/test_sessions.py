@@ -17,7 +17,7 @@ from near_end import NearEnd
 from processes import ended as gone
 from tarmac.model.abilities import OpensSessions
 from tarmac.model.errors import Refused
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.progress import WorkerStatus
 from tarmac.node.session import frames
 

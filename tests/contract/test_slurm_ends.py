@@ -11,7 +11,7 @@ import pytest
 
 from engine_harness import Work, ended, started, submit
 from slurm_harness import TEMPO, SlurmHarness, StandInHarness
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, Outcome
 from tarmac.node.attempt.protocol import LATE_PORT, late_address

@@ -15,7 +15,7 @@ from slurm_harness import SlurmHarness, StandInHarness
 from tarmac.engines.slurm.settings import SCRIPT_FILE, Tempo
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Outcome
 

@@ -26,7 +26,7 @@ from tarmac.engines.slurm.settings import COPIED_FILES, read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import TarmacError, Unavailable
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Outcome
 

@@ -14,7 +14,7 @@ from slurm_harness import RealSlurmHarness, SlurmHarness, StandInHarness
 from tarmac.engines.slurm.script import SlurmRequest
 from tarmac.launch.compose import secret_launches
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.run import CauseCode, Outcome
 from tarmac.model.secret import SecretForm, SecretUse
 from tarmac.node.attempt.protocol import KEY_VARIABLE

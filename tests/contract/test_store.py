@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from histories import new_run, placed, step
-from tarmac.model.dependency import AwaitedRun, Condition
+from tarmac.model.array import AwaitedRun, Condition
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Refused
-from tarmac.model.lifecycle import IllegalStep, RunEvent, RunState
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import IllegalStep, Mode, RunEvent, RunState
 from tarmac.model.ports import Store
-from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.run import Cause, CauseCode, Outcome, QueuePosition
 from tarmac.model.spec import (

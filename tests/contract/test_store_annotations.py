@@ -7,10 +7,10 @@ from typing import cast
 import pytest
 
 from histories import new_run, step
-from tarmac.model.annotation import Annotation, AnnotationKind, Annotations
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunEvent
 from tarmac.model.ports import Store
+from tarmac.model.run_records import Annotation, AnnotationKind, Annotations
 from tarmac.model.summary import RunQuery
 from tarmac.store import SqlStore
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from histories import new_run, spec, step
+from tarmac.model.actor import Lease
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, LeaseLost
 from tarmac.model.experiment import (
     Experiment,
@@ -18,10 +20,8 @@ from tarmac.model.experiment import (
 )
 from tarmac.model.lifecycle import IllegalStep, RunEvent, RunState
 from tarmac.model.ports import Store
-from tarmac.model.record import replace
 from tarmac.model.run import Outcome
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
-from tarmac.model.serving import Lease
 
 SEARCH = SearchSpec(
     method=SearchMethod.ASHA,

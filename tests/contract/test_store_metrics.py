@@ -7,11 +7,12 @@ from math import inf, isnan, nan
 import pytest
 
 from histories import new_run, step
+from tarmac.model.actor import Lease
 from tarmac.model.errors import LeaseLost
 from tarmac.model.lifecycle import RunEvent
-from tarmac.model.metric_points import NO_STEP
 from tarmac.model.metrics import (
     MOST_SERIES,
+    NO_STEP,
     VALIDATION,
     Extreme,
     MetricEvent,
@@ -20,7 +21,6 @@ from tarmac.model.metrics import (
     SeriesKey,
 )
 from tarmac.model.ports import Store
-from tarmac.model.serving import Lease
 
 LOSS = SeriesKey(run_id="r1", group="training", name="loss")
 

@@ -17,8 +17,7 @@ from sqlalchemy import Connection, inspect, text
 from histories import new_run, step
 from postgres import Server
 from tarmac.model.errors import Refused
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.lifecycle import RunEvent, RunState
+from tarmac.model.lifecycle import LeaveRequest, RunEvent, RunState
 from tarmac.model.run import QueuePosition
 from tarmac.store import open_store
 from tarmac.store.database import Database

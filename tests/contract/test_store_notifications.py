@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from histories import new_run, step
+from tarmac.model.actor import Lease
+from tarmac.model.codec import replace
 from tarmac.model.errors import LeaseLost
 from tarmac.model.lifecycle import RunEvent
 from tarmac.model.notification import Channel, Notification, Occasion, Receiver
 from tarmac.model.ports import Store
-from tarmac.model.record import replace
-from tarmac.model.serving import Lease
 
 HOOK = Receiver(channel=Channel.WEBHOOK, address="https://hooks.example.org/é")
 

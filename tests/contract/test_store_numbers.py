@@ -5,8 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
-from tarmac.model.numbering import NumberKind, Numbers
 from tarmac.model.ports import Store
+from tarmac.model.run_records import NumberKind, Numbers
 from tarmac.store import SqlStore, open_store
 
 EXPERIMENT, TRIAL = NumberKind.EXPERIMENT, NumberKind.TRIAL

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import cast
 
 from histories import new_run, step
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunEvent
 from tarmac.model.metrics import ReportBatch
 from tarmac.model.ports import Store
-from tarmac.model.record import replace
 from tarmac.model.run_records import RunRecord, RunRecordKind, RunRecords
 from tarmac.store import SqlStore
 

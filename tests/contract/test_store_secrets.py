@@ -6,9 +6,9 @@ from typing import cast
 
 import pytest
 
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import Store
-from tarmac.model.record import replace
 from tarmac.model.secret import SecretForm, SecretRecords, SecretVersion
 from tarmac.store import SqlStore
 

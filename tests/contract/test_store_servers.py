@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from histories import new_run, placed
+from tarmac.model.actor import HomeIdentity, Lease, ServerRecord
 from tarmac.model.cluster import Drain
+from tarmac.model.codec import replace
 from tarmac.model.errors import LeaseLost
 from tarmac.model.ports import Store
-from tarmac.model.record import replace
-from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 
 ONE = HomeIdentity(id="one", machine="m1", hostname="ada", path="/home/one")
 TWO = HomeIdentity(id="two", machine="m2", hostname="bob", path="/srv/two")

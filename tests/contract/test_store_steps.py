@@ -6,11 +6,10 @@ import pytest
 
 from histories import attempt_of, new_run, placed, spec, step
 from tarmac.model.changes import RunStep
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.lifecycle import AttemptState, IllegalStep, RunEvent, RunState
-from tarmac.model.milestones import Milestones
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import AttemptState, IllegalStep, LeaveRequest, RunEvent, RunState
 from tarmac.model.ports import Store
-from tarmac.model.record import replace
+from tarmac.model.progress import Milestones
 from tarmac.model.run import Cause, CauseCode, CycleReport, Outcome, QueuePosition, Release, Retry, Run, Share
 
 E = RunEvent

@@ -9,12 +9,12 @@ import pytest
 from histories import attempt_of, new_run, placed, step
 from tarmac.model.changes import HOUR_S, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
-from tarmac.model.dataset import Dataset, DatasetState
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import AttemptState, RunEvent
 from tarmac.model.ports import Store
-from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Outcome, QueuePosition, Release, Run, WorkerPlacement
+from tarmac.model.run_records import Dataset, DatasetState
 from tarmac.model.usage import AttemptSpan
 
 HOUR = 10 * HOUR_S

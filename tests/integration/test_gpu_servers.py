@@ -19,9 +19,9 @@ from gitserver import NO_SSHD
 from processes import ended
 from ssh_servers import RAY_MODULE, VERSION, SshServers, ssh_servers
 from tarmac.engines.ray.servers.ray_servers import RayServers
+from tarmac.model.cluster import Machine, MachineState
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
-from tarmac.model.machine import Machine, MachineState
-from tarmac.model.record import replace
 from tarmac.node.host.services import VARIABLE
 from tarmac.node.kernel import procfs
 from wheels import make_wheel

@@ -13,8 +13,7 @@ from seeded import BATCH, History
 from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
-from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import AttemptState, Mode, RunEvent, RunState
 from tarmac.model.run import Outcome
 from tarmac.model.spec import Target
 from tarmac.node.attempt.document import Launch

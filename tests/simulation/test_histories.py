@@ -17,7 +17,7 @@ from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 from tarmac.model.run import CauseCode, Outcome
 from tarmac.node.attempt.document import Launch
 

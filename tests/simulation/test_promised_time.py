@@ -9,7 +9,7 @@ from math import inf
 import pytest
 
 from delayed import Delays
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 from tarmac.model.run import Outcome
 
 SEEDS = 20

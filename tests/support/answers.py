@@ -37,7 +37,7 @@ _SUMMARY = {
     "slot_type": None,
     "image": None,
 }
-_RUN = {
+_RUN: dict[str, Any] = {
     **_SUMMARY,
     "weight": 1.0,
     "retry_at": None,

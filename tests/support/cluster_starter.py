@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tarmac.engines.sim import SimEngine
-from tarmac.model.cluster import Cluster
+from tarmac.model.cluster import Cluster, Machine, MachineProgress, MachineReport, MachineState
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem
-from tarmac.model.machine import Machine, MachineProgress, MachineReport, MachineState
-from tarmac.model.record import replace
 
 LIMIT_S = 120.0
 NAME = "gpus"

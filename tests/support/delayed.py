@@ -14,7 +14,7 @@ from simulated import LOOPS, Simulation, nodes, spec
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 from tarmac.model.run import Attempt, Share
 from tarmac.model.spec import PausePolicy
 from tarmac.node.attempt.document import Launch

@@ -11,7 +11,7 @@ from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.services import Services
 from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.ray.servers.ray_servers import RayServers
-from tarmac.model.machine import Machine
+from tarmac.model.cluster import Machine
 
 STEPS = {"write", "start_service", "run"}
 """What changes something on a machine."""

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from facts import BACKFILL_WINDOW_S, NOW, candidate, node, snapshot
 from tarmac.model.cluster import NodeState
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Queueing, Target
 from tarmac.sched import Demand, Holding, plan

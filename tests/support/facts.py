@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, WorkerPlacement
 from tarmac.model.spec import Queueing, Target

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.model.changes import NewRun, RunStep, StepEvent
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import INITIAL_STATE, AttemptState, RunEvent, RunState, steps
-from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Outcome, Run, WorkerPlacement
 from tarmac.model.spec import Command, Process, Role, RunSpec
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tarmac.launch import compose
 from tarmac.model.cluster import Node
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunState
-from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, Attempt, Run, WorkerPlacement
 from tarmac.node.attempt.document import Launch, WorkerLaunch

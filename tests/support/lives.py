@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from facts import NOW, snapshot
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.sched import Candidate, Holding, Ledger, Plan
 
 

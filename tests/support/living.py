@@ -13,8 +13,8 @@ from math import inf
 
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Node, Pool
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode
 from tarmac.sched import (
     Candidate,
     Holding,

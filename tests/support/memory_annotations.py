@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from threading import Lock
 
-from tarmac.model.annotation import Annotation, changed_labels
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.run import Run
+from tarmac.model.run_records import Annotation, changed_labels
 from tarmac.store.checks import check_annotation
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from tarmac.model.actor import Lease
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.experiment import (
     Experiment,
@@ -15,7 +16,6 @@ from tarmac.model.experiment import (
     ExperimentState,
     Trial,
 )
-from tarmac.model.serving import Lease
 from tarmac.store.checks import check_experiment_change
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 
+from tarmac.model.actor import Lease
+from tarmac.model.codec import replace
 from tarmac.model.errors import StorageFull
-from tarmac.model.metric_points import Points
 from tarmac.model.metrics import (
     LatestReport,
     MetricEvent,
     MetricSummary,
+    Points,
     Position,
     ReportBatch,
     SeriesKey,
 )
-from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.model.run_records import RunRecord
-from tarmac.model.serving import Lease
 from tarmac.store.metric_series import Series, add_batch, newer, points_that_count
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
+from tarmac.model.actor import Lease
+from tarmac.model.codec import replace
 from tarmac.model.notification import Notification
-from tarmac.model.record import replace
-from tarmac.model.serving import Lease
 
 
 class MemoryNotifications:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from threading import Lock
 
-from tarmac.model.numbering import NumberKind
+from tarmac.model.run_records import NumberKind
 from tarmac.store.checks import storable
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from threading import Lock
 
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.secret import SHARED, SecretVersion
 from tarmac.store.checks import check_secret
 

@@ -19,10 +19,10 @@ from memory_numbers import MemoryNumbers
 from memory_run_records import MemoryRunRecords
 from memory_secrets import MemorySecrets
 from memory_writes import CountedWrites
+from tarmac.model.actor import HomeIdentity, Lease, ServerRecord
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
 from tarmac.model.cluster import Cluster, Drain
-from tarmac.model.codec import encode
-from tarmac.model.dataset import Dataset
+from tarmac.model.codec import encode, replace
 from tarmac.model.errors import LeaseLost
 from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import (
@@ -35,9 +35,8 @@ from tarmac.model.lifecycle import (
     attempt_step,
 )
 from tarmac.model.lifecycle import step as next_state
-from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Event, Outcome, Run
-from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
+from tarmac.model.run_records import Dataset
 from tarmac.model.summary import RunQuery, RunSummary, matches, summary_of
 from tarmac.model.usage import AttemptSpan, span_of
 from tarmac.store.checks import (

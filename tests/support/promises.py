@@ -10,11 +10,10 @@ from actors import ADA
 from simulated import Simulation
 from tarmac.control.state.control_state import FEED_PERIOD_S
 from tarmac.control.state.scheduler_state import HALF_LIVES
+from tarmac.model.array import Condition
 from tarmac.model.changes import UsageBucket
-from tarmac.model.dependency import Condition
-from tarmac.model.lifecycle import AttemptState, RunState, replay
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import AttemptState, Mode, RunState, replay
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run, Share
 from tarmac.sched import Candidate, Holding, Snapshot
 

@@ -24,7 +24,7 @@ from tarmac.engines.ray.membership import Endpoint, Member
 from tarmac.engines.ray.settings import read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import Unavailable
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation
 from tarmac.model.progress import WorkerStatus
 from tarmac.node.attempt.document import Launch, Mount

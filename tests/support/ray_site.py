@@ -27,9 +27,9 @@ from tarmac.engines.local import LocalEngine, local_nodes
 from tarmac.engines.ray.engine import RayEngine
 from tarmac.engines.ray.settings import read_settings
 from tarmac.model.cluster import Cluster, Pool
+from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound
 from tarmac.model.lifecycle import RunState
-from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import ArtifactRules, Command, Process, Role, RunSpec, Target
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths

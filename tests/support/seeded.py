@@ -18,12 +18,10 @@ from tarmac.control.draining import NodeChoice
 from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour, SimEngine
-from tarmac.model.array import RunArray
+from tarmac.model.array import Condition, Dependency, RunArray
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, NodeState, Packing, Policy, Pool, ShareBy
-from tarmac.model.dependency import Condition, Dependency
 from tarmac.model.errors import InvalidInput, Refused
-from tarmac.model.lifecycle import IllegalStep, RunState
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import IllegalStep, Mode, RunState
 from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, Queueing, RunSpec, Target
 from tarmac.model.summary import RunQuery

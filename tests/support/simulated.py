@@ -21,6 +21,7 @@ from tarmac.control.reconcilers.stage import stage_pass
 from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
+from tarmac.model.actor import HomeIdentity, Lease
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, Drain, Node, Pool
 from tarmac.model.errors import InvalidInput, LeaseLost, Unavailable
@@ -30,7 +31,6 @@ from tarmac.model.notification import Subscription
 from tarmac.model.ports import StagedCode
 from tarmac.model.resources import Resources
 from tarmac.model.run import Run
-from tarmac.model.serving import HomeIdentity, Lease
 from tarmac.model.spec import Command, FailureBehaviour, LocalDirectory, Process, Repository, Role, RunSpec
 from tarmac.node.attempt.document import Launch
 from tarmac.samplers import searcher_of

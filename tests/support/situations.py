@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from facts import NOW, candidate, gang, node, replicas
 from tarmac.model.cluster import NodeState, Packing, Policy, Pool
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode
 from tarmac.model.spec import Queueing, Target
 from tarmac.sched import Holding, Snapshot, plan
 

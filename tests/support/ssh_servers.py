@@ -17,7 +17,7 @@ from pathlib import Path
 from gitserver import SshServer, ssh_server
 from ssh_hosts import end_session
 from tarmac.engines.hosts.ssh import Ssh
-from tarmac.model.machine import Machine
+from tarmac.model.cluster import Machine
 
 VERSION = "2.60.0"
 

@@ -9,8 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from tarmac.api.server import ErrorForm
-from tarmac.model.cluster import Packing, Policy, QueueOffer, ShareBy
-from tarmac.model.machine import MachineState
+from tarmac.model.cluster import MachineState, Packing, Policy, QueueOffer, ShareBy
 
 
 class ClusterKind(StrEnum):

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tarmac.model.cluster import Drain, NodeState
 from tarmac.model.lifecycle import RunState
-from tarmac.model.reason import Reason
+from tarmac.model.resources import Reason
 
 
 class WhyEstimate(Struct, frozen=True, kw_only=True):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from tarmac.model.array import AwaitedRun
 from tarmac.model.cluster import Policy
-from tarmac.model.dependency import AwaitedRun
-from tarmac.model.lifecycle import RunState
-from tarmac.model.mode import Mode
-from tarmac.model.native import NativeStatus
+from tarmac.model.lifecycle import Mode, RunState
+from tarmac.model.progress import NativeStatus
 
 
 class Estimate(Struct, frozen=True, kw_only=True):

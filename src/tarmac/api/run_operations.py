@@ -14,9 +14,9 @@ from tarmac.api.operation import BYTES, Body, Count, Operation, Query, Whole
 from tarmac.api.placement import Why
 from tarmac.api.runs import Array, Attempt, LogChunk, Notification, Report, Run, RunPage, WorkFiles
 from tarmac.model.actor import RunScope
-from tarmac.model.annotation import Annotation
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import Event
+from tarmac.model.run_records import Annotation
 
 SESSION = "application/vnd.tarmac.session"
 

@@ -11,11 +11,11 @@ from typing import Any
 from msgspec import Struct
 
 from tarmac.model import progress
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 from tarmac.model.notification import Delivery
 from tarmac.model.progress import AttemptProgress, Cause, Loss, Notice, RunProgress, WorkerStatus
 from tarmac.model.summary import RunSummary
-from tarmac.model.utilization import NodeUtilization
+from tarmac.model.usage import NodeUtilization
 
 
 class CycleReport(progress.CycleReport, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from typing import Any, cast
 from tarmac.api.files import Artifact, ArtifactContent, Rotation, Secret
 from tarmac.api.operation import BYTES, Body, Operation, Query
 from tarmac.api.server import Health, Version
-from tarmac.model.dataset import Dataset
+from tarmac.model.run_records import Dataset
 from tarmac.model.secret import SecretForm
 
 

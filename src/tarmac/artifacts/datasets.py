@@ -18,8 +18,8 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import HTTPHandler, HTTPSHandler, Request, build_opener
 
 from tarmac.artifacts.remote import without_credentials
-from tarmac.model.addresses import check_address
 from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.notification import check_address
 from tarmac.node.files.secrecy import hidden
 
 PIECE_BYTES = 4 * 1024 * 1024

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tarmac.cli.catalogue import COMMANDS, SYNONYMS
-from tarmac.model.text import nearest
+from tarmac.model.errors import nearest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -18,8 +18,7 @@ from tarmac import __version__
 from tarmac.cli.lazy import LazyGroup
 from tarmac.cli.views import errors
 from tarmac.cli.views.terminal import stderr_terminal
-from tarmac.model.errors import TarmacError
-from tarmac.model.text import nearest
+from tarmac.model.errors import TarmacError, nearest
 
 PROGRAM = "tarmac"
 

@@ -18,8 +18,7 @@ from typing import Any, BinaryIO
 import click
 
 from tarmac.cli.options import pairs_option, together
-from tarmac.model.errors import InvalidInput
-from tarmac.model.text import nearest
+from tarmac.model.errors import InvalidInput, nearest
 
 STDIN = "-"
 _INTERPRETERS = re.compile(r"(python[\d.]*|pypy[\d.]*|bash|sh|torchrun|accelerate|deepspeed|uv|env)$")

@@ -12,7 +12,7 @@ import click
 from tarmac.cli.options import complete_run, pairs_option, together
 from tarmac.cli.views import escapes
 from tarmac.cli.views.amounts import counted
-from tarmac.model.text import listed
+from tarmac.model.errors import listed
 
 if TYPE_CHECKING:
     from tarmac import api

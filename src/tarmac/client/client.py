@@ -22,12 +22,12 @@ from tarmac.client.session_calls import SessionCalls
 from tarmac.client.storage_calls import StorageCalls
 from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
 from tarmac.model.actor import RunScope
-from tarmac.model.annotation import Annotation
+from tarmac.model.codec import replace
 from tarmac.model.errors import Unavailable, WaitTimeout
 from tarmac.model.home import INHERITED_VARIABLES, Home
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import Event
-from tarmac.model.record import replace
+from tarmac.model.run_records import Annotation
 
 if TYPE_CHECKING:
     from typing import Unpack

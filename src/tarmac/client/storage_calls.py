@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from tarmac import api
 from tarmac.client.calls import Calls
-from tarmac.model.dataset import Dataset
+from tarmac.model.run_records import Dataset
 
 if TYPE_CHECKING:
     from tarmac.model.secret import SecretForm

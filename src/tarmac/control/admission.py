@@ -29,15 +29,12 @@ from tarmac.launch.parameters import parameter_names, unknown_names
 from tarmac.model.actor import Actor
 from tarmac.model.changes import NewRun
 from tarmac.model.cluster import Node, admits
-from tarmac.model.errors import InvalidInput, IsExperiment, NeverFits, Refused
-from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
-from tarmac.model.mode import Mode
-from tarmac.model.reason import ReasonCode
-from tarmac.model.record import replace
-from tarmac.model.resources import ACCELERATOR, CPU_ONLY
+from tarmac.model.codec import replace
+from tarmac.model.errors import InvalidInput, IsExperiment, NeverFits, Refused, listed, nearest, suggestion
+from tarmac.model.lifecycle import INITIAL_STATE, Mode, RunEvent, RunState, steps
+from tarmac.model.resources import ACCELERATOR, CPU_ONLY, ReasonCode
 from tarmac.model.run import Allocation, CauseCode, Run
 from tarmac.model.spec import LocalDirectory, RunSpec, SystemPackages
-from tarmac.model.text import listed, nearest, suggestion
 from tarmac.sched import Placement, Refusal, Snapshot, explain
 
 NATIVE = "native"

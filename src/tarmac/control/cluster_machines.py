@@ -18,14 +18,12 @@ from tarmac.control.decisions import steps
 from tarmac.control.permissions import Action, check
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.actor import Actor
-from tarmac.model.cluster import Cluster, Drain, Node, NodeState
+from tarmac.model.cluster import Cluster, Drain, Machine, MachineProgress, MachineReport, Node, NodeState
+from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import StartsClusters
-from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
+from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable, listed, suggestion
 from tarmac.model.lifecycle import RunState
-from tarmac.model.machine import Machine, MachineProgress, MachineReport
-from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run
-from tarmac.model.text import listed, suggestion
 from tarmac.sched import Preemption, PreemptionReason
 
 E = TypeVar("E", bound="Attempt | None")

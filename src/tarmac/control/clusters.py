@@ -20,12 +20,11 @@ from tarmac.control.state.event_bus import Wakeup
 from tarmac.control.state.facts import candidate_of
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Node, Pool, QueueOffer, admits
+from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable
-from tarmac.model.record import replace
+from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable, listed, suggestion
 from tarmac.model.resources import Resources
 from tarmac.model.run import CauseCode, Run
-from tarmac.model.text import listed, suggestion
 from tarmac.sched import Candidate, Refusal, Snapshot, explain
 
 NAMED = 4

@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import candidate_of
 from tarmac.model.cluster import TURN_S, Node, QueueOffer
-from tarmac.model.errors import Refused, Unavailable
-from tarmac.model.mode import Mode
-from tarmac.model.reason import Reason, ReasonCode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.errors import Refused, Unavailable, listed, nearest
+from tarmac.model.lifecycle import Mode
+from tarmac.model.resources import Reason, ReasonCode
 from tarmac.model.run import Allocation, Attempt, CauseCode, Run
 from tarmac.model.spec import RunSpec
-from tarmac.model.text import listed, nearest
 from tarmac.node.attempt.protocol import late_address, rank_name
 from tarmac.sched import Candidate, Placement, Refusal, Snapshot, Waiting, explain
 

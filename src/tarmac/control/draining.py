@@ -11,9 +11,8 @@ from tarmac.api.cluster_operations import NodeChoice
 from tarmac.control.reports import NodeReport, node_reports
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.cluster import REHEARSAL_PREFIX, Drain, Node, NodeState
-from tarmac.model.errors import InvalidInput, NotFound, Refused
-from tarmac.model.record import replace
-from tarmac.model.text import listed, suggestion
+from tarmac.model.codec import replace
+from tarmac.model.errors import InvalidInput, NotFound, Refused, listed, suggestion
 
 NAMES_SHOWN = 8
 

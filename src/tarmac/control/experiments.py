@@ -16,14 +16,13 @@ from tarmac.control.permissions import Action, check
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.searches import Searches
 from tarmac.model.actor import Actor
-from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable
+from tarmac.model.codec import replace
+from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable, nearest
 from tarmac.model.experiment import Experiment, ExperimentQuery, ExperimentState, Trial
 from tarmac.model.ports import ResolveReferences, no_references
-from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.model.search import HALVING, SAMPLERS, SearchMethod
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
-from tarmac.model.text import nearest
 from tarmac.search import preview
 
 COMMAND_TRIES = 20

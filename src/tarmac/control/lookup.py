@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tarmac.model.actor import Actor
-from tarmac.model.array import array_id_of, split_member
+from tarmac.model.array import AwaitedRun, Condition, Dependency, array_id_of, split_member
 from tarmac.model.changes import NewRun
-from tarmac.model.dependency import AwaitedRun, Condition, Dependency
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused
 from tarmac.model.ports import Ids, Store
-from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.model.summary import RunQuery
 

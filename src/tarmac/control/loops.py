@@ -26,9 +26,9 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.control.state.searches import Searches
+from tarmac.model.actor import Lease
 from tarmac.model.errors import LeaseLost, TarmacError
 from tarmac.model.ports import FetchesCode
-from tarmac.model.serving import Lease
 
 SIGN_OF_LIFE_S = 10.0
 """The period in which the server records a sign of life."""

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from tarmac.api.experiment_operations import MOST_POINTS, MetricChoice
 from tarmac.control.state.control_state import ControlState
-from tarmac.model.errors import InvalidInput, NotFound
-from tarmac.model.metric_points import Points, thinned
-from tarmac.model.metrics import MetricSummary
+from tarmac.model.errors import InvalidInput, NotFound, suggestion
+from tarmac.model.metrics import MetricSummary, Points, thinned
 from tarmac.model.run import Run
-from tarmac.model.text import suggestion
 
 MOST_RUNS = 1000
 

@@ -23,12 +23,12 @@ from tarmac.launch import site_text
 from tarmac.model.abilities import ReadsReports
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Node
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem, Unavailable
 from tarmac.model.ports import Engine
-from tarmac.model.reason import Reason
-from tarmac.model.record import replace
+from tarmac.model.resources import Reason
 from tarmac.model.run import Run
-from tarmac.model.utilization import NodeUtilization
+from tarmac.model.usage import NodeUtilization
 from tarmac.node.attempt.document import Launch
 from tarmac.sched import Placement, Refusal, Snapshot, explain
 

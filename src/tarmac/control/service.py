@@ -39,6 +39,7 @@ from tarmac.model.abilities import FileEntry, KeepsFiles, KeepsImages
 from tarmac.model.actor import Actor, RunScope
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Drain, Pool
+from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import StartsClusters
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.experiment import Experiment
@@ -46,7 +47,6 @@ from tarmac.model.lifecycle import IllegalStep, RunState
 from tarmac.model.notification import Notification, SendsNotifications
 from tarmac.model.ports import ResolveReferences, no_references
 from tarmac.model.progress import Notice, WorkerStatus
-from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Event, Run
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.sched import WHOLE, Part

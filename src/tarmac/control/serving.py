@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.abilities import Attachable
+from tarmac.model.actor import HomeIdentity, Lease, ServerRecord
 from tarmac.model.errors import Refused, TarmacError, Unavailable
 from tarmac.model.ports import Store
-from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 
 log = logging.getLogger(__name__)
 

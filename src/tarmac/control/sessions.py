@@ -11,11 +11,10 @@ from tarmac.control.decisions import steps
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.abilities import OpensSessions
 from tarmac.model.actor import Actor
-from tarmac.model.errors import Refused, Unavailable
+from tarmac.model.errors import Refused, Unavailable, listed
 from tarmac.model.lifecycle import OCCUPYING_STATES, RunState
 from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import Run
-from tarmac.model.text import listed
 
 RECORD_TRIES = 20
 _NAMES_SHOWN = 8

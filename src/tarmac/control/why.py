@@ -10,13 +10,11 @@ from tarmac.api.placement import NamedRun, Why, WhyEstimate
 from tarmac.control.serving import whereabouts
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
-from tarmac.model.dependency import AwaitedRun, Condition
-from tarmac.model.lifecycle import RunState
-from tarmac.model.loss import loss_of
-from tarmac.model.loss_text import loss_text
-from tarmac.model.mode import Mode
-from tarmac.model.native import NativeStatus
-from tarmac.model.reason import ReasonCode
+from tarmac.model.array import AwaitedRun, Condition
+from tarmac.model.lifecycle import Mode, RunState
+from tarmac.model.loss import loss_of, loss_text
+from tarmac.model.progress import NativeStatus
+from tarmac.model.resources import ReasonCode
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run
 from tarmac.model.spec import Repository
 from tarmac.sched import (

@@ -31,12 +31,13 @@ from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.cluster import (
     LOCAL_CLUSTER,
     LOCAL_ENGINE,
+    MOST_NODES,
     REHEARSAL_PREFIX,
     Cluster,
     Disks,
     NodeGroup,
+    hostnames_of,
 )
-from tarmac.model.described import MOST_NODES, hostnames_of
 from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import CPU_ONLY, Resources
 

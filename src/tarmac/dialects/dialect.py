@@ -11,8 +11,7 @@ from enum import IntEnum
 from typing import Protocol
 
 from tarmac.dialects.priorities import Scale
-from tarmac.model.lifecycle import RunState
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.run import Attempt, Cause, CauseCode, Outcome, Run
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.document import Launch

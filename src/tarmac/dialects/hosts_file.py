@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from tarmac.dialects.kinds import Kind, Misfit, integer, matching
 from tarmac.dialects.located import Scalar
 from tarmac.dialects.problems import Problems
-from tarmac.model.machine import Machine
-from tarmac.model.record import replace
-from tarmac.model.text import nearest
+from tarmac.model.cluster import Machine
+from tarmac.model.codec import replace
+from tarmac.model.errors import nearest
 
 _TARGET = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})@)?([A-Za-z0-9][A-Za-z0-9_.-]{0,252})", re.ASCII)
 """Excludes names that `ssh` would read as an option."""

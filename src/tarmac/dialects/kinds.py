@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from tarmac.dialects.located import Scalar
-from tarmac.model.text import nearest
+from tarmac.model.errors import nearest
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)

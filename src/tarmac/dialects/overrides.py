@@ -24,7 +24,7 @@ from tarmac.dialects.rehearsals import with_rehearsal
 from tarmac.dialects.schema import Field, Free, attributes, fields_of, read_fields, record, with_values
 from tarmac.dialects.secrets import with_references, without_variables
 from tarmac.dialects.section import Section, Value
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.resources import Resources
 from tarmac.model.secret import SecretUse, variables_of
 from tarmac.model.spec import LocalDirectory, Process, Repository, Role, RunSpec

@@ -10,7 +10,7 @@ from tarmac.dialects.kinds import text
 from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.schema import MISSING, Custom
 from tarmac.dialects.section import Fields, Value
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.resources import ACCELERATOR
 from tarmac.model.spec import Process, Rehearsal, Role, RunSpec, Target
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 
 from tarmac.dialects.dialect import Reading
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.notification import Channel
-from tarmac.model.record import replace
 from tarmac.model.secret import NAME, NAME_RULE, SecretForm, SecretUse, variables_of
 from tarmac.model.spec import RunSpec
 from tarmac.node.files.secrecy import hidden, keys_among

@@ -14,7 +14,7 @@ from typing import TypeVar
 from tarmac.dialects.kinds import Kind, Misfit
 from tarmac.dialects.located import Items, Node, Scalar, Table, key_text, on_line, quote
 from tarmac.dialects.problems import Problems
-from tarmac.model.text import nearest
+from tarmac.model.errors import nearest
 
 T = TypeVar("T")
 D = TypeVar("D")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.spec import Process, Role, RunSpec
 
 ANY = ""

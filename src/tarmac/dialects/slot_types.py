@@ -5,8 +5,8 @@ Used by the readers.
 
 from __future__ import annotations
 
+from tarmac.model.errors import nearest
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY, is_of_type
-from tarmac.model.text import nearest
 
 KNOWN = frozenset(
     {CPU_ONLY, ACCELERATOR}

@@ -16,7 +16,7 @@ from tarmac.launch.environment import environments
 from tarmac.launch.starting import hooks_launch, setup_launches, worker_argv
 from tarmac.launch.topology import Assignment, assignments
 from tarmac.model.cluster import Disks, Node
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 from tarmac.model.resources import ACCELERATOR, is_of_type
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.secret import S3_VARIABLES, SecretForm, SecretUse, registry_secrets, variables_of

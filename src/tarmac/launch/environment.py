@@ -16,7 +16,7 @@ from tarmac.launch import variables
 from tarmac.launch.parameters import trial_variables
 from tarmac.launch.topology import Assignment, Place
 from tarmac.model.cluster import Node
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import ON_FIRST_NODE, Launcher, RunSpec
 from tarmac.node.attempt.protocol import LATE_PORT

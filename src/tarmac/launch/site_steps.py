@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from tarmac.launch import variables
 from tarmac.launch.quoting import assignment, expandable, join, quote
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.site import Apptainer
 from tarmac.model.spec import Command, RunSpec
 from tarmac.node.apptainer.options import parse

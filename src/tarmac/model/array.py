@@ -11,8 +11,11 @@ A spec has the array; the members of an accepted array are runs with its id and 
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 
-from tarmac.model.record import StoredRecord
+from msgspec import Struct
+
+from tarmac.model.codec import StoredRecord
 
 MOST_MEMBERS = 10_000
 LARGEST_INDEX = 4_000_000_000
@@ -72,3 +75,35 @@ def _values(indices: str) -> tuple[int, ...]:
     if len(found) > MOST_MEMBERS:
         raise ValueError(f"it has {len(found)} members, and {MOST_MEMBERS} are the most")
     return tuple(sorted(found))
+
+
+class Condition(StrEnum):
+    """The awaited end of the other run (in the words of Slurm: afterok, afterany)."""
+
+    COMPLETED = "completed"
+    ENDED = "ended"
+
+
+class Dependency(StoredRecord, frozen=True, kw_only=True):
+    """`run` is an id, a name, a prefix of an id or `@last`."""
+
+    run: str
+    condition: Condition = Condition.COMPLETED
+
+    def __str__(self) -> str:
+        return self.run if self.condition is Condition.COMPLETED else f"{self.run}:{self.condition}"
+
+
+class AwaitedRun(Struct, frozen=True, kw_only=True):
+    """A run whose end is awaited; `met` once it has ended so.
+
+    `name` is stored because the run may be removed.
+    """
+
+    run_id: str
+    name: str
+    condition: Condition = Condition.COMPLETED
+    met: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.run_id})"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
+from ipaddress import IPv4Address
 from typing import Any
 
 from msgspec import Struct, field
 
-from tarmac.model.machine import Machine
-from tarmac.model.record import StoredRecord
+from tarmac.model.codec import StoredRecord, replace
 from tarmac.model.resources import CPU_ONLY, Resources
 
 LOCAL_CLUSTER = "local"
@@ -22,6 +23,19 @@ DEFAULT_POOL = "default"
 
 REHEARSAL_PREFIX = "rehearsal-"
 """The prefix of a cluster's name that exists for one run alone; the run's id follows."""
+
+MOST_NODES = 1 << 16
+"""The most nodes of one described cluster."""
+
+
+FIRST_ADDRESS = "first_address"
+"""The assigned key that has the address of a cluster's first node; the others follow."""
+
+MOST_CLUSTERS = 4096
+"""The number of clusters whose nodes an engine remembers."""
+
+MachineProgress = Callable[[str, str], None]
+"""Called with the name of a machine and one line on what was done there."""
 
 
 class NodeState(StrEnum):
@@ -203,3 +217,124 @@ def admits(cluster: str, target: str | None) -> bool:
     if target is None:
         return not cluster.startswith(REHEARSAL_PREFIX)
     return cluster == target
+
+
+def node_name(cluster: str, hostname: str) -> str:
+    """The name of a node: in the local cluster its host name alone."""
+    if cluster == LOCAL_CLUSTER:
+        return hostname
+    return f"{hostname}.{cluster.removeprefix(REHEARSAL_PREFIX)}"
+
+
+def renamed(cluster: Cluster, name: str) -> Cluster:
+    """The same cluster by another name."""
+    return replace(cluster, name=name, pools=tuple(replace(pool, cluster=name) for pool in cluster.pools))
+
+
+def hostnames_of(groups: tuple[NodeGroup, ...]) -> Iterator[tuple[NodeGroup, str]]:
+    """Every node's group and host name, in order. Nodes without a name of their own are counted by prefix."""
+    counted: Counter[str] = Counter()
+    for group in groups:
+        if group.hostnames:
+            yield from ((group, hostname) for hostname in group.hostnames)
+            continue
+        for _ in range(group.nodes):
+            counted[group.prefix] += 1
+            yield group, f"{group.prefix}{counted[group.prefix]}"
+
+
+class NodeCache:
+    """Nodes by cluster, made again only after a description changed."""
+
+    def __init__(self, make: Callable[[Cluster], tuple[Node, ...]]) -> None:
+        self._make = make
+        self._cache: dict[str, tuple[Cluster, tuple[Node, ...]]] = {}
+
+    def nodes(self, cluster: Cluster) -> tuple[Node, ...]:
+        """The nodes of a cluster: the same object as before if its description is unchanged."""
+        known = self._cache.get(cluster.name)
+        if known is not None and (known[0] is cluster or known[0] == cluster):
+            return known[1]
+        nodes = self._make(cluster)
+        if len(self._cache) >= MOST_CLUSTERS:
+            self._cache.clear()  # rehearsals come and go; nodes of those that remain are made again
+        self._cache[cluster.name] = cluster, nodes
+        return nodes
+
+    def forget(self) -> None:
+        """Make everything again, because of a change of the nodes that is in no description."""
+        self._cache.clear()
+
+
+def described_nodes(
+    cluster: Cluster, *, first_address: str, cpus: float, memory_bytes: int
+) -> tuple[Node, ...]:
+    """The nodes of a described cluster, on consecutive addresses.
+
+    `cpus` and `memory_bytes` apply to nodes whose group has none.
+    """
+    first = int(IPv4Address(first_address))
+    return tuple(
+        Node(
+            name=node_name(cluster.name, hostname),
+            cluster=cluster.name,
+            address=str(IPv4Address(first + number)),
+            hostname=hostname,
+            capacity=Resources(
+                slots=group.slots,
+                slot_type=group.slot_type,
+                cpus=cpus if group.cpus is None else group.cpus,
+                memory_bytes=memory_bytes if group.memory_bytes is None else group.memory_bytes,
+            ),
+            pool=group.pool,
+            shard=group.shard,
+            disks=group.disks,
+        )
+        for number, (group, hostname) in enumerate(hostnames_of(cluster.groups))
+    )
+
+
+class Machine(StoredRecord, frozen=True, kw_only=True):
+    """One machine of a cluster that is started over SSH; `name` and `user` as `ssh` takes them.
+
+    Others connect to its `address`; None: the one at which `ssh` reached it. `slots` and `cpus` of None are
+    those found there. `python` is the interpreter, `directory` the place of the cluster's files.
+    """
+
+    name: str
+    user: str | None = None
+    head: bool = False
+    port: int | None = None
+    slots: int | None = None
+    cpus: int | None = None
+    address: str | None = None
+    python: str | None = None
+    directory: str | None = None
+
+    @property
+    def target(self) -> str:
+        """The argument of `ssh` to reach it."""
+        return self.name if self.user is None else f"{self.user}@{self.name}"
+
+    @property
+    def role(self) -> str:
+        """Its role in its cluster."""
+        return "head" if self.head else "worker"
+
+
+class MachineState(StrEnum):
+    """Whether the cluster's process runs on a machine; it may also run on an UNREACHABLE one."""
+
+    UP = "up"
+    DOWN = "down"
+    UNREACHABLE = "unreachable"
+
+
+class MachineReport(Struct, frozen=True, kw_only=True):
+    """The state of a machine: the start of its process, and any problem."""
+
+    machine: Machine
+    state: MachineState
+    pid: int | None = None
+    since: float | None = None
+    problem: str | None = None

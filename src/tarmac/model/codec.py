@@ -11,13 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import ValidationError, convert, to_builtins
+from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import fields
 
 from tarmac.model.errors import InvalidInput
-from tarmac.model.record import StoredRecord, replace
 
 T = TypeVar("T")
 
@@ -33,6 +32,11 @@ _MISMATCH = re.compile(r"Expected `(.+?)(?: \| null)?`, got `.+`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.+)`")
 _MISSING = re.compile(r"Object missing required field `(.+)`")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+
+if TYPE_CHECKING:
+    from dataclasses import replace  # msgspec's takes any changes; type checkers check those of this one
+else:
+    from msgspec.structs import replace
 
 
 def encode(value: Any) -> Any:
@@ -96,3 +100,14 @@ def _in_words(problem: str, path: str, value: Any) -> str:
         value = value[name or int(index)]
     expected = " or ".join(_WORDS.get(word, word) for word in mismatch[1].split(" | "))
     return f"{expected} is expected, not {type(value).__name__} {value!r:.60}"
+
+
+class StoredRecord(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A record whose JSON has no default values, so that rows stay small, and that refuses unknown keys.
+
+    Records that are answers of the API as well are plain Structs instead: they are encoded whole, and a
+    client ignores the fields of a newer server.
+    """
+
+
+__all__ = ["StoredRecord", "replace"]

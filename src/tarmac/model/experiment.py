@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
+from tarmac.model.actor import Lease
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.run import Outcome
 from tarmac.model.search import SearchSpec
-from tarmac.model.serving import Lease
 from tarmac.model.spec import RunSpec
 
 

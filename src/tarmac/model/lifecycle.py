@@ -224,3 +224,27 @@ _PHRASES = {
     RunEvent.REORDERED: "given another place in the queue",
     RunEvent.SESSION_OPENED: "given a session",
 }
+
+
+class LeaveRequest(StrEnum):
+    """A request to a live attempt to leave; the strongest one wins (stop over the others)."""
+
+    PAUSE = "pause"
+    PREEMPT = "preempt"
+    STOP = "stop"
+    STOP_NOW = "stop_now"  # without grace
+    TIME_LIMIT = "time_limit"
+
+    @property
+    def ends(self) -> bool:
+        """Whether a user ends the run for good with it."""
+        return self in (LeaveRequest.STOP, LeaveRequest.STOP_NOW)
+
+
+class Mode(StrEnum):
+    """How a run shares its pool over time."""
+
+    BATCH = "batch"
+    CYCLE = "cycle"
+    INTERRUPTIBLE = "interruptible"
+    BURST = "burst"

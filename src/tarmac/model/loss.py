@@ -1,17 +1,26 @@
-"""The work lost when an attempt left: the part that no checkpoint holds.
+"""The work lost when an attempt left, and the checkpoint from which the next attempt begins. Pure.
 
-Pure; used for messages by `loss_text`.
+The next attempt begins from the version before the newest if an attempt failed soon after it had begun from
+that, and saved none; where that fails in the same way, the one after it begins from the newest again, and so
+on in turns: an error in the program neither walks back through all versions nor costs the newest one. Called
+by `control` and the routes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from tarmac.model.progress import Loss
-from tarmac.model.resuming import resumption_after
-from tarmac.model.run import Attempt, Outcome
+from tarmac.model.progress import Loss, Milestones, SavedWork
+from tarmac.model.run import Attempt, CauseCode, Outcome
 
 _GOES_ON = frozenset({Outcome.PAUSED, Outcome.PREEMPTED, Outcome.FAILED, Outcome.LOST})
+
+LEAST_S = 1.0
+"""Smaller losses count as none: the worker saved last and left."""
+
+SOON_S = 120.0
+"""A program that has trained for longer, since it first read its checkpoint, was able to use it."""
 
 
 def loss_of(attempts: Sequence[Attempt], successor: Attempt | None = None) -> Loss | None:
@@ -43,3 +52,68 @@ def _worked_s(attempt: Attempt, since: float, until: float = float("inf")) -> fl
     ends = (attempt.leave_requested_at, attempt.milestones.over_at, attempt.ended_at)
     left_at = min(at for at in ends if at is not None)
     return max(0.0, min(left_at, until) - max(attempt.started_at, since))
+
+
+def loss_text(work_s: float, checkpoint_at: float | None, step: int | None, rejected: bool = False) -> str:
+    """In words, as what follows "lost:"."""
+    if checkpoint_at is None:
+        return f"{_seconds(work_s)} of work; it has no checkpoint: it will start again at 0"
+    checkpoint = "its last checkpoint" if step is None else f"the checkpoint at step {step}"
+    if rejected:
+        lost = f"at least {_seconds(work_s)} of work: it failed soon after it had begun from {checkpoint}"
+        return f"{lost}; the next attempt begins from the version before, if there is one"
+    if work_s < LEAST_S:
+        return f"no work: it goes on from {checkpoint}"
+    return f"{_seconds(work_s)} of work since {checkpoint}"
+
+
+def _seconds(seconds: float) -> str:
+    """`12 s`, `5 min`, `3 h`: seconds matter less in longer times."""
+    for unit, length_s in (("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length_s:
+            return f"{seconds / length_s:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+class Resumption(NamedTuple):
+    """`newest` is the newest checkpoint of a run, and `began` what its last attempt began from.
+
+    `rejected_by` is the number of the attempt that failed with the newest: the next gets the one before.
+    0: the last one had that and failed, too, and the next gets the newest again.
+    """
+
+    newest: SavedWork = SavedWork()
+    began: SavedWork = SavedWork()
+    rejected_by: int | None = None
+
+
+def resumption_after(attempts: Sequence[Attempt]) -> Resumption:
+    """What the attempt after these begins from."""
+    newest, began, rejected_by = Resumption()
+    for attempt in attempts:
+        began = attempt.milestones.restored or newest
+        if not rejected_by:
+            newest = began
+        saved = _saved_work(attempt.milestones)
+        if saved is not None and saved.at != began.at:
+            newest, rejected_by = saved, None
+        elif began.at and _failed_soon(attempt):
+            rejected_by = 0 if rejected_by else attempt.number
+    return Resumption(newest, began, rejected_by)
+
+
+def _saved_work(seen: Milestones) -> SavedWork | None:
+    """The newest checkpoint in the version that an attempt left; without one, the newest that was seen."""
+    if seen.kept is not None or seen.checkpoint_at is None:
+        return seen.kept
+    return SavedWork(seen.checkpoint_at, seen.checkpoint_step)
+
+
+def _failed_soon(attempt: Attempt) -> bool:
+    """Whether it failed by itself soon after its start, or after it had read its checkpoint."""
+    began_at = attempt.milestones.read_at or attempt.started_at
+    over_at = attempt.milestones.over_at or attempt.ended_at
+    if attempt.outcome is not Outcome.FAILED or began_at is None or over_at is None:
+        return False
+    is_own = attempt.cause is None or attempt.cause.code in (CauseCode.EXIT_CODE, CauseCode.SIGNAL)
+    return is_own and attempt.leave_requested_at is None and over_at - began_at <= SOON_S

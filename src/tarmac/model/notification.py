@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from tarmac.model.record import StoredRecord
-from tarmac.model.serving import Lease
+from tarmac.model.actor import Lease
+from tarmac.model.codec import StoredRecord
+from tarmac.model.errors import InvalidInput
 
 
 class Occasion(StrEnum):
@@ -161,3 +163,11 @@ def grouped(messages: Collection[Notification]) -> list[list[Notification]]:
         alone = message.receiver.channel is Channel.WEBHOOK
         groups.setdefault((message.run_id, message.key) if alone else message.receiver, []).append(message)
     return list(groups.values())
+
+
+def check_address(address: str, name: str) -> None:
+    """Raise InvalidInput if the address of a connection to `name` is this machine or its link."""
+    found = ip_address(address.partition("%")[0])
+    found = getattr(found, "ipv4_mapped", None) or found
+    if found.is_loopback or found.is_link_local or found.is_unspecified:
+        raise InvalidInput(f"{name} is {found}: the setting notifications.private_addresses forbids it")

@@ -12,20 +12,16 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
+from tarmac.model.actor import HomeIdentity, Lease, ServerRecord
 from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Drain
-from tarmac.model.dataset import Dataset
 from tarmac.model.experiment import Experiments
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.lifecycle import RunState
+from tarmac.model.lifecycle import LeaveRequest, RunState
 from tarmac.model.metrics import MetricStore
-from tarmac.model.milestones import NOTHING_SEEN, Milestones
-from tarmac.model.native import NativeStatus
 from tarmac.model.notification import KeepsNotifications
-from tarmac.model.progress import Notice, WorkerStatus
+from tarmac.model.progress import NOTHING_SEEN, Milestones, NativeStatus, Notice, WorkerStatus
 from tarmac.model.run import Attempt, Cause, Event, Outcome, Release, Run
-from tarmac.model.run_records import RunRecords
-from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
+from tarmac.model.run_records import Dataset, RunRecords
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.model.usage import UsageReader

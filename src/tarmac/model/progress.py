@@ -12,12 +12,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from tarmac.model.dependency import AwaitedRun
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
-from tarmac.model.log_policy import LogMatch
-from tarmac.model.milestones import NOTHING_SEEN, Milestones
-from tarmac.model.native import NativeStatus
+from tarmac.model.array import AwaitedRun
+from tarmac.model.codec import StoredRecord
+from tarmac.model.lifecycle import AttemptState, LeaveRequest, RunEvent, RunState
 
 
 class Outcome(StrEnum):
@@ -117,6 +114,123 @@ class CycleReport(Struct, frozen=True, kw_only=True):
     def proven(self) -> bool:
         """Whether the run can be paused and continue from its checkpoint on any node."""
         return self.committed and self.kept and self.resumed
+
+
+class AttemptImage(Struct, frozen=True, kw_only=True):
+    """The image of an attempt, as its nodes report it. `digest` "": not known yet, or a plain directory.
+
+    `fetched_bytes` of `total_bytes` have come from `source` (a registry, or a path of the node) in `fetch_s`.
+    `source` "": the nodes had the image.
+    """
+
+    digest: str = ""
+    source: str = ""
+    fetched_bytes: int = 0
+    total_bytes: int = 0
+    fetch_s: float = 0.0
+
+
+class SavedWork(Struct, frozen=True):
+    """When a checkpoint was saved, 0: there is none; and the step it is of, where the SDK made it."""
+
+    at: float = 0.0
+    step: int | None = None
+
+
+class Milestones(Struct, frozen=True, kw_only=True):
+    """What the nodes saw of an attempt: first output, last whole checkpoint, whether it read one, its image.
+
+    `checkpoint_at` is when the newest checkpoint of this attempt was whole, `checkpoint_step` the step it is
+    of, where the SDK made it; `read_at` when the attempt first read one that an earlier attempt had left;
+    `kept` is the newest checkpoint in the newest version in the artifact store, `restored` the one that it
+    began from, where a node had to restore it. `over_at` is when the last worker of one that was not lost had
+    ended: storing what it left may take long.
+    """
+
+    first_output_at: float | None = None
+    checkpoint_at: float | None = None
+    read_at: float | None = None
+    checkpoint_step: int | None = None
+    kept: SavedWork | None = None
+    restored: SavedWork | None = None
+    over_at: float | None = None
+    image: AttemptImage | None = None
+
+
+NOTHING_SEEN = Milestones()
+
+
+def merge_milestones(known: Milestones, seen: Milestones) -> Milestones:
+    """What is known after more was seen, later or on another node: the first output and reading, the newest
+    checkpoint.
+    """
+    if NOTHING_SEEN in (known, seen) or seen == known:
+        return seen if known == NOTHING_SEEN else known
+    newest = max(seen, known, key=lambda each: each.checkpoint_at or 0.0)
+    return Milestones(
+        first_output_at=min(filter(None, (known.first_output_at, seen.first_output_at)), default=None),
+        checkpoint_at=newest.checkpoint_at,
+        read_at=min(filter(None, (known.read_at, seen.read_at)), default=None),
+        checkpoint_step=newest.checkpoint_step,
+        kept=seen.kept or known.kept,
+        restored=seen.restored or known.restored,
+        over_at=max(filter(None, (known.over_at, seen.over_at)), default=None),
+        image=seen.image or known.image,
+    )
+
+
+class NativeStatus(Struct, frozen=True, kw_only=True):
+    """An attempt in the queue of its system; `stuck`: it does not start unless a person follows `advice`.
+
+    `text` is the reason in plain words. `place` is its position among the `waiting` jobs of its queue, 1 for
+    the next; None: unknown.
+    """
+
+    id: str
+    state: str = ""
+    reason: str = ""
+    text: str = ""
+    advice: str = ""
+    stuck: bool = False
+    expected_start_at: float | None = None
+    place: int | None = None
+    waiting: int | None = None
+
+    @property
+    def because(self) -> str:
+        """The reason in plain words, with the system's own after it; "" for none."""
+        if not self.text:
+            return self.reason
+        return f"{self.text} ({self.reason})"
+
+
+class LogAction(StrEnum):
+    """The action if a run fails whose log has such a line. LAST_TRY: it is not tried again."""
+
+    LAST_TRY = "cancel_retries"
+    EXCLUDE_NODE = "exclude_node"
+
+
+class LogPolicy(StoredRecord, frozen=True, kw_only=True):
+    """A regular expression, searched for in each line of a log. Without `action`, only the cause names it."""
+
+    pattern: str
+    name: str | None = None
+    action: LogAction | None = None
+
+    @property
+    def label(self) -> str:
+        """Its name for people."""
+        return self.name or self.pattern
+
+
+class LogMatch(Struct, frozen=True, kw_only=True):
+    """The first line on a node that a policy matched; `policy` is its label."""
+
+    policy: str
+    node: str
+    line: str
+    action: LogAction | None = None
 
 
 class RunProgress(Struct, frozen=True, kw_only=True):

@@ -9,8 +9,9 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from tarmac.model.array import AwaitedRun
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER
-from tarmac.model.dependency import AwaitedRun
+from tarmac.model.codec import StoredRecord, replace
 from tarmac.model.lifecycle import AttemptState
 from tarmac.model.progress import (
     PLATFORM_FAULTS,
@@ -25,7 +26,6 @@ from tarmac.model.progress import (
     Share,
     WorkerPlacement,
 )
-from tarmac.model.record import StoredRecord, replace
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.protocol import START_ALLOWANCE_S
 

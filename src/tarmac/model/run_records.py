@@ -5,11 +5,16 @@ Requested by `systems.determined.gateway`, whose library stores such records wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol
 
 from msgspec import Struct, field
+
+from tarmac.model.cluster import LOCAL_CLUSTER
+
+MOST_CHARACTERS = 4_000
+"""The longest note."""
 
 
 class RunRecordKind(StrEnum):
@@ -48,3 +53,108 @@ class RunRecords(Protocol):
     def named(self, kind: RunRecordKind, name: str) -> list[RunRecord]:
         """The records of a name, of any run, in the same order."""
         ...
+
+
+class NumberKind(StrEnum):
+    """The numbered things, each kind from 1.
+
+    EXPERIMENT: by experiment, or by a run of its own. TRIAL: by run.
+    """
+
+    EXPERIMENT = "experiment"
+    TRIAL = "trial"
+
+
+class Numbers(Protocol):
+    """The durable record of numbers. Errors are those of `ports.Store`."""
+
+    def numbers(self, kind: NumberKind, ids: Sequence[str]) -> Mapping[str, int]:
+        """The numbers of these ids; the next free ones, in this order, go to those without.
+
+        A number is permanent: except by `pass_on` it never gets another owner, even after its own was
+        removed.
+        """
+        ...
+
+    def known(self, kind: NumberKind, ids: Sequence[str]) -> Mapping[str, int]:
+        """The numbers of those ids that have one."""
+        ...
+
+    def pass_on(self, kind: NumberKind, of: str, to: str) -> None:
+        """Move the number of one id to another without a number, which continues what the first one was."""
+        ...
+
+    def numbered(self, kind: NumberKind, number: int) -> str | None:
+        """The id with this number; None if there is none."""
+        ...
+
+
+class AnnotationKind(StrEnum):
+    """The kind of an annotation."""
+
+    NOTE = "note"
+    LABEL = "label"
+
+
+class Annotation(Struct, frozen=True, kw_only=True):
+    """A note, or a change of labels as `K=V` and `K-`, with its author and time."""
+
+    at: float
+    actor: str
+    kind: AnnotationKind
+    text: str
+
+
+class Annotations(Protocol):
+    """The durable record of annotations.
+
+    Errors are those of `ports.Store`; a removed run loses its annotations.
+    """
+
+    def of(self, run_id: str) -> list[Annotation]:
+        """The annotations of a run, oldest first."""
+        ...
+
+    def add(self, run_id: str, annotation: Annotation) -> bool:
+        """Store a note; False if there is no such run. Raises InvalidInput for text that cannot be stored."""
+        ...
+
+    def change_labels(self, run_id: str, changes: Mapping[str, str | None], annotation: Annotation) -> bool:
+        """Set labels and remove those that are None, in one transaction with the annotation.
+
+        Otherwise as `add`.
+        """
+        ...
+
+
+def changed_labels(labels: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    return {key: value for key, value in {**labels, **changes}.items() if value is not None}
+
+
+class DatasetState(StrEnum):
+    """The state of a dataset: runs can read an `available` one only. A `failed` one can be added again."""
+
+    CREATED = "created"
+    CACHING = "caching"
+    AVAILABLE = "available"
+    FAILED = "failed"
+
+
+class Dataset(Struct, frozen=True, kw_only=True):
+    """`source` is a directory (or file) on the server's machine, or a URL; `path` is the place of its
+    content.
+
+    `done_bytes` of `total_bytes` have been fetched (None: unknown). `message` has the reason of a failure.
+    `server` names the server whose machine has it, by that server's own cluster.
+    """
+
+    id: str
+    source: str
+    user: str
+    created_at: float
+    state: DatasetState = DatasetState.CREATED
+    path: str | None = None
+    done_bytes: int = 0
+    total_bytes: int | None = None
+    message: str | None = None
+    server: str = LOCAL_CLUSTER

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from tarmac.model.record import StoredRecord
+from tarmac.model.codec import StoredRecord
 
 DEFAULT_CONCURRENT_TRIALS = 16
 """The number of concurrent trials of a search that sets none."""

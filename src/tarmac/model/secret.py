@@ -13,7 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from tarmac.model.record import StoredRecord
+from tarmac.model.codec import StoredRecord
 
 SHARED = ""
 """The scope of a secret that every user of a server may use. There is no other yet."""

@@ -12,14 +12,12 @@ from typing import Any
 
 from msgspec import field
 
-from tarmac.model.array import RunArray
-from tarmac.model.cluster import Cluster, NodeGroup, rehearsal_cluster
-from tarmac.model.dependency import Dependency
-from tarmac.model.described import renamed
-from tarmac.model.log_policy import LogPolicy
-from tarmac.model.mode import Mode
+from tarmac.model.array import Dependency, RunArray
+from tarmac.model.cluster import Cluster, NodeGroup, rehearsal_cluster, renamed
+from tarmac.model.codec import StoredRecord, replace
+from tarmac.model.lifecycle import Mode
 from tarmac.model.notification import Subscription
-from tarmac.model.record import StoredRecord, replace
+from tarmac.model.progress import LogPolicy
 from tarmac.model.resources import DEFAULT_ROLE, Resources
 from tarmac.model.search import SearchSpec, TrialPlace
 from tarmac.model.secret import SecretUse

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from tarmac.model.lifecycle import RunState
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.progress import CauseCode, Outcome
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from tarmac.model.reason import Reason
+from tarmac.model.resources import Reason
 from tarmac.model.run import Allocation, CauseCode, Share
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Node, Pool
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, Share
 from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Queueing, Target

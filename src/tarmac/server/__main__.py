@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from tarmac.model.codec import replace
 from tarmac.model.errors import TarmacError
 from tarmac.model.home import Home, find_home
-from tarmac.model.record import replace
 from tarmac.server.home_lock import HomeLock
 from tarmac.server.http.listeners import listen_on_home, loopback_address
 from tarmac.server.settings import read_settings

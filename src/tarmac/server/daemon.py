@@ -16,8 +16,8 @@ import uvicorn
 import uvloop
 from starlette.types import ASGIApp
 
+from tarmac.model.codec import replace
 from tarmac.model.home import Home
-from tarmac.model.record import replace
 from tarmac.server.app import build
 from tarmac.server.http.auth import Access
 from tarmac.server.http.connections import limited, usual_limits

@@ -15,10 +15,10 @@ from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.control.service import ControlPlane
 from tarmac.dialects.dialect import Dialect
 from tarmac.dialects.site_names import NO_NAMES, Names
-from tarmac.model.containers import ContainerSettings
-from tarmac.model.numbering import Numbers
+from tarmac.model.engine_kinds import ContainerSettings
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
+from tarmac.model.run_records import Numbers
 from tarmac.model.spec import RunSpec
 from tarmac.server.changes import Changes
 from tarmac.server.http.counting import RequestCounts

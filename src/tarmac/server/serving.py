@@ -7,10 +7,10 @@ import secrets
 from pathlib import Path
 
 from tarmac.control.serving import Wish, serve
+from tarmac.model.actor import HomeIdentity, Lease
 from tarmac.model.errors import Refused
 from tarmac.model.home import Home
 from tarmac.model.ports import Clock, Store
-from tarmac.model.serving import HomeIdentity, Lease
 from tarmac.model.summary import RunQuery
 
 MACHINE_ID = Path("/etc/machine-id")

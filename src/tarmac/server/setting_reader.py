@@ -13,8 +13,7 @@ from msgspec import Meta, Struct
 from msgspec.inspect import Metadata, UnionType, type_info
 from msgspec.structs import FieldInfo, fields
 
-from tarmac.model.errors import Problem
-from tarmac.model.text import nearest
+from tarmac.model.errors import Problem, nearest
 
 _NOTATION = "notation"
 _SIZE, _DURATION = "a size", "a duration"

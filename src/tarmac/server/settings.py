@@ -17,9 +17,9 @@ from msgspec import Meta, Struct, field
 
 from tarmac.dialects.site_names import NO_NAMES, Names
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, REHEARSAL_PREFIX, NodeGroup, Pool
-from tarmac.model.containers import NO_CONTAINER_SETTINGS, ContainerRules, ContainerSettings
+from tarmac.model.codec import replace
+from tarmac.model.engine_kinds import NO_CONTAINER_SETTINGS, ContainerRules, ContainerSettings
 from tarmac.model.errors import InvalidInput, Problem
-from tarmac.model.record import replace
 from tarmac.model.resources import CPU_ONLY
 from tarmac.node.container.drivers import AUTO, DRIVERS
 from tarmac.node.container.reference import canonical_registry, is_registry, is_repository

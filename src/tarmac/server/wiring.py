@@ -24,10 +24,9 @@ from tarmac.engines.local.nodes import Machine, local_nodes, survey
 from tarmac.engines.ray.kind import RayKind
 from tarmac.engines.ray.servers import ray_servers
 from tarmac.engines.slurm import SlurmKind
-from tarmac.model.abilities import KeepsFiles
+from tarmac.model.abilities import ApplyConventions, KeepsFiles
 from tarmac.model.cluster import LOCAL_ENGINE, Node
 from tarmac.model.home import Home
-from tarmac.model.launch import ApplyConventions
 from tarmac.model.notification import Subscription
 from tarmac.model.ports import ResolveReferences
 from tarmac.model.run import Attempt

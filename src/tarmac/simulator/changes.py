@@ -7,9 +7,8 @@ import re
 from msgspec import Struct
 
 from tarmac.model.cluster import Cluster, Policy
-from tarmac.model.errors import InvalidInput
-from tarmac.model.record import replace
-from tarmac.model.text import nearest
+from tarmac.model.codec import replace
+from tarmac.model.errors import InvalidInput, nearest
 from tarmac.simulator.playing import Rules
 from tarmac.simulator.shapes import with_rules
 

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tarmac.model.errors import InvalidInput
-from tarmac.model.text import nearest
+from tarmac.model.errors import InvalidInput, nearest
 
 
 class Meaning(StrEnum):

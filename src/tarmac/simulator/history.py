@@ -13,7 +13,7 @@ from tarmac import api
 from tarmac.api.placement import Node
 from tarmac.model.cluster import REHEARSAL_PREFIX, Cluster, NodeGroup, Pool
 from tarmac.model.errors import Refused
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 from tarmac.simulator.jobs import Job, Trace
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from tarmac.model.actor import Lease
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
 from tarmac.model.cluster import Cluster, Drain
-from tarmac.model.codec import encode
+from tarmac.model.codec import encode, replace
 from tarmac.model.lifecycle import (
     INITIAL_EVENT,
     INITIAL_STATE,
@@ -25,9 +26,7 @@ from tarmac.model.lifecycle import (
 )
 from tarmac.model.lifecycle import step as next_state
 from tarmac.model.metrics import Position
-from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Event, Outcome, Run
-from tarmac.model.serving import Lease
 from tarmac.store.checks import check_new, check_step, guard_states
 from tarmac.store.failures import Conflict
 

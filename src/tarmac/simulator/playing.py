@@ -23,10 +23,10 @@ from tarmac.control.state.event_bus import Wakeup
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Cluster, Policy
+from tarmac.model.codec import replace
 from tarmac.model.errors import Refused
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 from tarmac.model.ports import StagedCode, Store
-from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Command, LocalDirectory, Process, Repository, Role, RunSpec, Target
 from tarmac.node.attempt.document import Launch

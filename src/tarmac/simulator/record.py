@@ -10,8 +10,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tarmac.model.lifecycle import RunEvent, RunState
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode, RunEvent, RunState
 from tarmac.model.run import Event, Outcome
 from tarmac.simulator.jobs import Job
 from tarmac.simulator.play_store import PlayStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 
 SIMULATED = "simulated"
 """The name of a cluster that is a shape alone."""

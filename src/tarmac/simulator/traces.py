@@ -14,9 +14,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Protocol
 
-from tarmac.model.errors import InvalidInput, Problem
-from tarmac.model.mode import Mode
-from tarmac.model.text import nearest
+from tarmac.model.errors import InvalidInput, Problem, nearest
+from tarmac.model.lifecycle import Mode
 from tarmac.simulator.forms import CSV, FORMS, NEEDED, Form, Meaning, Window, form_of, mapped
 from tarmac.simulator.jobs import Job, Trace
 

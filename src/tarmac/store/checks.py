@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tarmac.model.annotation import Annotation
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import Cluster
-from tarmac.model.dataset import Dataset
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.experiment import ExperimentChange
 from tarmac.model.lifecycle import INITIAL_STATE, IllegalStep, RunState, sources, steps
 from tarmac.model.run import RUN_OUTCOMES, Run
+from tarmac.model.run_records import Annotation, Dataset
 from tarmac.model.secret import SecretVersion
 
 Key = tuple[str, str]

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, delete, insert, select, update
 
+from tarmac.model.actor import Lease
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.codec import decode
 from tarmac.model.experiment import (
@@ -21,7 +22,6 @@ from tarmac.model.experiment import (
     ExperimentState,
     Trial,
 )
-from tarmac.model.serving import Lease
 from tarmac.store.checks import check_experiment_change
 from tarmac.store.database import Database
 from tarmac.store.failures import Conflict, Stale

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-from tarmac.model.metric_points import NO_STEP, Points, effective
 from tarmac.model.metrics import (
     MOST_SERIES,
+    NO_STEP,
     Extreme,
     LatestReport,
     MetricReport,
     MetricSummary,
+    Points,
     ReportBatch,
     SeriesKey,
+    effective,
 )
 
 CHUNK_POINTS = 256

@@ -8,16 +8,17 @@ from typing import Any
 
 from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select
 
-from tarmac.model.metric_points import Points, points_of
+from tarmac.model.actor import Lease
 from tarmac.model.metrics import (
     LatestReport,
     MetricEvent,
     MetricSummary,
+    Points,
     Position,
     ReportBatch,
     SeriesKey,
+    points_of,
 )
-from tarmac.model.serving import Lease
 from tarmac.store import statements as sql
 from tarmac.store.database import Database, each_of
 from tarmac.store.metric_series import (

@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, select, update
 
+from tarmac.model.actor import Lease
 from tarmac.model.codec import decode, encode
 from tarmac.model.notification import Notification
-from tarmac.model.serving import Lease
 from tarmac.store.database import Database
 from tarmac.store.schema import notification
 from tarmac.store.statements import fence, insert_or_skip

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
-from tarmac.model.numbering import NumberKind
+from tarmac.model.run_records import NumberKind
 from tarmac.store.checks import storable
 from tarmac.store.database import Database, each_of
 from tarmac.store.schema import number

@@ -13,15 +13,21 @@ from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from tarmac.model.actor import HomeIdentity, Lease, ServerRecord
+from tarmac.model.array import AwaitedRun
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
 from tarmac.model.codec import decode, encode
-from tarmac.model.dependency import AwaitedRun
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.lifecycle import INITIAL_EVENT, INITIAL_STATE, AttemptState, RunEvent, RunState
+from tarmac.model.lifecycle import (
+    INITIAL_EVENT,
+    INITIAL_STATE,
+    AttemptState,
+    LeaveRequest,
+    Mode,
+    RunEvent,
+    RunState,
+)
 from tarmac.model.lifecycle import step as next_state
-from tarmac.model.milestones import NOTHING_SEEN, Milestones
-from tarmac.model.mode import Mode
-from tarmac.model.native import NativeStatus
+from tarmac.model.progress import NOTHING_SEEN, Milestones, NativeStatus
 from tarmac.model.run import (
     Allocation,
     Attempt,
@@ -36,7 +42,6 @@ from tarmac.model.run import (
     Run,
     Share,
 )
-from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.spec import RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, slot_type_of
 from tarmac.store.checks import guard_states, target_pool

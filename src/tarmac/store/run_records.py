@@ -13,10 +13,8 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from tarmac.model.annotation import Annotation, AnnotationKind, changed_labels
-from tarmac.model.codec import decode
-from tarmac.model.record import replace
-from tarmac.model.run_records import RunRecord, RunRecordKind
+from tarmac.model.codec import decode, replace
+from tarmac.model.run_records import Annotation, AnnotationKind, RunRecord, RunRecordKind, changed_labels
 from tarmac.model.spec import RunSpec
 from tarmac.store.checks import check_annotation, storable
 from tarmac.store.database import Database

@@ -25,14 +25,10 @@ from sqlalchemy import (
 )
 from sqlalchemy import event as hooks
 
-from tarmac.model.annotation import AnnotationKind
 from tarmac.model.experiment import ExperimentState
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
-from tarmac.model.mode import Mode
-from tarmac.model.numbering import NumberKind
+from tarmac.model.lifecycle import AttemptState, LeaveRequest, Mode, RunEvent, RunState
 from tarmac.model.run import RUN_OUTCOMES, Outcome
-from tarmac.model.run_records import RunRecordKind
+from tarmac.model.run_records import AnnotationKind, NumberKind, RunRecordKind
 from tarmac.store.columns import Bytewise, Serial, metadata, one_of
 
 BASE = "0028"

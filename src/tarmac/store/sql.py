@@ -15,14 +15,14 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection
 
+from tarmac.model.actor import HomeIdentity, Lease, ServerRecord
 from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.codec import decode
-from tarmac.model.dataset import Dataset
 from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import IllegalStep, RunState
 from tarmac.model.run import Attempt, Event, Outcome, Run
-from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
+from tarmac.model.run_records import Dataset
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.model.usage import AttemptSpan
 from tarmac.store import rows

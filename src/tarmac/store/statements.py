@@ -29,10 +29,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import sqlite
 
+from tarmac.model.actor import Lease
 from tarmac.model.errors import LeaseLost
 from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, TERMINAL_STATES, RunEvent, sources
 from tarmac.model.run import Attempt, Event, Run
-from tarmac.model.serving import Lease
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.store.schema import (
     LIVE_ATTEMPT,

@@ -14,8 +14,8 @@ from tarmac.dialects.native.dialect import NATIVE
 from tarmac.dialects.native.reader import write
 from tarmac.dialects.secrets import with_secrets
 from tarmac.dialects.unsupported_formats import unsupported_problem
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem
-from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.node.attempt.document import Launch

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.systems.determined.settings import DeterminedSettings
 
 

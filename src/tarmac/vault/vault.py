@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
+from tarmac.model.codec import replace
+from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable, nearest
 from tarmac.model.ports import Clock
-from tarmac.model.record import replace
 from tarmac.model.secret import (
     LEAST_BYTES,
     MOST_BYTES,
@@ -22,7 +22,6 @@ from tarmac.model.secret import (
     SecretUse,
     SecretVersion,
 )
-from tarmac.model.text import nearest
 from tarmac.vault.keys import CannotOpen, Key, KeyFile, place_of, seal, unseal
 
 _TRIES = 20

@@ -11,8 +11,8 @@ from golden import assert_golden
 from tarmac.dialects.dialect import Extras
 from tarmac.launch.batch_script import batch_script
 from tarmac.launch.unicore_job import site_text, unicore_description
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
-from tarmac.model.record import replace
 from tarmac.model.spec import RunSpec
 from tarmac.systems.registry import read
 

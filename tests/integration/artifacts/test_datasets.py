@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.artifacts.datasets import fetch, shown
-from tarmac.model.addresses import check_address
 from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.notification import check_address
 
 SIZE_BYTES = 12 * 1024 * 1024
 """More than a file system that reads parts of files would read in one."""

@@ -18,11 +18,10 @@ from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
-from tarmac.model.cluster import Cluster, NodeState
+from tarmac.model.cluster import Cluster, Machine, MachineState, NodeState
+from tarmac.model.codec import replace
 from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Problem, Refused
 from tarmac.model.lifecycle import RunState
-from tarmac.model.machine import Machine, MachineState
-from tarmac.model.record import replace
 from tarmac.model.run import Outcome
 from tarmac.model.spec import Target
 

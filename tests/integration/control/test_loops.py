@@ -16,10 +16,10 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
 from tarmac.engines.sim.story import Moment
+from tarmac.model.actor import HomeIdentity, Lease
 from tarmac.model.cluster import Cluster
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState
-from tarmac.model.record import replace
-from tarmac.model.serving import HomeIdentity, Lease
 from tarmac.model.spec import Target
 
 LIMIT_S = 120.0

@@ -16,7 +16,7 @@ import pytest
 from engine_harness import LocalHarness, Work, ended, running
 from tarmac.engines.attempts.supervision import RunnerTimeouts
 from tarmac.model.errors import Unavailable
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, Outcome
 from tarmac.node.attempt import claims

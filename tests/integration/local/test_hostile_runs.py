@@ -9,7 +9,7 @@ import pytest
 from attempts import wait_for_end, wait_until
 from engine_harness import LocalHarness, Work, ended, running
 from tarmac.model.errors import NotFound, Unavailable
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.run import Outcome
 
 FILES = (

@@ -9,9 +9,9 @@ import pytest
 
 from engine_harness import LocalHarness, Work, ended, running
 from tarmac.engines.local import LocalEngine
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
-from tarmac.model.record import replace
 from tarmac.model.run import CauseCode, Outcome
 
 LOG = "logs/main.0.0.log"

@@ -11,7 +11,7 @@ from engine_harness import LocalHarness, Work, ended
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.writing import prepare, stage_fence, write_request
 from tarmac.model.errors import Unavailable
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import Outcome
 

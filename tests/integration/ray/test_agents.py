@@ -18,7 +18,7 @@ from tarmac.engines.ray.link import linked
 from tarmac.engines.ray.membership import Endpoint, Member
 from tarmac.engines.ray.settings import read_settings
 from tarmac.model.errors import Unavailable
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, Outcome
 from tarmac.node.host import operations

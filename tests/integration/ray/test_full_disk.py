@@ -14,7 +14,7 @@ from engine_harness import Work, ended, running, started, submit
 from ray_harness import RayHarness
 from tarmac.engines.attempts.supervision import RunnerTimeouts
 from tarmac.model.cluster import Node
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, Outcome
 

@@ -7,7 +7,7 @@ import pytest
 from engine_harness import Work, ended
 from ray_clusters import BIN, RayNodes
 from ray_harness import RealRayHarness
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("ray"), pytest.mark.timeout(900)]
 

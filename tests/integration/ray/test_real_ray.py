@@ -6,7 +6,7 @@ import pytest
 
 from engine_harness import LOG, Work, ended, running
 from ray_harness import RealRayHarness, images_by_node
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, Outcome
 

@@ -16,8 +16,7 @@ from ray_harness import JoinedRay, StandInRay
 from ray_site import CLUSTER, TRAINS, Site, opened_site, run_of
 from tarmac.control.draining import NodeChoice
 from tarmac.model.cluster import Cluster, NodeGroup, Pool
-from tarmac.model.lifecycle import RunState
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.run import Outcome
 from tarmac.model.spec import Rehearsal
 

@@ -14,8 +14,7 @@ from tarmac.cli.displays.display import report_of
 from tarmac.cli.displays.registry import DISPLAYS, display, statuses_of, with_statuses
 from tarmac.cli.views.terminal import Terminal
 from tarmac.dialects.dialect import Report
-from tarmac.model.lifecycle import RunState
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.run import RUN_OUTCOMES, CauseCode
 from tarmac.systems.determined.display import DeterminedDisplay
 

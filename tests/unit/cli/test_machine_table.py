@@ -8,7 +8,7 @@ from tarmac import api
 from tarmac.cli.views.clusterview import MACHINES, change_line
 from tarmac.cli.views.table import table_text
 from tarmac.cli.views.terminal import Terminal
-from tarmac.model.machine import MachineState
+from tarmac.model.cluster import MachineState
 
 NOW = 1_000_000.0
 

@@ -21,7 +21,7 @@ from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import NodeState
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
-from tarmac.model.reason import Reason, ReasonCode
+from tarmac.model.resources import Reason, ReasonCode
 
 NOW = 1000.0
 PLAIN = Terminal()

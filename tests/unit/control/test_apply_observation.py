@@ -6,10 +6,10 @@ import pytest
 
 from simulated import spec
 from tarmac.control.decisions.apply_observation import MAX_FAULTS, apply_observation
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
-from tarmac.model.milestones import AttemptImage, Milestones
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.record import replace
+from tarmac.model.progress import AttemptImage, Milestones
 from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run, WorkerPlacement
 
 S = RunState  # one letter: the table below is to be read as a table

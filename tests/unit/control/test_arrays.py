@@ -11,8 +11,7 @@ from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.admission import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.launch.environment import setup_environment
-from tarmac.model.array import read_array
-from tarmac.model.dependency import Dependency
+from tarmac.model.array import Dependency, read_array
 from tarmac.model.errors import NotFound, Refused
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Outcome, Run

@@ -14,9 +14,9 @@ from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Cluster, NodeGroup, NodeState, Policy, Pool
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.lifecycle import RunState
-from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Outcome, Run, WorkerPlacement
 from tarmac.model.spec import Rehearsal, Target
 from tarmac.sched import Placement

@@ -9,12 +9,10 @@ from tarmac.control.decisions import steps
 from tarmac.control.decisions.apply_observation import CHECKPOINT_STEP_S, apply_observation
 from tarmac.control.state.facts import candidate_of, holding_of
 from tarmac.model.changes import RunStep, usage_of
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.lifecycle import AttemptState, RunState
-from tarmac.model.milestones import Milestones, SavedWork
-from tarmac.model.mode import Mode
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import AttemptState, LeaveRequest, Mode, RunState
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.record import replace
+from tarmac.model.progress import Milestones, SavedWork
 from tarmac.model.run import (
     Allocation,
     Attempt,

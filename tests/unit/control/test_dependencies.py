@@ -11,7 +11,7 @@ from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour
-from tarmac.model.dependency import Condition, Dependency
+from tarmac.model.array import Condition, Dependency
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunEvent, RunState
 from tarmac.model.run import CauseCode, Outcome, Run

@@ -15,9 +15,9 @@ from tarmac.control.reconcilers.schedule import schedule_pass, submit_pass
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Outcome, Run
 from tarmac.model.spec import Target
 

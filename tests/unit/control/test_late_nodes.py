@@ -15,10 +15,10 @@ from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.cluster import Node
+from tarmac.model.codec import replace
 from tarmac.model.errors import NeverFits, Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import ObservedState
-from tarmac.model.record import replace
 from tarmac.model.spec import Target
 
 FAR = "far"

@@ -12,7 +12,7 @@ from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.cluster import Cluster, Node, NodeGroup, NodeState, Policy, Pool
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.run import Run
 from tarmac.model.spec import Rehearsal
 

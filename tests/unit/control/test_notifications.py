@@ -14,6 +14,7 @@ from tarmac.control.decisions.steps import stop_run
 from tarmac.control.reconcilers.notify import PAUSE_S, NotifyPass
 from tarmac.engines.sim import Behaviour
 from tarmac.model.array import RunArray, read_array
+from tarmac.model.codec import replace
 from tarmac.model.notification import (
     ENDED,
     Channel,
@@ -23,7 +24,6 @@ from tarmac.model.notification import (
     Receiver,
     Subscription,
 )
-from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.model.summary import RunQuery
 from tarmac.node.attempt.document import Launch

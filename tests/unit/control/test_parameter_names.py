@@ -6,8 +6,8 @@ import pytest
 
 from tarmac.control.admission import refuse_unknown_parameters
 from tarmac.control.state.searches import own_searcher
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
-from tarmac.model.record import replace
 from tarmac.model.search import SearchMethod, SearchSpec
 from tarmac.model.spec import Command, Hooks, Process, Role, RunSpec
 

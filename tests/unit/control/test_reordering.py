@@ -14,10 +14,9 @@ from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
-from tarmac.model.lifecycle import RunEvent, RunState
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.lifecycle import Mode, RunEvent, RunState
 from tarmac.model.run import Outcome, Run
 from tarmac.model.spec import Rehearsal, Target
 

@@ -13,10 +13,10 @@ from tarmac.control.service import Submission
 from tarmac.control.state.facts import candidate_of
 from tarmac.engines.sim import Behaviour
 from tarmac.model.changes import RunStep
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunState
-from tarmac.model.log_policy import LogAction, LogMatch
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.record import replace
+from tarmac.model.progress import LogAction, LogMatch
 from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run
 
 

@@ -16,9 +16,8 @@ from tarmac.control.state.scheduler_state import SchedulerState
 from tarmac.engines.sim import Behaviour
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, NodeState, Policy, Pool
-from tarmac.model.lifecycle import RunEvent, RunState
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode, RunEvent, RunState
 from tarmac.model.run import Outcome, Run
 from tarmac.sched import Ledger, Plan
 

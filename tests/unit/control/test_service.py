@@ -9,9 +9,9 @@ from simulated import InstantCode, Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour
+from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound, Refused
 from tarmac.model.lifecycle import IllegalStep, RunState
-from tarmac.model.record import replace
 from tarmac.model.run import CauseCode, Outcome, Run
 from tarmac.model.spec import LocalDirectory, Queueing, Rehearsal
 

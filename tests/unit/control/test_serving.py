@@ -6,9 +6,9 @@ import pytest
 
 from scratch_store import ScratchStore
 from tarmac.control.serving import Wish, objection, serve, whereabouts
+from tarmac.model.actor import HomeIdentity, ServerRecord
+from tarmac.model.codec import replace
 from tarmac.model.errors import Refused
-from tarmac.model.record import replace
-from tarmac.model.serving import HomeIdentity, ServerRecord
 
 ONE = HomeIdentity(id="one", machine="m1", hostname="ada", path="/home/one")
 TWO = HomeIdentity(id="two", machine="m2", hostname="bob", path="/srv/two")

@@ -7,10 +7,10 @@ import pytest
 from simulated import spec
 from tarmac.control.decisions.apply_observation import MAX_FUTILE, apply_observation
 from tarmac.model.changes import RunStep
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
-from tarmac.model.milestones import Milestones
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.record import replace
+from tarmac.model.progress import Milestones
 from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run
 
 LEFT = Cause(code=CauseCode.WALL_TIME, message="left before the end of its job's wall time")

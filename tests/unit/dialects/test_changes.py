@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tarmac.dialects.dialect import Extras
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem
-from tarmac.model.record import replace
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.systems.registry import changed, read
 

@@ -9,9 +9,19 @@ import pytest
 
 from tarmac.dialects.clusterfile import read_cluster
 from tarmac.dialects.slot_types import KNOWN, doubt
-from tarmac.model.cluster import Cluster, Disks, NodeGroup, Packing, Policy, Pool, ShareBy
+from tarmac.model.cluster import (
+    MOST_NODES,
+    Cluster,
+    Disks,
+    NodeGroup,
+    Packing,
+    Policy,
+    Pool,
+    ShareBy,
+    described_nodes,
+    renamed,
+)
 from tarmac.model.codec import decode, encode
-from tarmac.model.described import MOST_NODES, described_nodes, renamed
 from tarmac.model.errors import InvalidInput
 
 WHOLE = """\

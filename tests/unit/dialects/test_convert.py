@@ -8,7 +8,7 @@ import pytest
 
 from tarmac.dialects.dialect import Extras
 from tarmac.dialects.native.reader import write
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.spec import RunSpec
 from tarmac.systems.registry import read
 

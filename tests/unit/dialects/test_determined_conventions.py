@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import pages
 from launches import launch, node, placement
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunState
-from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import Conventions, RunSpec
 from tarmac.node.attempt.document import Launch

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tarmac.dialects.hosts_file import read_machines
+from tarmac.model.cluster import Machine
 from tarmac.model.errors import InvalidInput
-from tarmac.model.machine import Machine
 
 WELL = """
 # our GPU servers

@@ -13,9 +13,8 @@ from launches import launch, node, placement, workers
 from tarmac.dialects.native.reader import write
 from tarmac.dialects.overrides import override
 from tarmac.launch.compose import with_datasets
-from tarmac.model.lifecycle import AttemptState, RunState
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import AttemptState, Mode, RunState
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.node.attempt.document import Launch
 from tarmac.systems.registry import apply_conventions, read

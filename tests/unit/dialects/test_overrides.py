@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tarmac.dialects.overrides import override
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.lifecycle import Mode
 from tarmac.model.spec import LocalDirectory, Queueing, Rehearsal, RunSpec
 from tarmac.systems.registry import dialect_of, read
 

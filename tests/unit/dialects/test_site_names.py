@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.systems.registry import read
 
 NAMES = Names(

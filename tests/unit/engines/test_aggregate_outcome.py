@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tarmac.engines.attempts.aggregate_outcome import NodeFacts, PartState, lost, observation
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.milestones import Milestones
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
-from tarmac.model.record import replace
+from tarmac.model.progress import Milestones
 from tarmac.model.run import Cause, CauseCode, Outcome
 
 FAULT = Cause(code=CauseCode.PLATFORM_FAULT, message="the runner on n1 died", node="n1")

@@ -10,7 +10,7 @@ from pathlib import Path, PosixPath
 import pytest
 
 from tarmac.engines.attempts.view import NodeView, open_view
-from tarmac.model.milestones import SavedWork
+from tarmac.model.progress import SavedWork
 from tarmac.model.run import Cause, CauseCode
 from tarmac.node.attempt import claims, protocol
 from tarmac.node.attempt.document import Launch, to_json

@@ -8,8 +8,8 @@ import pytest
 
 from tarmac.engines.local.nodes import Machine, addressed, cluster_nodes
 from tarmac.model.cluster import Cluster, NodeGroup
+from tarmac.model.codec import replace
 from tarmac.model.errors import Refused
-from tarmac.model.record import replace
 
 MACHINE = Machine(hostname="here", slots=8, slot_type="cpu", cpus=2.0, memory_bytes=2**33)
 SITE = Cluster(

@@ -10,9 +10,9 @@ from engine_harness import capacity, make_launch
 from tarmac.engines.sim import Behaviour, Moment, SimEngine, VirtualClock
 from tarmac.model.cluster import Node, NodeState
 from tarmac.model.errors import Unavailable
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.milestones import Milestones
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.progress import Milestones
 from tarmac.model.run import CauseCode, Outcome
 
 NODES = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tarmac.engines.slurm.states import REASONS, explained, reason_of
-from tarmac.model.native import NativeStatus
+from tarmac.model.progress import NativeStatus
 
 
 @pytest.mark.parametrize(

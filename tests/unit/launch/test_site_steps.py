@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from examples import examples
 from tarmac.launch.batch_script import quoted
 from tarmac.launch.site_steps import batch_steps, login_command, rehearsed_steps, site_steps
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.site import Apptainer, SiteRequest
 from tarmac.model.spec import Command, Environment, Hooks, Process, Role, RunSpec
 from tarmac.node.starting import Installation

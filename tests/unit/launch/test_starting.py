@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.launch.starting import hooks_launch, setup_launches, worker_argv
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.spec import (
     Command,
     Environment,

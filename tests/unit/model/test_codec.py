@@ -18,7 +18,7 @@ from msgspec import Struct
 import tarmac.model
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
-from tarmac.model.log_policy import LogMatch
+from tarmac.model.progress import LogMatch
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, Cause, WorkerPlacement
 from tarmac.model.spec import Command, Environment, Process, Repository, Role, RunSpec, SetupCommand

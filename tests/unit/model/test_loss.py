@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.lifecycle import AttemptState
-from tarmac.model.loss import loss_of
-from tarmac.model.loss_text import loss_text
-from tarmac.model.milestones import Milestones, SavedWork
-from tarmac.model.progress import Loss
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import AttemptState, LeaveRequest
+from tarmac.model.loss import loss_of, loss_text
+from tarmac.model.progress import Loss, Milestones, SavedWork
 from tarmac.model.run import Allocation, Attempt, Outcome
 
 

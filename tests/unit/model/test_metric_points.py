@@ -6,7 +6,7 @@ from math import nan
 
 import pytest
 
-from tarmac.model.metric_points import NO_STEP, Points, effective, points_of, thinned
+from tarmac.model.metrics import NO_STEP, Points, effective, points_of, thinned
 
 
 def points(*rows: tuple[int | None, float]) -> Points:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.lifecycle import AttemptState
-from tarmac.model.loss import loss_of
-from tarmac.model.milestones import Milestones, SavedWork
-from tarmac.model.progress import Loss
-from tarmac.model.record import replace
-from tarmac.model.resuming import resumption_after
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import AttemptState, LeaveRequest
+from tarmac.model.loss import loss_of, resumption_after
+from tarmac.model.progress import Loss, Milestones, SavedWork
 from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome
 
 OLD, NEW, NEWER = SavedWork(160.0, 6), SavedWork(180.0, 8), SavedWork(480.0, 30)

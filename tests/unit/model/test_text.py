@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.model.text import listed, nearest
+from tarmac.model.errors import listed, nearest
 
 
 def test_the_nearest_word_is_found_whatever_its_case() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.run import PLATFORM_FAULTS, CauseCode, Outcome
 from tarmac.node.attempt import words
 

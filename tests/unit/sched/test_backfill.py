@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from examples import examples
 from facts import BACKFILL_WINDOW_S, NOW, candidate, gang, holding, node, nodes, replicas, snapshot, started
 from lives import Life
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.sched import Ledger, plan
 from tarmac.sched.cycle.cycle import Cycle
 from tarmac.sched.cycle.pool_cycle import WAIT_RATIO

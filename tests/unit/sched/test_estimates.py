@@ -10,8 +10,8 @@ from examples import examples
 from facts import NOW, candidate, gang, holding, nodes, snapshot
 from situations import situations
 from tarmac.model.cluster import Policy, Pool
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode
 from tarmac.model.run import Share
 from tarmac.model.spec import Target
 from tarmac.sched import (

@@ -6,8 +6,8 @@ import pytest
 
 from facts import NOW, candidate, gang, holding, node, nodes, snapshot
 from tarmac.model.cluster import NodeState, Pool
-from tarmac.model.mode import Mode
-from tarmac.model.reason import ReasonCode
+from tarmac.model.lifecycle import Mode
+from tarmac.model.resources import ReasonCode
 from tarmac.model.run import Share
 from tarmac.sched import Snapshot, Waiting, explain
 

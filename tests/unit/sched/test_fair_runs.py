@@ -8,7 +8,7 @@ from facts import NOW, candidate, gang, holding, nodes
 from living import Living
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Policy, Pool, ShareBy
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.sched import Ledger, Snapshot
 from tarmac.sched.policies.fairness import LEAD_SHARE
 

@@ -8,7 +8,7 @@ import pytest
 
 from facts import NOW, candidate, gang, holding, node, nodes, snapshot, started
 from tarmac.model.cluster import NodeState, Policy, Pool
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.sched import Holding, Ledger, plan
 from work import calls_of
 

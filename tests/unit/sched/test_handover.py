@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from facts import candidate, gang, holding, nodes, snapshot, started
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode
 from tarmac.model.run import Share
 from tarmac.sched import Snapshot, plan
 

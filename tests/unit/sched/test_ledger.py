@@ -11,7 +11,7 @@ from examples import examples
 from facts import NOW, candidate, gang, holding, layout, node, nodes, replicas, snapshot, started
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import NodeState, Policy, Pool
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.run import Share
 from tarmac.sched import Holding, Ledger, PreemptionReason
 

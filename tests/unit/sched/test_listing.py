@@ -13,7 +13,7 @@ from examples import examples
 from facts import NOW, candidate, gang, holding, node, nodes, replicas, snapshot
 from situations import situations
 from tarmac.model.cluster import Policy, Pool
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 from tarmac.model.spec import Target
 from tarmac.sched import Ledger, Part, QueuePlace, Snapshot, explain, listing, pages, plan
 from tarmac.sched.decisions import Waiting

@@ -12,7 +12,7 @@ from examples import examples
 from facts import NOW, candidate, gang, nodes
 from living import Living
 from tarmac.model.cluster import Policy, Pool
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 
 RULES = Pool(cluster="local", preemption=True, guaranteed_s=300.0, period_s=7200.0)
 

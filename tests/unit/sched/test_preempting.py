@@ -12,8 +12,8 @@ from examples import examples
 from facts import NOW, candidate, gang, holding, nodes, replicas
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Policy, Pool
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode
 from tarmac.model.run import Share
 from tarmac.sched import Ledger, PreemptionReason, Snapshot
 from tarmac.sched.policies.fairness import ADVANCE_GUARANTEES

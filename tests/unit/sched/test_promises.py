@@ -11,7 +11,7 @@ from examples import examples
 from facts import NOW
 from situations import situations
 from tarmac.model.cluster import NodeState
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.sched import Candidate, Ledger, Snapshot, Waiting, explain, plan
 
 

@@ -12,7 +12,7 @@ from drawn_facts import queue_of, snapshots, some_nodes, some_runs
 from examples import examples
 from facts import NOW, snapshot
 from tarmac.model.cluster import NodeState, admits
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.run import CauseCode
 from tarmac.model.spec import Queueing
 from tarmac.sched import Holding, Placement, Snapshot, Waiting, explain, plan

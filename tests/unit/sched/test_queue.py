@@ -20,8 +20,8 @@ from facts import (
     started,
 )
 from tarmac.model.cluster import NodeState
-from tarmac.model.mode import Mode
-from tarmac.model.reason import ReasonCode
+from tarmac.model.lifecycle import Mode
+from tarmac.model.resources import ReasonCode
 from tarmac.model.run import CauseCode
 from tarmac.model.spec import Queueing
 from tarmac.sched import plan

@@ -13,8 +13,8 @@ from examples import examples
 from facts import candidate, gang, nodes
 from living import Living
 from tarmac.model.cluster import Pool
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode
 from tarmac.sched import Ledger, PreemptionReason, Snapshot
 from tarmac.sched.policies.blocks import period_at
 

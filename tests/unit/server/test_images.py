@@ -10,8 +10,8 @@ import pytest
 
 from tarmac.model.abilities import KeptImage
 from tarmac.model.actor import Actor, ActorRole
+from tarmac.model.codec import replace
 from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Refused, Unavailable
-from tarmac.model.record import replace
 from tarmac.server.storage.image_service import ImageService
 
 ADMIN = Actor(user="ada", roles=frozenset({ActorRole.ADMIN}))

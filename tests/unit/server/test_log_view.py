@@ -15,11 +15,10 @@ from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour
 from tarmac.model.abilities import Pace
+from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.lifecycle import AttemptState, RunState
-from tarmac.model.native import NativeStatus
-from tarmac.model.progress import WorkerStatus
-from tarmac.model.record import replace
+from tarmac.model.progress import NativeStatus, WorkerStatus
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch
 from tarmac.node.files.masking import NO_SECRETS

@@ -17,9 +17,9 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
 from tarmac.model.notification import Channel, Failure, Notification, Occasion, Receiver
-from tarmac.model.record import replace
 from tarmac.server.notifying.sending import Sender
 from tarmac.server.notifying.settings import MailServer, SmtpSecurity
 

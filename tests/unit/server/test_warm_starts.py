@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scratch_store import ScratchStore
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
-from tarmac.model.numbering import NumberKind
-from tarmac.model.record import replace
-from tarmac.model.run_records import RunRecord, RunRecordKind
+from tarmac.model.run_records import NumberKind, RunRecord, RunRecordKind
 from tarmac.model.spec import RunSpec
 from tarmac.systems.determined.gateway.specs import with_sources
 from tarmac.systems.registry import read

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.model.errors import InvalidInput, Problem
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 from tarmac.simulator.forms import Meaning, Window, columns_of
 from tarmac.simulator.traces import PROBLEMS_LISTED, parse_time, read_trace
 

@@ -6,9 +6,9 @@ import pytest
 
 from histories import new_run, placed
 from scratch_store import ScratchStore
+from tarmac.model.actor import HomeIdentity
 from tarmac.model.cluster import Drain
 from tarmac.model.errors import StorageFull
-from tarmac.model.serving import HomeIdentity
 
 
 class Crash(BaseException):

@@ -9,8 +9,8 @@ import pytest
 
 from scratch_store import ScratchDatabase
 from tarmac.engines.sim import VirtualClock
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError, Unavailable
-from tarmac.model.record import replace
 from tarmac.model.secret import SecretForm, SecretUse
 from tarmac.store.secrets import SqlSecrets
 from tarmac.vault import KeyFile, Vault

@@ -23,9 +23,8 @@ from typing import IO, BinaryIO, cast
 from tarmac.artifacts.code.ignore import excluding
 from tarmac.artifacts.code.members import Bad, Member, XzReader, tar_members, zip_members
 from tarmac.artifacts.code.tree import MOST_ENTRIES, Entry, Kind, mebibytes, refusal_of_name, refusals
-from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.errors import InvalidInput, Problem, listed
 from tarmac.model.spec import LocalDirectory
-from tarmac.model.text import listed
 
 ENDINGS = (
     *(".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2"),

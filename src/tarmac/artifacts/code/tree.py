@@ -18,9 +18,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from tarmac.artifacts.code.ignore import OWN_FILE, Rules, rules_of
-from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.errors import InvalidInput, Problem, listed
 from tarmac.model.spec import LocalDirectory
-from tarmac.model.text import listed
 
 OWNER_MAY_ENTER = 0o700
 """Added to every directory's mode: a copy without this permission could be neither made nor removed."""

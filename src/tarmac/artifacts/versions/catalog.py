@@ -35,8 +35,7 @@ from tarmac.artifacts.versions.manifest import (
     to_bytes,
     versions,
 )
-from tarmac.model.errors import NotFound
-from tarmac.model.text import suggestion
+from tarmac.model.errors import NotFound, suggestion
 
 REMEMBERED = 20_000
 

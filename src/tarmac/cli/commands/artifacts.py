@@ -18,7 +18,7 @@ from tarmac.cli.views.bars import BytesBar
 from tarmac.cli.views.table import Cell, Column
 from tarmac.client.fetching import fetch, selected
 from tarmac.model.codec import json_form
-from tarmac.model.dataset import Dataset, DatasetState
+from tarmac.model.run_records import Dataset, DatasetState
 
 KINDS = ("checkpoint", "crud", "lossy", "log")
 

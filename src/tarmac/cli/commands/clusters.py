@@ -22,7 +22,7 @@ from tarmac.cli.views.clusterview import CLUSTERS, FINDINGS, MACHINES, change_li
 from tarmac.cli.views.table import table_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client.launching import json_text
-from tarmac.model.machine import MachineState
+from tarmac.model.cluster import MachineState
 
 if TYPE_CHECKING:
     from tarmac.client import Client

@@ -19,9 +19,9 @@ from tarmac.cli.session import connect
 from tarmac.cli.views.arrayview import as_array, first_members
 from tarmac.cli.views.runview import DIGEST, ListedRun, column_names, ordered, run_table, sort_keys
 from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.model.codec import replace
+from tarmac.model.errors import suggestion
 from tarmac.model.lifecycle import LIVE_STATES, RunState
-from tarmac.model.record import replace
-from tarmac.model.text import suggestion
 
 if TYPE_CHECKING:
     from tarmac.client import Client

@@ -20,8 +20,7 @@ from tarmac.cli.output import answer, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.queueview import LISTED, queue_text, with_arrays
 from tarmac.cli.views.terminal import stdout_terminal
-from tarmac.model.errors import InvalidInput, NotFound, Problem
-from tarmac.model.text import suggestion
+from tarmac.model.errors import InvalidInput, NotFound, Problem, suggestion
 
 if TYPE_CHECKING:
     from tarmac import api

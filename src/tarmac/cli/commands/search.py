@@ -31,8 +31,7 @@ from tarmac.cli.views.experimentview import (
 )
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.model.codec import json_form
-from tarmac.model.errors import NotFound
-from tarmac.model.text import listed, suggestion
+from tarmac.model.errors import NotFound, listed, suggestion
 
 if TYPE_CHECKING:
     from tarmac import api

@@ -32,8 +32,8 @@ from tarmac.cli.views.queueview import place_text, use_text
 from tarmac.cli.views.sharing import block_text, checkpoint_text, cycle_text, lost_text, turns_text
 from tarmac.cli.views.table import Column, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
+from tarmac.model.errors import listed
 from tarmac.model.progress import Event, WorkerStatus
-from tarmac.model.text import listed
 
 
 def _delivery(message: api.Notification, now: float) -> str:

@@ -15,7 +15,7 @@ from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import counted
 from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
-from tarmac.model.text import listed
+from tarmac.model.errors import listed
 
 if TYPE_CHECKING:
     from tarmac import api

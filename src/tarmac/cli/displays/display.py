@@ -16,8 +16,7 @@ from tarmac.cli.views.messages import state_cell
 from tarmac.cli.views.table import Cell
 from tarmac.cli.views.terminal import Terminal
 from tarmac.dialects.dialect import Report
-from tarmac.model.lifecycle import RunState
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.run import RUN_OUTCOMES, CauseCode
 from tarmac.model.summary import RunSummary
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tarmac.model.text import suggestion
+from tarmac.model.errors import suggestion
 
 if TYPE_CHECKING:
     from tarmac import api

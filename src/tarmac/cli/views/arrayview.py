@@ -9,9 +9,9 @@ from tarmac import api
 from tarmac.cli.views.amounts import age
 from tarmac.cli.views.table import facts_text
 from tarmac.cli.views.terminal import Terminal, one_line
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import RUN_OUTCOMES, Outcome
-from tarmac.model.record import replace
 
 if TYPE_CHECKING:
     from tarmac.cli.views.runview import ListedRun

@@ -11,7 +11,7 @@ from tarmac import api
 from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.launch.quoting import join, quote
-from tarmac.model.text import listed
+from tarmac.model.errors import listed
 
 Shared = tuple[Sequence[str], Mapping[str, str]]
 """A command and variables that several workers have in common; empty if they differ."""

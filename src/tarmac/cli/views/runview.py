@@ -12,9 +12,8 @@ from tarmac.cli.views.amounts import age, duration
 from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of, title
 from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import Terminal, fit
-from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.errors import InvalidInput, Problem, suggestion
 from tarmac.model.summary import RunSummary
-from tarmac.model.text import suggestion
 
 
 class ListedRun(RunSummary, frozen=True, kw_only=True):

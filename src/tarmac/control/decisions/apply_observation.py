@@ -47,12 +47,12 @@ from tarmac.control.decisions.steps import (
     released,
     started,
 )
+from tarmac.model.abilities import lost
 from tarmac.model.changes import RunStep, StepEvent
-from tarmac.model.ends import lost
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
-from tarmac.model.milestones import Milestones, merge_milestones
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.record import replace
+from tarmac.model.progress import Milestones, merge_milestones
 from tarmac.model.run import PLATFORM_FAULTS, Attempt, CauseCode, Outcome, Release, Retry, Run
 from tarmac.systems.registry import dialect_of
 

@@ -14,10 +14,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.log_policy import LogAction, LogMatch
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import LeaveRequest, Mode
+from tarmac.model.progress import LogAction, LogMatch
 from tarmac.model.run import (
     Attempt,
     Cause,

@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tarmac.model.changes import RunStep
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunEvent, RunState
 from tarmac.model.notification import Channel, Failure, Notification, Occasion, Receiver, Subscription
-from tarmac.model.record import replace
 from tarmac.model.run import Outcome, Run
 
 QUEUES = frozenset({RunState.QUEUED, RunState.SUBMITTED})

@@ -11,13 +11,10 @@ from typing import Any
 from tarmac.control.decisions.counting import released_slot_s
 from tarmac.model.actor import Actor
 from tarmac.model.changes import RunStep, StepEvent
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
-from tarmac.model.milestones import Milestones
-from tarmac.model.mode import Mode
-from tarmac.model.native import NativeStatus
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import AttemptState, LeaveRequest, Mode, RunEvent, RunState, step
 from tarmac.model.ports import StagedCode
-from tarmac.model.record import replace
+from tarmac.model.progress import Milestones, NativeStatus
 from tarmac.model.run import Attempt, Cause, CauseCode, Outcome, QueuePosition, Release, Run, Share
 from tarmac.sched import Placement, Preemption, PreemptionReason
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from tarmac.control.decisions import steps
 from tarmac.model.changes import NewRun, RunStep
+from tarmac.model.codec import replace
 from tarmac.model.experiment import (
     Experiment,
     ExperimentChange,
@@ -26,7 +27,6 @@ from tarmac.model.experiment import (
 )
 from tarmac.model.lifecycle import RUN_TABLE, RunEvent, RunState
 from tarmac.model.metrics import MetricReport
-from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Outcome, Run
 from tarmac.model.search import CheckpointPolicy, TrialPlace
 from tarmac.model.spec import RunSpec

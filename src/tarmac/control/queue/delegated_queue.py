@@ -13,8 +13,8 @@ from tarmac import api
 from tarmac.control.delegation import capacity_of, queue_of
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.cluster import DEFAULT_POOL, Policy, Pool
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState
-from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run
 from tarmac.model.summary import RunSummary
 from tarmac.sched import Estimate, EstimateBasis, Part

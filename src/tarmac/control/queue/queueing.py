@@ -21,9 +21,9 @@ from tarmac.control.state.event_bus import Wakeup
 from tarmac.control.state.facts import candidate_of
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Policy
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
 from tarmac.model.lifecycle import RunState
-from tarmac.model.record import replace
 from tarmac.model.run import CauseCode, Run
 from tarmac.sched import (
     WHOLE,

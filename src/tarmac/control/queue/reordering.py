@@ -15,12 +15,10 @@ from typing import Any
 from tarmac.control.decisions import steps
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Policy, Pool
-from tarmac.model.errors import Refused
-from tarmac.model.lifecycle import RunEvent, RunState, sources
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.errors import Refused, suggestion
+from tarmac.model.lifecycle import Mode, RunEvent, RunState, sources
 from tarmac.model.run import QueuePosition, Run
-from tarmac.model.text import suggestion
 
 PoolKey = tuple[str, str]
 """Cluster and name of a pool."""

@@ -16,8 +16,8 @@ from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch import compose
 from tarmac.model.cluster import Node
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.resuming import resumption_after
+from tarmac.model.lifecycle import LeaveRequest
+from tarmac.model.loss import resumption_after
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from tarmac.control.decisions.notifications import after_try
 from tarmac.control.state.control_state import ControlState
+from tarmac.model.actor import Lease
+from tarmac.model.codec import replace
 from tarmac.model.notification import (
     Channel,
     Failure,
@@ -18,8 +20,6 @@ from tarmac.model.notification import (
     SendsNotifications,
     grouped,
 )
-from tarmac.model.record import replace
-from tarmac.model.serving import Lease
 
 PAUSE_S = 60.0
 """The time between two messages to one person: events in between share one message."""

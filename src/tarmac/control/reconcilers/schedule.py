@@ -33,13 +33,13 @@ from tarmac.control.delegation import request_of
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.event_bus import Wakeup
+from tarmac.model.actor import Lease
+from tarmac.model.array import AwaitedRun, Condition
 from tarmac.model.changes import RunStep, StepEvent
-from tarmac.model.dependency import AwaitedRun, Condition
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunEvent, RunState, step
 from tarmac.model.ports import Store
-from tarmac.model.record import replace
 from tarmac.model.run import Cause, CauseCode, Outcome, Run
-from tarmac.model.serving import Lease
 from tarmac.sched import Placement, Plan, Preemption, PreemptionReason, Refusal, ShareGrant
 
 Decision = ShareGrant | Placement | Preemption | Refusal

@@ -12,9 +12,9 @@ import logging
 from tarmac.control.decisions.trials import ended_trials
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.searches import Searches
+from tarmac.model.actor import Lease
 from tarmac.model.errors import TarmacError
 from tarmac.model.experiment import Experiment, ExperimentState
-from tarmac.model.serving import Lease
 
 AT_WORK = frozenset({ExperimentState.ACTIVE, ExperimentState.STOPPING})
 

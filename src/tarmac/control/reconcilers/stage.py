@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Sequence
 
 from tarmac.control.decisions import steps
 from tarmac.control.state.control_state import ControlState
+from tarmac.model.actor import Lease
 from tarmac.model.changes import RunStep
 from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
 from tarmac.model.ports import FetchesCode, StagedCode
 from tarmac.model.run import Cause, CauseCode, Outcome, Run
 from tarmac.model.secret import deploy_key
-from tarmac.model.serving import Lease
 from tarmac.model.spec import Repository
 
 log = logging.getLogger(__name__)

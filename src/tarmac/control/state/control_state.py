@@ -19,19 +19,18 @@ from tarmac.control.state.node_inventory import NodeInventory, NodeTable, Offer
 from tarmac.control.state.run_cache import RunCache
 from tarmac.control.state.scheduler_state import HALF_LIVES, Estimator, News, SchedulerState, UsageBook
 from tarmac.control.state.tallies import Tallies
+from tarmac.model.abilities import ApplyConventions, as_it_is
+from tarmac.model.actor import Lease
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import LOCAL_CLUSTER, Drain, Node, Pool
+from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import EngineKind
 from tarmac.model.errors import LeaseLost
 from tarmac.model.experiment import Experiment, ExperimentChange
-from tarmac.model.launch import ApplyConventions, as_it_is
-from tarmac.model.lifecycle import OCCUPYING_STATES, RunEvent, RunState
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import OCCUPYING_STATES, Mode, RunEvent, RunState
 from tarmac.model.notification import Subscription
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store
-from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run, split_attempt_id
-from tarmac.model.serving import Lease
 
 FEED_PERIOD_S = 0.5
 """The period of reading the feed for changes by other servers on the same database."""

@@ -21,11 +21,11 @@ from tarmac.model.abilities import (
     ReadsReports,
 )
 from tarmac.model.cluster import LOCAL_ENGINE, Cluster
+from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import EngineKind, ExaminesCluster
 from tarmac.model.errors import Unavailable
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Engine
-from tarmac.model.record import replace
 from tarmac.model.run import Attempt
 from tarmac.sched import Placement, Refusal
 

@@ -6,8 +6,8 @@ Pure; used by `run_cache`, `admission`.
 from __future__ import annotations
 
 from tarmac.model.changes import group_of
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState
-from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import Role, RunSpec, Target

@@ -17,9 +17,9 @@ from math import isfinite
 from typing import Any
 
 from tarmac.model.abilities import ReadsReports, ReportPiece
+from tarmac.model.actor import Lease
 from tarmac.model.metrics import TRAINING, MetricEvent, MetricReport, MetricStore, ReportBatch
 from tarmac.model.run import Attempt, Run
-from tarmac.model.serving import Lease
 from tarmac.node.files import untrusted
 
 LOOK_BYTES = 512 * 1024

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tarmac.control.state.engines import AttachedEngine, Engines
 from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, Drain, Node, NodeState, Pool
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.run import Run
 
 Offer = tuple[tuple[Pool, ...], tuple[Node, ...]]

@@ -14,10 +14,9 @@ from typing import TypeVar
 from tarmac.control.state.run_cache import Change
 from tarmac.model.changes import HOUR_S, RunStep, UsageBucket, usage_of
 from tarmac.model.cluster import Node, Pool
-from tarmac.model.lifecycle import RunState
-from tarmac.model.mode import Mode
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.ports import Store
-from tarmac.model.record import replace
 from tarmac.model.run import CauseCode, Outcome, Run
 from tarmac.model.summary import RunQuery
 from tarmac.sched import (

@@ -9,7 +9,7 @@ from tarmac.dialects.native.reader import NAME, read_native
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.schema import fields_of
 from tarmac.dialects.yaml_tree import compose
-from tarmac.model.text import nearest
+from tarmac.model.errors import nearest
 
 
 def _detect(filename: str, text: str) -> Detection:

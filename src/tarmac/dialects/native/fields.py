@@ -27,14 +27,12 @@ from tarmac.dialects.priorities import priority
 from tarmac.dialects.rehearsals import REHEARSAL
 from tarmac.dialects.schema import MISSING, Custom, Field, ListOf, record, tuple_of
 from tarmac.dialects.section import Section, Value
-from tarmac.model.array import RunArray, read_array
+from tarmac.model.array import Condition, Dependency, RunArray, read_array
 from tarmac.model.codec import decode, encode
-from tarmac.model.dependency import Condition, Dependency
-from tarmac.model.directives import OF_THE_POOL, check_name, check_value
 from tarmac.model.errors import InvalidInput
-from tarmac.model.log_policy import LogAction, LogPolicy
-from tarmac.model.mode import Mode
-from tarmac.model.site import SiteRequest
+from tarmac.model.lifecycle import Mode
+from tarmac.model.progress import LogAction, LogPolicy
+from tarmac.model.site import OF_THE_POOL, SiteRequest, check_name, check_value
 from tarmac.model.spec import ArtifactRules, Bind, Conventions, Queueing
 
 MOST_RAPID_CYCLES = 5

@@ -17,8 +17,8 @@ from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.schema import MISSING, Custom, Field, read_value, record, tuple_of, write_record
 from tarmac.dialects.secrets import reference_in
 from tarmac.dialects.section import Section, Value
+from tarmac.model.codec import replace
 from tarmac.model.notification import ENDED, Channel, Occasion, Receiver, Subscription
-from tarmac.model.record import replace
 
 MOST_SUBSCRIPTIONS = 20
 LONGEST_ADDRESS = 2000

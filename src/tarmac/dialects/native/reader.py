@@ -22,8 +22,8 @@ from tarmac.dialects.rehearsals import with_rehearsal
 from tarmac.dialects.schema import attributes, fields_of, read_fields, with_values, write_record
 from tarmac.dialects.section import Section
 from tarmac.dialects.yaml_tree import compose_table
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode
 from tarmac.model.spec import Environment, LocalDirectory, RunSpec
 
 NAME = "native"

@@ -28,7 +28,7 @@ from tarmac.dialects.schema import (
     write_record,
 )
 from tarmac.dialects.section import Section, Value
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.resources import DEFAULT_ROLE, Resources
 from tarmac.model.spec import ON_FIRST_NODE, FailureBehaviour, Launcher, Process, Role
 

@@ -15,7 +15,7 @@ from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.schema import Alternatives, Field, record, tuple_of, write_record
 from tarmac.dialects.section import Fields, Section, Value
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.search import (
     HALVING,
     SAMPLERS,

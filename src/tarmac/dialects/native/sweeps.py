@@ -8,8 +8,8 @@ from typing import Any
 
 from tarmac.dialects.kinds import yaml12
 from tarmac.dialects.located import Scalar
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem
-from tarmac.model.record import replace
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
 from tarmac.model.spec import RunSpec
 

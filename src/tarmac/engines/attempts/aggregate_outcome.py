@@ -14,10 +14,10 @@ from typing import Any
 from msgspec import Struct, field
 
 from tarmac.model import codec
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.milestones import NOTHING_SEEN, AttemptImage, Milestones, merge_milestones
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.record import replace
+from tarmac.model.progress import NOTHING_SEEN, AttemptImage, Milestones, merge_milestones
 from tarmac.model.run import PLATFORM_FAULTS, Cause, CauseCode, Outcome
 from tarmac.node.attempt import exit_outcome
 

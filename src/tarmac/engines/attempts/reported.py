@@ -7,10 +7,9 @@ from time import time as now
 from typing import Any
 
 from tarmac.model import codec
-from tarmac.model.log_policy import LogMatch
-from tarmac.model.milestones import AttemptImage
-from tarmac.model.record import replace
-from tarmac.model.utilization import GpuUtilization, NodeUtilization
+from tarmac.model.codec import replace
+from tarmac.model.progress import AttemptImage, LogMatch
+from tarmac.model.usage import GpuUtilization, NodeUtilization
 
 MOST_STEPS = 10**15
 MOST_CPUS = 10**6

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.launch.quoting import join
-from tarmac.model.containers import ContainerRules
+from tarmac.model.engine_kinds import ContainerRules
 from tarmac.model.errors import InvalidInput
 from tarmac.node.attempt import protocol, steps
 from tarmac.node.attempt.document import (

@@ -19,14 +19,13 @@ from tarmac.engines.attempts import reported
 from tarmac.engines.attempts.aggregate_outcome import OVER, NodeFacts, PartState, lost
 from tarmac.engines.attempts.layout import Layout
 from tarmac.model import codec
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.milestones import SavedWork
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation
-from tarmac.model.progress import Notice, WorkerStatus
-from tarmac.model.record import replace
+from tarmac.model.progress import Notice, SavedWork, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, Outcome, Release
-from tarmac.model.utilization import NodeUtilization
+from tarmac.model.usage import NodeUtilization
 from tarmac.node.attempt import claims, protocol
 from tarmac.node.attempt.claims import Claim
 from tarmac.node.attempt.document import (

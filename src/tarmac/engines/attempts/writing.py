@@ -21,7 +21,7 @@ from tarmac.engines.attempts.request import AttemptRequest
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.model import codec
 from tarmac.model.errors import Unavailable
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.run import Cause
 from tarmac.node.attempt import claims, protocol, words
 from tarmac.node.attempt.document import Launch, to_json

@@ -18,10 +18,10 @@ from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.host import Host
 from tarmac.model.abilities import FileEntry, KeptImage, ReportPiece, StoreFiles
 from tarmac.model.errors import NotFound, Refused, Unavailable
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import Notice, WorkerStatus
-from tarmac.model.utilization import NodeUtilization
+from tarmac.model.usage import NodeUtilization
 from tarmac.node.attempt import clearing
 
 

@@ -17,7 +17,7 @@ from tarmac.engines.attempts.request import ArtifactStoring, AttemptSettings
 from tarmac.engines.hosts.host import STORE_DIRECTORY
 from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.model.abilities import StoreFiles
-from tarmac.model.containers import ContainerSettings
+from tarmac.model.engine_kinds import ContainerSettings
 from tarmac.model.ports import StreamsCode
 from tarmac.model.secret import SecretValues
 from tarmac.node.files import untrusted

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tarmac.model.errors import InvalidInput
-from tarmac.model.text import suggestion
+from tarmac.model.errors import InvalidInput, suggestion
 
 PATH = re.compile(r"/[A-Za-z0-9_./+@-]*")
 PROGRAM = re.compile(r"[A-Za-z0-9_./+@-]+")

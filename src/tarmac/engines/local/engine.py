@@ -29,8 +29,7 @@ from tarmac.engines.hosts.placed import PlacedEngine, news_of
 from tarmac.engines.local.hosts import LocalHosts
 from tarmac.engines.local.nodes import Machine, addressed, cluster_nodes, survey
 from tarmac.model.abilities import Pace
-from tarmac.model.cluster import Cluster, Node
-from tarmac.model.described import NodeCache
+from tarmac.model.cluster import Cluster, Node, NodeCache
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
 from tarmac.model.secret import SecretValues, no_secrets

@@ -19,15 +19,18 @@ from pathlib import Path
 
 from tarmac.engines.hosts.slot_types import slot_type
 from tarmac.model.cluster import (
+    FIRST_ADDRESS,
     LOCAL_CLUSTER,
+    MOST_NODES,
     REHEARSAL_PREFIX,
     Cluster,
     Node,
     NodeGroup,
+    described_nodes,
+    hostnames_of,
 )
-from tarmac.model.described import FIRST_ADDRESS, MOST_NODES, described_nodes, hostnames_of
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Refused
-from tarmac.model.record import replace
 from tarmac.model.resources import CPU_ONLY
 from tarmac.node.attempt.document import NODE_NAME
 

@@ -23,8 +23,7 @@ from tarmac.engines.hosts.slot_types import slot_type
 from tarmac.engines.ray.membership import Endpoint, Member, Membership
 from tarmac.engines.ray.node import SILENT_S, RayNode, Travels
 from tarmac.engines.ray.settings import RaySettings
-from tarmac.model.cluster import Disks, Node, NodeState
-from tarmac.model.described import node_name
+from tarmac.model.cluster import Disks, Node, NodeState, node_name
 from tarmac.model.errors import Unavailable
 from tarmac.model.resources import CPU_ONLY, Resources
 from tarmac.node.files import untrusted

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.simulated import SimRequest, SimulatedEngine
 from tarmac.engines.sim.story import STRENGTH, Behaviour, Moment
+from tarmac.model.abilities import LEFT_AS_REQUESTED, lost
 from tarmac.model.cluster import HOLD_S, Node, QueueOffer
-from tarmac.model.ends import LEFT_AS_REQUESTED, lost
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.native import NativeStatus
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.record import replace
+from tarmac.model.progress import NativeStatus
 from tarmac.model.run import Outcome
 from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.node.attempt.document import Launch, NodeLaunch

@@ -13,9 +13,8 @@ from itertools import chain
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.simulated import SimRequest, SimulatedEngine
 from tarmac.engines.sim.story import Behaviour, Moment
-from tarmac.model.cluster import Cluster, Node, NodeState
-from tarmac.model.described import FIRST_ADDRESS, NodeCache, described_nodes
-from tarmac.model.record import replace
+from tarmac.model.cluster import FIRST_ADDRESS, Cluster, Node, NodeCache, NodeState, described_nodes
+from tarmac.model.codec import replace
 from tarmac.node.attempt.document import Launch
 
 FIRST_PORT = 10_000

@@ -17,13 +17,13 @@ from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.story import Behaviour, Facts, Moment, first_worker, milestones, releases
 from tarmac.engines.sim.world import World
 from tarmac.model.abilities import Pace, ReportPiece
+from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound, Unavailable
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import Notice, WorkerStatus
-from tarmac.model.record import replace
 from tarmac.model.run import Outcome
-from tarmac.model.utilization import NodeUtilization
+from tarmac.model.usage import NodeUtilization
 from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch, to_json
 from tarmac.node.attempt.protocol import NODES, REPORTS_FILE
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import floor
 
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.milestones import NOTHING_SEEN, Milestones, SavedWork
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.record import replace
+from tarmac.model.progress import NOTHING_SEEN, Milestones, SavedWork
 from tarmac.model.run import Cause, CauseCode, Outcome, Release
 from tarmac.node.attempt.document import Launch, WorkerLaunch
 

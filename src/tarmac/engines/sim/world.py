@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from tarmac.engines.sim.clock import Appointment, VirtualClock
 from tarmac.engines.sim.story import STRENGTH, Behaviour, Facts, releases, saved_s, tell
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation
 from tarmac.model.run import split_attempt_id
 from tarmac.node.attempt.document import Launch, NodeLaunch

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from threading import Lock, Thread
 
 from tarmac.engines.hosts.host import Host
-from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.text import listed
+from tarmac.model.errors import InvalidInput, Unavailable, listed
 
 QUERY_S = 30.0
 SUBMIT_S = 90.0

@@ -35,7 +35,7 @@ from tarmac.engines.slurm.settings import (
     SlurmSettings,
 )
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.leaving import LeaveRequest
+from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import StreamsCode
 from tarmac.model.secret import SecretValues
 from tarmac.node.attempt import sealed

@@ -14,8 +14,8 @@ from typing import Any
 
 from tarmac.engines.hosts import setting_values as values
 from tarmac.model.cluster import DEFAULT_POOL
-from tarmac.model.directives import check_name, check_value
 from tarmac.model.errors import InvalidInput
+from tarmac.model.site import check_name, check_value
 
 _NAME = re.compile(r"[A-Za-z0-9_.,@:+-]{1,200}")
 _CONSTRAINT = re.compile(r"[A-Za-z0-9_.,@:+*&|()\[\]-]{1,200}")

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tarmac.model.native import NativeStatus
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.progress import NativeStatus
 from tarmac.model.run import CauseCode, Outcome
 
 

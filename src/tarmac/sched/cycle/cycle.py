@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
-from tarmac.model.reason import Reason
+from tarmac.model.resources import Reason
 from tarmac.model.run import CauseCode
 from tarmac.sched.cycle.due import due_in_pool
 from tarmac.sched.cycle.pool_cycle import PoolCycle

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 from tarmac.model.cluster import Pool
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 from tarmac.sched.cycle.preempting import Preemptor
 from tarmac.sched.decisions import Preemption, PreemptionReason, ShareGrant
 from tarmac.sched.facts import Candidate, Holding

@@ -13,7 +13,7 @@ from itertools import islice
 from math import inf
 
 from tarmac.model.cluster import Policy
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 from tarmac.sched.cycle.due import turn_ends_at
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.index.holders import level_of

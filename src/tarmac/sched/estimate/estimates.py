@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 from math import inf, modf
 
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode
 from tarmac.sched.cycle.cycle import Cycle, Ledger
 from tarmac.sched.estimate.durations import Durations
 from tarmac.sched.estimate.simulation import End, Estimate, EstimateBasis, Predict, Simulation

@@ -13,8 +13,8 @@ from enum import StrEnum
 from math import inf, nextafter
 
 from tarmac.model.changes import UsageBucket
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode
 from tarmac.model.run import Share
 from tarmac.sched.cycle.cycle import Ledger
 from tarmac.sched.decisions import Placement, Plan, Preemption

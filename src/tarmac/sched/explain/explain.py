@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from math import inf
 
-from tarmac.model.mode import Mode
-from tarmac.model.reason import Reason, ReasonCode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode
+from tarmac.model.resources import Reason, ReasonCode
 from tarmac.sched.cycle.cycle import Cycle, Ledger
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.queue_walk import walk_queue

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heapq import merge
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Pool
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.sched.cycle.cycle import Cycle, Ledger
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.facts import Candidate, Holding, requested_slots

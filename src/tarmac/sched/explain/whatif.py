@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tarmac.model.cluster import NodeState, Policy
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.sched.cycle.cycle import Ledger
 from tarmac.sched.decisions import Placement
 from tarmac.sched.facts import Candidate, Demand

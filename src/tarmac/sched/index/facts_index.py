@@ -11,7 +11,7 @@ from math import inf
 
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Node, Pool
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.sched.facts import Candidate, Holding, Snapshot
 from tarmac.sched.index.forecast import Holder, ends
 from tarmac.sched.index.pool_state import PoolState

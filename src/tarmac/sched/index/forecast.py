@@ -14,7 +14,7 @@ from itertools import islice
 from math import inf
 
 from tarmac.model.cluster import Pool
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 from tarmac.model.spec import Target
 from tarmac.sched.facts import Holding
 from tarmac.sched.index.queues import RequestClass, limit_s

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tarmac.model.cluster import Node, Packing, Pool, admits
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.spec import Target
 from tarmac.sched.facts import Demand
 from tarmac.sched.placing.board import PoolBoard, PoolKey, boards

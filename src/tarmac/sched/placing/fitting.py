@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Target
 from tarmac.sched.facts import Demand

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from tarmac.model.cluster import Drain, Node, NodeState, admits
-from tarmac.model.reason import Reason, ReasonCode
-from tarmac.model.resources import Resources, is_of_type
+from tarmac.model.errors import listed
+from tarmac.model.resources import Reason, ReasonCode, Resources, is_of_type
 from tarmac.model.spec import Target
-from tarmac.model.text import listed
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot
 from tarmac.sched.placing.admission import Demands, Feasibility
 from tarmac.sched.placing.board import node_rank

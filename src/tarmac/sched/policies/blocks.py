@@ -14,7 +14,7 @@ from enum import IntEnum
 from math import floor, inf
 
 from tarmac.model.cluster import Pool
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.run import Share, block_begins_at
 from tarmac.model.spec import DEFAULT_GRACE_S
 from tarmac.sched.decisions import ShareGrant

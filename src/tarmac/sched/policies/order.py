@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf
 
 from tarmac.model.cluster import Policy, Pool
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode
 from tarmac.sched.facts import Candidate, requested_slots
 from tarmac.sched.policies import blocks
 from tarmac.sched.policies.blocks import Member

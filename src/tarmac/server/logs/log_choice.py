@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.model.errors import NotFound
+from tarmac.model.errors import NotFound, suggestion
 from tarmac.model.run import Attempt, Run, WorkerPlacement
 from tarmac.model.spec import Role
-from tarmac.model.text import suggestion
 
 
 def check_choice(

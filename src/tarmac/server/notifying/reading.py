@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarmac.dialects.native.notify import from_address, read_occasions
-from tarmac.model.errors import Problem
+from tarmac.model.errors import Problem, suggestion
 from tarmac.model.notification import Channel, Subscription
 from tarmac.model.secret import NAME, NAME_RULE
-from tarmac.model.text import suggestion
 from tarmac.server.notifying.settings import (
     PORTS,
     MailServer,

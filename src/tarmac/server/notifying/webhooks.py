@@ -12,9 +12,8 @@ from threading import Timer
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from tarmac.model.addresses import check_address
 from tarmac.model.errors import InvalidInput
-from tarmac.model.notification import Channel, Failure, Notification
+from tarmac.model.notification import Channel, Failure, Notification, check_address
 from tarmac.server.notifying import messages
 
 TIMEOUT_S = 10.0

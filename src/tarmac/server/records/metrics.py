@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac import api
 from tarmac.control.metrics import ChosenSeries
 from tarmac.control.state.metric_intake import value_text
-from tarmac.model.metric_points import NO_STEP, Points
+from tarmac.model.metrics import NO_STEP, Points
 from tarmac.node.files.masking import Mask
 
 

@@ -9,7 +9,7 @@ from tarmac.api.operation import Query
 from tarmac.model.actor import RunScope
 from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.model.experiment import ExperimentQuery
-from tarmac.model.numbering import NumberKind
+from tarmac.model.run_records import NumberKind
 from tarmac.server.http.routing import Call, Routes, whole
 from tarmac.server.records.experiments import experiment_record, trial_record
 from tarmac.server.records.metrics import series_record

@@ -5,8 +5,7 @@ from __future__ import annotations
 from tarmac import api
 from tarmac.control.queue.delegated_queue import QueuePage
 from tarmac.model.cluster import Pool
-from tarmac.model.errors import NotFound
-from tarmac.model.text import suggestion
+from tarmac.model.errors import NotFound, suggestion
 from tarmac.sched import Part
 from tarmac.server.http.routing import Call, Routes
 from tarmac.server.records.queue import pool_records

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tarmac import api
 from tarmac.api.operation import Query
-from tarmac.model.annotation import Annotation
 from tarmac.model.errors import InvalidInput
 from tarmac.model.loss import loss_of
+from tarmac.model.run_records import Annotation
 from tarmac.model.summary import RunQuery
 from tarmac.server.http.routing import Call, Routes
 from tarmac.server.records.runs import (

@@ -9,8 +9,8 @@ from tarmac.api.operation import Query
 from tarmac.artifacts.datasets import shown
 from tarmac.artifacts.versions.catalog import VersionSummary
 from tarmac.artifacts.versions.manifest import Entry, Manifest
-from tarmac.model.dataset import Dataset
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.run_records import Dataset
 from tarmac.model.secret import SecretVersion
 from tarmac.server.http.answers import JsonAnswer, notice
 from tarmac.server.http.routing import Call, Routes

@@ -8,11 +8,10 @@ from tarmac.control.permissions import Action, check
 from tarmac.control.service import ControlPlane
 from tarmac.dialects.overrides import override
 from tarmac.model.actor import Actor
-from tarmac.model.annotation import MOST_CHARACTERS, Annotation, AnnotationKind, Annotations
-from tarmac.model.errors import InvalidInput, NotFound
+from tarmac.model.errors import InvalidInput, NotFound, suggestion
 from tarmac.model.ports import Clock
 from tarmac.model.run import Run
-from tarmac.model.text import suggestion
+from tarmac.model.run_records import MOST_CHARACTERS, Annotation, AnnotationKind, Annotations
 
 AGAIN_S = 60.0
 """An identical note by the same user within this time is a repeated request."""

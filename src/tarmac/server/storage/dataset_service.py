@@ -15,15 +15,14 @@ from pathlib import Path
 from tarmac.artifacts.datasets import check_url, fetch, is_url, local_path, shown
 from tarmac.control.permissions import Action, check
 from tarmac.launch.compose import dataset_variable, with_datasets
+from tarmac.model.abilities import ApplyConventions
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import LOCAL_CLUSTER
-from tarmac.model.dataset import Dataset, DatasetState
-from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, TarmacError
-from tarmac.model.launch import ApplyConventions
+from tarmac.model.codec import replace
+from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, TarmacError, suggestion
 from tarmac.model.ports import Clock, Store
-from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run
-from tarmac.model.text import suggestion
+from tarmac.model.run_records import Dataset, DatasetState
 from tarmac.node.attempt.document import Launch
 
 NOTE_EVERY_S = 1.0

@@ -16,8 +16,8 @@ from tarmac.api import ImageList
 from tarmac.control.permissions import Action, check
 from tarmac.model.abilities import KeepsImages, KeptImage
 from tarmac.model.actor import Actor
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError
-from tarmac.model.record import replace
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.reference import local_path, parse
 from tarmac.server.storage.janitor import Janitor

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.run_records import RunRecord
 
 COMPLETED, DELETED = "STATE_COMPLETED", "STATE_DELETED"

@@ -13,9 +13,9 @@ from threading import Lock
 from tarmac.control.permissions import Action, check
 from tarmac.dialects.names import reserved
 from tarmac.model.actor import Actor
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem, Refused
 from tarmac.model.ports import Store
-from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.model.secret import SecretForm, SecretUse, SecretVersion, variables_of
 from tarmac.model.spec import RunSpec

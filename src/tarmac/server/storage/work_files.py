@@ -9,9 +9,8 @@ from tarmac import api
 from tarmac.control.permissions import Action, check
 from tarmac.control.service import ControlPlane
 from tarmac.model.actor import Actor
-from tarmac.model.errors import NotFound
+from tarmac.model.errors import NotFound, suggestion
 from tarmac.model.run import Attempt
-from tarmac.model.text import suggestion
 from tarmac.node.attempt.protocol import NODES, WORK, rank_name
 
 MOST_LISTED = 10_000

@@ -22,13 +22,13 @@ from tarmac.dialects.dialect import NO_EXTRAS, Dialect, Extras, Reading
 from tarmac.dialects.native.sweeps import swept
 from tarmac.dialects.overrides import override
 from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
-from tarmac.model.containers import NO_CONTAINER_SETTINGS, ContainerSettings
+from tarmac.model.codec import replace
+from tarmac.model.engine_kinds import NO_CONTAINER_SETTINGS, ContainerSettings
 from tarmac.model.errors import InvalidInput, Problem, Refused
 from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.lifecycle import RunState
 from tarmac.model.notification import Channel, Receiver
 from tarmac.model.ports import ResolveReferences
-from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.http.auth import Caller

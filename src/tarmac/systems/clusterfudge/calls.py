@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tarmac.dialects.kinds import did_you_mean
 from tarmac.dialects.problems import Problems
-from tarmac.model.text import nearest
+from tarmac.model.errors import nearest
 from tarmac.node.files import gitrules
 from tarmac.systems.clusterfudge.argv import argv_doubts, split
 from tarmac.systems.clusterfudge.fields import SLOT_TYPES

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
 from tarmac.model.run import Cause, CauseCode
 from tarmac.node.attempt.steps import PipStep
 

@@ -22,7 +22,7 @@ from tarmac.dialects.schema import read_record
 from tarmac.dialects.secrets import reference_in
 from tarmac.dialects.section import Value
 from tarmac.dialects.yaml_tree import compose_table
-from tarmac.model.log_policy import LogAction, LogPolicy
+from tarmac.model.progress import LogAction, LogPolicy
 from tarmac.model.resources import Resources
 from tarmac.model.search import SearchSpec
 from tarmac.model.secret import SecretForm, SecretUse

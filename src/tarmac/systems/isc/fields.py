@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from tarmac.dialects.located import Node, Scalar, Table, key_text, quote
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Section, Value, words_for
-from tarmac.model.text import nearest
+from tarmac.model.errors import nearest
 from tarmac.node.files.secrecy import names_secret
 
 RUN = Fields(

@@ -17,8 +17,8 @@ from tarmac.dialects.section import Section, Value
 from tarmac.dialects.slot_types import is_known
 from tarmac.dialects.toml_tree import compose
 from tarmac.dialects.topology import fixed_nodes
-from tarmac.model.mode import Mode
-from tarmac.model.record import replace
+from tarmac.model.codec import replace
+from tarmac.model.lifecycle import Mode
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Command, Conventions, Process, Role, RunSpec
 from tarmac.systems.isc.commands import command_of, doubts, joined

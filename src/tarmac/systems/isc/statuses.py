@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tarmac.dialects.dialect import Report
-from tarmac.model.lifecycle import RunState
-from tarmac.model.mode import Mode
+from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.run import PLATFORM_FAULTS, Outcome
 
 _STATES = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tarmac.dialects.located import Node, Scalar, Table, key_text
 from tarmac.dialects.section import Fields, Section, Value, words_for
-from tarmac.model.text import nearest
+from tarmac.model.errors import nearest
 from tarmac.node.files.secrecy import names_secret
 
 FIRECREST = Fields(

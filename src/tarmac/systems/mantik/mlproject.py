@@ -18,7 +18,7 @@ from tarmac.dialects.located import Scalar, Table, key_text
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Section, Value, where, words_for
 from tarmac.dialects.yaml_tree import compose
-from tarmac.model.text import nearest
+from tarmac.model.errors import nearest
 from tarmac.systems.mantik.fields import known_part
 
 FILE_NAMES = ("MLproject", "mlproject", "MLProject", "MLPROJECT")

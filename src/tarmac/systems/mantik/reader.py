@@ -17,8 +17,8 @@ from tarmac.dialects.names import name_from_file
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose_table
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem
-from tarmac.model.record import replace
 from tarmac.model.resources import ACCELERATOR
 from tarmac.model.site import Firecrest, SiteRequest
 from tarmac.model.spec import (

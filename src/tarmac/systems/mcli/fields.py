@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tarmac.dialects.kinds import line
 from tarmac.dialects.located import Node, Scalar, Table, quote
 from tarmac.dialects.section import Fields, Section, Value, words_for
-from tarmac.model.text import nearest
+from tarmac.model.errors import nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tarmac.dialects.plain import to_yaml
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
-from tarmac.model.record import replace
 from tarmac.model.resources import ACCELERATOR
 from tarmac.model.spec import Command, RunSpec, Target
 from tarmac.node.files.secrecy import hidden_tree

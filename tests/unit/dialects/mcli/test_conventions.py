@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from launches import launch, node, placement, workers
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunState
-from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.document import Launch

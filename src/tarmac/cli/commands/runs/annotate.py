@@ -15,7 +15,7 @@ from tarmac.cli.views.table import Column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tarmac.model.annotation import Annotation
+    from tarmac.model.run_records import Annotation
 
 ANNOTATIONS: Sequence[Column[Annotation]] = (
     Column("WHEN", lambda each, now: age(each.at, now), right=True),

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tarmac.model.machine import Machine
+from tarmac.model.cluster import Machine
 
 RAY_VERSION = "2.60.0"
 """The version that `--install` installs if no machine has a Ray yet."""

@@ -14,9 +14,9 @@ from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.services import ServiceState
 from tarmac.engines.ray.servers import commands
 from tarmac.engines.ray.servers.commands import Place
+from tarmac.model.cluster import Machine
+from tarmac.model.codec import replace
 from tarmac.model.errors import Problem, Unavailable
-from tarmac.model.machine import Machine
-from tarmac.model.record import replace
 
 CLOCK_ERROR_S = 5.0
 LEAST_FREE_BYTES = 1 << 30

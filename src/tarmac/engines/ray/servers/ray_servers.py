@@ -27,9 +27,8 @@ from tarmac.engines.ray.servers.examining import (
     problem,
     target_version,
 )
-from tarmac.model.cluster import Cluster
+from tarmac.model.cluster import Cluster, Machine, MachineProgress, MachineReport, MachineState
 from tarmac.model.errors import InvalidInput, Problem, Unavailable
-from tarmac.model.machine import Machine, MachineProgress, MachineReport, MachineState
 from tarmac.node.files import untrusted
 
 MOST_AT_ONCE = 32

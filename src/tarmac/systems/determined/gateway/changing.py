@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tarmac.dialects import names
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
-from tarmac.model.record import replace
 from tarmac.model.search import CheckpointPolicy
 from tarmac.model.spec import RunSpec
 from tarmac.systems.determined.reader import NAME, labels_of

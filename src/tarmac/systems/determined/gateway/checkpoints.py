@@ -17,9 +17,8 @@ from tarmac.artifacts.versions.manifest import DIRECTORY, Entry
 from tarmac.model.actor import Actor
 from tarmac.model.errors import NotFound
 from tarmac.model.experiment import Experiment, Trial
-from tarmac.model.numbering import NumberKind
 from tarmac.model.run import Run
-from tarmac.model.run_records import RunRecord, RunRecordKind
+from tarmac.model.run_records import NumberKind, RunRecord, RunRecordKind
 from tarmac.model.spec import RunSpec
 from tarmac.server.storage.reported_checkpoints import COMPLETED, deletions, is_deleted, reduced, steps_of
 from tarmac.systems.determined.gateway.calls import Call

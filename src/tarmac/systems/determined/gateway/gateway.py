@@ -14,9 +14,8 @@ from typing import Any
 
 from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.model.experiment import Experiment, Experiments, Trial
-from tarmac.model.numbering import NumberKind, Numbers
 from tarmac.model.run import Run
-from tarmac.model.run_records import RunRecords
+from tarmac.model.run_records import NumberKind, Numbers, RunRecords
 from tarmac.server.service import Service
 from tarmac.systems.determined.gateway.tokens import TokenMaker
 from tarmac.systems.determined.identity import uuid_of

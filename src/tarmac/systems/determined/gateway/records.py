@@ -17,8 +17,7 @@ from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.codec import encode
 from tarmac.model.experiment import Experiment, ExperimentState
 from tarmac.model.lifecycle import RunState
-from tarmac.model.metric_points import NO_STEP, Points
-from tarmac.model.metrics import TRAINING, VALIDATION, MetricStore, MetricSummary, SeriesKey
+from tarmac.model.metrics import NO_STEP, TRAINING, VALIDATION, MetricStore, MetricSummary, Points, SeriesKey
 from tarmac.model.run import Outcome, Run
 from tarmac.model.spec import RunSpec
 from tarmac.systems.determined.gateway.calls import finite, time_of

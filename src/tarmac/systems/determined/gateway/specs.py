@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tarmac.model.abilities import ApplyConventions
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
-from tarmac.model.launch import ApplyConventions
-from tarmac.model.numbering import NumberKind, Numbers
 from tarmac.model.ports import ResolveReferences
-from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run
-from tarmac.model.run_records import RunRecordKind, RunRecords
+from tarmac.model.run_records import NumberKind, Numbers, RunRecordKind, RunRecords
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.document import Launch
 from tarmac.systems.determined.conventions import NUMBERS

@@ -9,9 +9,8 @@ from typing import Any
 from tarmac.model.errors import Forbidden, NotFound, Unauthorized
 from tarmac.model.experiment import Experiment, Trial
 from tarmac.model.lifecycle import AttemptState
-from tarmac.model.numbering import NumberKind
 from tarmac.model.run import Attempt, Run, split_attempt_id
-from tarmac.model.run_records import RunRecord, RunRecordKind
+from tarmac.model.run_records import NumberKind, RunRecord, RunRecordKind
 from tarmac.systems.determined.gateway.calls import Call
 from tarmac.systems.determined.gateway.gateway import Gateway, run_of_task
 from tarmac.systems.determined.gateway.tokens import TokenKind

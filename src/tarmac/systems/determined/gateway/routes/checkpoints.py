@@ -12,8 +12,8 @@ from uuid import UUID
 from starlette.responses import Response
 
 from tarmac.artifacts.versions.manifest import DIRECTORY, FILE
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused
-from tarmac.model.record import replace
 from tarmac.systems.determined.gateway.calls import (
     Access,
     Call,

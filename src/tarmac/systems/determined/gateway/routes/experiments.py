@@ -17,12 +17,12 @@ from tarmac.control.admission import Submission
 from tarmac.control.decisions.trials import merged
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Policy
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
 from tarmac.model.experiment import Experiment
 from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.lifecycle import RunEvent, sources
-from tarmac.model.numbering import NumberKind
-from tarmac.model.record import replace
+from tarmac.model.run_records import NumberKind
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.http.auth import Caller
 from tarmac.server.submitting.submissions import Draft, planned, prepare

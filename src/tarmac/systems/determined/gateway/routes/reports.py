@@ -18,9 +18,8 @@ from starlette.responses import StreamingResponse
 from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.model.experiment import ExperimentState, TrialState
 from tarmac.model.metrics import TRAINING, VALIDATION
-from tarmac.model.numbering import NumberKind
 from tarmac.model.run import Run
-from tarmac.model.run_records import RunRecordKind
+from tarmac.model.run_records import NumberKind, RunRecordKind
 from tarmac.systems.determined.gateway.calls import Access, Call, framed, get, post, seconds_of, whole
 from tarmac.systems.determined.gateway.checkpoints import reported
 from tarmac.systems.determined.gateway.gateway import trial_number
