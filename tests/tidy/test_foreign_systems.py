@@ -20,7 +20,6 @@ REMAINING = {
         "api/experiment_operations.py",
         "api/numbers.py",
         "client/experiment_calls.py",
-        "model/numbering.py",
         "model/run_records.py",
         "server/routes/experiments.py",
     },

@@ -18,28 +18,28 @@ from source_tree import ROOT, Module, package_modules, snippet
 
 CODE_LINES = {
     "": 73,
-    "api": 675,
-    "artifacts": 4938,
-    "cli": 8440,
-    "client": 1673,
-    "control": 6582,
-    "dialects": 3952,
-    "engines": 8573,
-    "launch": 1062,
-    "model": 2642,
-    "node": 13494,
+    "api": 860,
+    "artifacts": 4883,
+    "cli": 7466,
+    "client": 1637,
+    "control": 6431,
+    "dialects": 3772,
+    "engines": 8069,
+    "launch": 1063,
+    "model": 2610,
+    "node": 13279,
     "samplers": 275,
-    "sched": 5360,
-    "search": 732,
-    "server": 6780,
-    "simulator": 1570,
-    "store": 2557,
-    "systems": 10821,
-    "vault": 309,
+    "sched": 5332,
+    "search": 730,
+    "server": 6260,
+    "simulator": 1571,
+    "store": 2390,
+    "systems": 10358,
+    "vault": 308,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
 
-MIRRORED_RECORDS = 140
+MIRRORED_RECORDS = 101
 """Classes that repeat the fields of another one (see `mirrored`)."""
 
 MARKED_DOCSTRINGS = 28
