@@ -5,13 +5,13 @@ Used by `checkpoint_lineage.py`.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 from checkpoint_count import Case, Ledger
 
 from tarmac import api
@@ -135,5 +135,5 @@ def write_record(
         for attempt in attempts
     ]
     lines = [f"{case.way}, {case.end}, {case.name}, cut at: {case.cut}", *problems, "", *notes, ""]
-    lines += [json.dumps(attempt) for attempt in shown]
+    lines += [msgspec.json.encode(attempt).decode() for attempt in shown]
     path.write_text("\n".join([*lines, "", *listing]) + "\n")

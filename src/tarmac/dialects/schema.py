@@ -41,8 +41,9 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list of values of one shape; at least `least` of them, or with `or_one` a single value.
+    """A list of values of one shape; at least `least` of them, or with `or_one` a single scalar.
 
+    With `or_mapping`, a single mapping is allowed as well.
     `most` is the allowed number with the noun for messages. `twice`: items of one key are refused with this
     message. `make` is the type of the result.
     """
@@ -51,6 +52,7 @@ class ListOf:
     description: str
     least: int = 0
     or_one: bool = False
+    or_mapping: bool = False
     most: tuple[int, str] | None = None
     twice: tuple[Callable[[Any], Any], str] | None = None
     make: Callable[[list[Any]], Any] = list
@@ -326,8 +328,9 @@ def _union(value: Value, shape: Union) -> Json:
 
 
 def _list(value: Value, shape: ListOf) -> Any:
-    alone = Scalar if isinstance(shape.item, Kind) else (Scalar, Table)
-    if shape.or_one and isinstance(value.node, alone):
+    if (shape.or_one and isinstance(value.node, Scalar)) or (
+        shape.or_mapping and isinstance(value.node, Table)
+    ):
         one = read_value(value, shape.item)
         return MISSING if one is MISSING else shape.make([one])
     items = list(value.items(shape.description))

@@ -26,6 +26,7 @@ from tarmac.cli.session import connect
 from tarmac.cli.views.arrayview import counts_text, written
 from tarmac.cli.views.messages import state_of, title
 from tarmac.cli.views.sharing import checkpoint_text, lost_text
+from tarmac.model import codec
 from tarmac.model.errors import TarmacError
 from tarmac.model.lifecycle import LIVE_STATES, RunState
 
@@ -158,7 +159,7 @@ def _named(client: Client, references: Sequence[str], refusals: list[TarmacError
 def _all_members(client: Client, run: api.Run) -> api.Run:
     """The array of a run, named and removed as a unit."""
     array = client.array(str(run.array_id))
-    return replace(run, id=array.id, name=written(array), array_index=None)
+    return codec.replace(run, id=array.id, name=written(array), array_index=None)
 
 
 def _end(refusals: Sequence[TarmacError]) -> NoReturn:

@@ -139,4 +139,5 @@ NOTIFY = tuple_of(
     LIST,
     most=(MOST_SUBSCRIPTIONS, "receivers"),
     or_one=True,
+    or_mapping=True,
 )

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tarmac import api
 from tarmac.client.launching import json_text
 from tarmac.dialects.native.reader import write
 from tarmac.dialects.overrides import override
 from tarmac.model.codec import encode
 from tarmac.model.errors import NotFound, TarmacError
+from tarmac.model.lifecycle import RunState
 from tarmac.systems.clusterfudge.scripts.gateway import DIALECT, FILENAME, error_form, launch_form
 from tarmac.systems.registry import read
 
@@ -53,19 +55,29 @@ class DryRun:
         spec = override(reading.spec, self.overrides) if self.overrides else reading.spec
         self.tell(write(spec, directory=question["directory"]))
         run_id = f"dry-run-{len(self._launches) + 1}"
-        record: Any = {
-            "id": run_id,
-            "name": spec.name,
-            "user": "",
-            "state": "pending",
-            "outcome": None,
-            "cause": None,
-            "created_at": 0.0,
-            "code_commit": None,
-            "spec": json.loads(json.dumps(encode(spec))),
-            "source": spec.source,
-        }
-        self._launches[run_id] = launch_form(record)
+        run = api.Run(
+            id=run_id,
+            user="",
+            state=RunState.PENDING,
+            created_at=0.0,
+            name=spec.name,
+            project=spec.project,
+            dialect=spec.dialect,
+            mode=spec.mode,
+            priority=0,
+            weight=1.0,
+            pool=None,
+            slots=spec.slots,
+            max_turns=None,
+            retry_at=None,
+            cycle_report=None,
+            exit_status=None,
+            spec=json.loads(json.dumps(encode(spec))),
+            source=spec.source,
+            warnings=(),
+            labels={},
+        )
+        self._launches[run_id] = launch_form(run)
         return self._launches[run_id]
 
 
