@@ -14,8 +14,8 @@ from tarmac.model import progress
 from tarmac.model.lifecycle import Mode
 from tarmac.model.notification import Delivery
 from tarmac.model.progress import AttemptProgress, Cause, Loss, Notice, RunProgress, WorkerStatus
+from tarmac.model.resources import NodeUtilization
 from tarmac.model.summary import RunSummary
-from tarmac.model.usage import NodeUtilization
 
 
 class CycleReport(progress.CycleReport, frozen=True, kw_only=True):

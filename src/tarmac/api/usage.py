@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tarmac.model.usage import NodeUtilization
+from tarmac.model.resources import NodeUtilization
 
 
 class UsedSlots(Struct, frozen=True, kw_only=True):

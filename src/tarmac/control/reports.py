@@ -26,9 +26,8 @@ from tarmac.model.cluster import Node
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem, Unavailable
 from tarmac.model.ports import Engine
-from tarmac.model.resources import Reason
+from tarmac.model.resources import NodeUtilization, Reason
 from tarmac.model.run import Run
-from tarmac.model.usage import NodeUtilization
 from tarmac.node.attempt.document import Launch
 from tarmac.sched import Placement, Refusal, Snapshot, explain
 

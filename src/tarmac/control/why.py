@@ -12,8 +12,8 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.model.array import AwaitedRun, Condition
 from tarmac.model.lifecycle import Mode, RunState
-from tarmac.model.loss import loss_of, loss_text
-from tarmac.model.progress import NativeStatus
+from tarmac.model.loss import loss_of
+from tarmac.model.progress import NativeStatus, loss_text
 from tarmac.model.resources import ReasonCode
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run
 from tarmac.model.spec import Repository

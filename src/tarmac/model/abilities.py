@@ -12,26 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from tarmac.model.cluster import Cluster, Node, QueueOffer
-from tarmac.model.lifecycle import LeaveRequest
-from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Attempt, Cause, CauseCode, Outcome, Run
-from tarmac.model.usage import NodeUtilization
-from tarmac.node.attempt.document import Launch
+from tarmac.model.resources import NodeUtilization
 
 if TYPE_CHECKING:  # clients import the records of this module, and no ports
     from tarmac.model.progress import WorkerStatus
-
-ApplyConventions = Callable[[Run, Attempt, Launch], Launch]
-"""Adds what the conventions of the run's system promise to a launch: variables, files, mounts. Pure."""
-
-LEFT_AS_REQUESTED = {
-    LeaveRequest.PAUSE: Outcome.PAUSED,
-    LeaveRequest.PREEMPT: Outcome.PREEMPTED,
-    LeaveRequest.STOP: Outcome.STOPPED,
-    LeaveRequest.STOP_NOW: Outcome.STOPPED,
-    LeaveRequest.TIME_LIMIT: Outcome.STOPPED,
-}
-"""How an attempt ends that left as it was asked, also one that was taken out of its cluster's queue."""
 
 
 class Pace(Struct, frozen=True, kw_only=True):
@@ -309,14 +293,3 @@ class OpensSessions(Protocol):
         if the worker has ended.
         """
         ...
-
-
-def as_it_is(_run: Run, _attempt: Attempt, launch: Launch) -> Launch:
-    """The `ApplyConventions` of no system: workers get only what tarmac itself promises."""
-    return launch
-
-
-def lost(message: str, code: CauseCode = CauseCode.PLATFORM_FAULT) -> Observation:
-    """The observation of an attempt that ended without a word of its own."""
-    cause = Cause(code=code, message=message)
-    return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)

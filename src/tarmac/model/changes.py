@@ -7,7 +7,7 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from tarmac.model.lifecycle import RunEvent
 from tarmac.model.notification import Notification
 from tarmac.model.run import Attempt, Run
+from tarmac.node.attempt.document import Launch
 
 HOUR_S = 3600.0
 
@@ -112,3 +113,12 @@ def usage_of(step: RunStep) -> UsageBucket | None:
         group=group_of(step.after) or "",
         slot_s=used_slot_s / step.after.place.weight,
     )
+
+
+ApplyConventions = Callable[[Run, Attempt, Launch], Launch]
+"""Adds what the conventions of the run's system promise to a launch: variables, files, mounts. Pure."""
+
+
+def as_it_is(_run: Run, _attempt: Attempt, launch: Launch) -> Launch:
+    """The `ApplyConventions` of no system: workers get only what tarmac itself promises."""
+    return launch

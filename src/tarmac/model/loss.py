@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tarmac.model.lifecycle import LeaveRequest
+from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import Loss, Milestones, SavedWork
-from tarmac.model.run import Attempt, CauseCode, Outcome
+from tarmac.model.run import Attempt, Cause, CauseCode, Outcome
 
 _GOES_ON = frozenset({Outcome.PAUSED, Outcome.PREEMPTED, Outcome.FAILED, Outcome.LOST})
 
-LEAST_S = 1.0
-"""Smaller losses count as none: the worker saved last and left."""
 
 SOON_S = 120.0
 """A program that has trained for longer, since it first read its checkpoint, was able to use it."""
@@ -52,27 +52,6 @@ def _worked_s(attempt: Attempt, since: float, until: float = float("inf")) -> fl
     ends = (attempt.leave_requested_at, attempt.milestones.over_at, attempt.ended_at)
     left_at = min(at for at in ends if at is not None)
     return max(0.0, min(left_at, until) - max(attempt.started_at, since))
-
-
-def loss_text(work_s: float, checkpoint_at: float | None, step: int | None, rejected: bool = False) -> str:
-    """In words, as what follows "lost:"."""
-    if checkpoint_at is None:
-        return f"{_seconds(work_s)} of work; it has no checkpoint: it will start again at 0"
-    checkpoint = "its last checkpoint" if step is None else f"the checkpoint at step {step}"
-    if rejected:
-        lost = f"at least {_seconds(work_s)} of work: it failed soon after it had begun from {checkpoint}"
-        return f"{lost}; the next attempt begins from the version before, if there is one"
-    if work_s < LEAST_S:
-        return f"no work: it goes on from {checkpoint}"
-    return f"{_seconds(work_s)} of work since {checkpoint}"
-
-
-def _seconds(seconds: float) -> str:
-    """`12 s`, `5 min`, `3 h`: seconds matter less in longer times."""
-    for unit, length_s in (("h", 3_600), ("min", 60)):
-        if seconds >= 2 * length_s:
-            return f"{seconds / length_s:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 class Resumption(NamedTuple):
@@ -117,3 +96,19 @@ def _failed_soon(attempt: Attempt) -> bool:
         return False
     is_own = attempt.cause is None or attempt.cause.code in (CauseCode.EXIT_CODE, CauseCode.SIGNAL)
     return is_own and attempt.leave_requested_at is None and over_at - began_at <= SOON_S
+
+
+LEFT_AS_REQUESTED = {
+    LeaveRequest.PAUSE: Outcome.PAUSED,
+    LeaveRequest.PREEMPT: Outcome.PREEMPTED,
+    LeaveRequest.STOP: Outcome.STOPPED,
+    LeaveRequest.STOP_NOW: Outcome.STOPPED,
+    LeaveRequest.TIME_LIMIT: Outcome.STOPPED,
+}
+"""How an attempt ends that left as it was asked, also one that was taken out of its cluster's queue."""
+
+
+def lost(message: str, code: CauseCode = CauseCode.PLATFORM_FAULT) -> Observation:
+    """The observation of an attempt that ended without a word of its own."""
+    cause = Cause(code=code, message=message)
+    return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)

@@ -24,7 +24,8 @@ from tarmac.engines.local.nodes import Machine, local_nodes, survey
 from tarmac.engines.ray.kind import RayKind
 from tarmac.engines.ray.servers import ray_servers
 from tarmac.engines.slurm import SlurmKind
-from tarmac.model.abilities import ApplyConventions, KeepsFiles
+from tarmac.model.abilities import KeepsFiles
+from tarmac.model.changes import ApplyConventions
 from tarmac.model.cluster import LOCAL_ENGINE, Node
 from tarmac.model.home import Home
 from tarmac.model.notification import Subscription

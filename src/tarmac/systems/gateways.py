@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from starlette.types import ASGIApp
 
 from tarmac.dialects.dialect import Dialect
-from tarmac.model.abilities import ApplyConventions
+from tarmac.model.changes import ApplyConventions
 from tarmac.model.home import Home
 from tarmac.model.ports import ResolveReferences
 from tarmac.server.http.auth import Access

@@ -33,7 +33,7 @@ def test_a_run_from_submission_to_end(plane: Served) -> None:
     plane.turn()
     assert client.run("hello").state == "running"
     [attempt] = client.attempts(run.id)
-    assert attempt.nodes == [attempt.workers[0].node]
+    assert attempt.nodes == (attempt.workers[0].node,)
     assert attempt.directory == f"/attempts/{run.id}.1"
     assert [node.slots_used for node in client.nodes()] == [0, 0]
     assert sum(len(node.runs) for node in client.nodes()) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.cli.commands.runs.top import page, screen
 from tarmac.cli.views.queueview import use_text, used_amounts
 from tarmac.cli.views.terminal import Terminal
-from tarmac.model.usage import NodeUtilization
+from tarmac.model.resources import GpuUtilization, NodeUtilization
 
 PLAIN = Terminal()
 
@@ -38,12 +38,12 @@ def test_a_line_that_is_wider_than_the_screen_is_cut_by_it() -> None:
 
 
 def test_what_a_run_uses_stands_beside_it() -> None:
-    gpus = [
-        {"index": number, "busy_percent": busy, "used_bytes": 1 << 30, "total_bytes": 80 << 30}
+    gpus = tuple(
+        GpuUtilization(index=number, busy_percent=busy, used_bytes=1 << 30, total_bytes=80 << 30)
         for number, busy in enumerate((40, 60))
-    ]
-    node: NodeUtilization = {"node": "a", "at": 1.0, "memory_bytes": 3 << 30, "cpus": 1.25, "gpus": gpus}  # type: ignore[typeddict-item]
-    other: NodeUtilization = {"node": "b", "at": 1.0, "memory_bytes": 1 << 30, "cpus": 0.5, "gpus": []}
+    )
+    node = NodeUtilization(node="a", at=1.0, memory_bytes=3 << 30, cpus=1.25, gpus=gpus)
+    other = NodeUtilization(node="b", at=1.0, memory_bytes=1 << 30, cpus=0.5)
     assert used_amounts([node, other]) == ("1.8", "4 GiB", "50 %", "2 GiB of 160 GiB")
     assert used_amounts([other]) == ("0.5", "1 GiB", "", "")
     assert used_amounts([]) == ("", "", "", "")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.api import Error, error_form
+from tarmac.api import Error, StreamNotice, error_form
 from tarmac.client.failures import failure
 from tarmac.client.follow import Message, messages
 from tarmac.model.errors import (
@@ -22,7 +22,11 @@ from tarmac.model.errors import (
 )
 from tarmac.server.http.sse import COMMENT, frame
 
-SENT = [("log", {"text": "a\nb\r\n\u2028 ☃"}, "1"), ("state", {"id": "r1"}, None), ("end", {}, "x:1,y:2")]
+SENT = [
+    ("notice", StreamNotice(text="a\nb\r\n\u2028 ☃"), "1"),
+    ("stopping", StreamNotice(text="bye", attempt=1), None),
+    ("notice", StreamNotice(text="", node="n1"), "x:1,y:2"),
+]
 
 
 @given(st.lists(st.integers(1, 30), max_size=40))

@@ -8,8 +8,8 @@ import pytest
 
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, LeaveRequest
-from tarmac.model.loss import loss_of, loss_text
-from tarmac.model.progress import Loss, Milestones, SavedWork
+from tarmac.model.loss import loss_of
+from tarmac.model.progress import Loss, Milestones, SavedWork, loss_text
 from tarmac.model.run import Allocation, Attempt, Outcome
 
 

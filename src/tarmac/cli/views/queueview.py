@@ -14,7 +14,7 @@ from tarmac.cli.views.arrayview import counts_text
 from tarmac.cli.views.messages import member_name, state_cell
 from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import Terminal
-from tarmac.model.usage import NodeUtilization
+from tarmac.model.resources import NodeUtilization
 
 _POLICIES = {
     "priority": "by priority",

@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 
 from tarmac.cli.views.amounts import age, duration
 from tarmac.cli.views.messages import BATCH, CYCLE
-from tarmac.model.loss import loss_text
+from tarmac.model.progress import loss_text
 
 if TYPE_CHECKING:
     from tarmac import api

@@ -47,10 +47,10 @@ from tarmac.control.decisions.steps import (
     released,
     started,
 )
-from tarmac.model.abilities import lost
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
+from tarmac.model.loss import lost
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import Milestones, merge_milestones
 from tarmac.model.run import PLATFORM_FAULTS, Attempt, CauseCode, Outcome, Release, Retry, Run

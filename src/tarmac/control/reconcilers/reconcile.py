@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from tarmac.control.decisions.apply_observation import apply_observation
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
-from tarmac.model.abilities import lost
 from tarmac.model.actor import Lease
 from tarmac.model.changes import RunStep
 from tarmac.model.errors import StorageFull, Unavailable
 from tarmac.model.lifecycle import AttemptState, RunState
+from tarmac.model.loss import lost
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Attempt, Cause, CauseCode, Outcome, Run
 

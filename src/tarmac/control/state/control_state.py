@@ -19,9 +19,8 @@ from tarmac.control.state.node_inventory import NodeInventory, NodeTable, Offer
 from tarmac.control.state.run_cache import RunCache
 from tarmac.control.state.scheduler_state import HALF_LIVES, Estimator, News, SchedulerState, UsageBook
 from tarmac.control.state.tallies import Tallies
-from tarmac.model.abilities import ApplyConventions, as_it_is
 from tarmac.model.actor import Lease
-from tarmac.model.changes import NewRun, RunStep
+from tarmac.model.changes import ApplyConventions, NewRun, RunStep, as_it_is
 from tarmac.model.cluster import LOCAL_CLUSTER, Drain, Node, Pool
 from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import EngineKind

@@ -9,7 +9,7 @@ from typing import Any
 from tarmac.model import codec
 from tarmac.model.codec import replace
 from tarmac.model.progress import AttemptImage, LogMatch
-from tarmac.model.usage import GpuUtilization, NodeUtilization
+from tarmac.model.resources import GpuUtilization, NodeUtilization
 
 MOST_STEPS = 10**15
 MOST_CPUS = 10**6

@@ -24,8 +24,8 @@ from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation
 from tarmac.model.progress import Notice, SavedWork, WorkerStatus
+from tarmac.model.resources import NodeUtilization
 from tarmac.model.run import Cause, CauseCode, Outcome, Release
-from tarmac.model.usage import NodeUtilization
 from tarmac.node.attempt import claims, protocol
 from tarmac.node.attempt.claims import Claim
 from tarmac.node.attempt.document import (

@@ -21,7 +21,7 @@ from tarmac.model.errors import NotFound, Refused, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import Notice, WorkerStatus
-from tarmac.model.usage import NodeUtilization
+from tarmac.model.resources import NodeUtilization
 from tarmac.node.attempt import clearing
 
 

@@ -20,10 +20,10 @@ from tarmac.engines.attempts.supervision import Runners
 from tarmac.engines.attempts.view import AttemptView
 from tarmac.engines.hosts.engine import AttemptEngine
 from tarmac.engines.hosts.host import Host
-from tarmac.model.abilities import lost
 from tarmac.model.codec import replace
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
+from tarmac.model.loss import lost
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import Release

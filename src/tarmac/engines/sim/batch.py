@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.simulated import SimRequest, SimulatedEngine
 from tarmac.engines.sim.story import STRENGTH, Behaviour, Moment
-from tarmac.model.abilities import LEFT_AS_REQUESTED, lost
 from tarmac.model.cluster import HOLD_S, Node, QueueOffer
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import LeaveRequest
+from tarmac.model.loss import LEFT_AS_REQUESTED, lost
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import NativeStatus
 from tarmac.model.run import Outcome

@@ -22,8 +22,8 @@ from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import Notice, WorkerStatus
+from tarmac.model.resources import NodeUtilization
 from tarmac.model.run import Outcome
-from tarmac.model.usage import NodeUtilization
 from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch, to_json
 from tarmac.node.attempt.protocol import NODES, REPORTS_FILE
 

@@ -29,11 +29,12 @@ from tarmac.engines.slurm.queue import Job, Places, Queue, Snapshot
 from tarmac.engines.slurm.script import SlurmRequest, job_script, with_variables
 from tarmac.engines.slurm.settings import DEFAULT_TEMPO, SlurmSettings, Tempo
 from tarmac.engines.slurm.states import Stage, meaning
-from tarmac.model.abilities import Pace, StoreFiles, lost
+from tarmac.model.abilities import Pace, StoreFiles
 from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
+from tarmac.model.loss import lost
 from tarmac.model.ports import Observation, ObservedState, StreamsCode
 from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import attempt_id as attempt_id_of

@@ -23,10 +23,10 @@ from tarmac.engines.hosts.host import Host
 from tarmac.engines.slurm.queue import Job, Place
 from tarmac.engines.slurm.settings import BEGUN_FILE, LOG_FILE, OVER_FILE, SUBMITTED_FILE
 from tarmac.engines.slurm.states import GONE, SILENT, Reason, Stage, explained, meaning
-from tarmac.model.abilities import LEFT_AS_REQUESTED, lost
 from tarmac.model.codec import replace
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
+from tarmac.model.loss import LEFT_AS_REQUESTED, lost
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import NativeStatus
 from tarmac.model.run import Cause, CauseCode, Outcome

@@ -17,10 +17,10 @@ from tarmac.model.codec import encode
 from tarmac.model.lifecycle import RunState
 from tarmac.model.notification import Delivery, Notification
 from tarmac.model.progress import AttemptProgress, CycleReport, Loss, Notice, RunProgress, WorkerStatus
+from tarmac.model.resources import NodeUtilization
 from tarmac.model.run import Attempt, Cause, Outcome, Run, WorkerPlacement
 from tarmac.model.spec import RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, summary_of
-from tarmac.model.usage import NodeUtilization
 from tarmac.node.attempt.document import NodeLaunch
 from tarmac.node.attempt.protocol import late_address
 from tarmac.node.files.secrecy import LEAST_INLINE, hidden, hidden_tree, keys_among, may_hold_secret

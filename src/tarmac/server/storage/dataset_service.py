@@ -15,8 +15,8 @@ from pathlib import Path
 from tarmac.artifacts.datasets import check_url, fetch, is_url, local_path, shown
 from tarmac.control.permissions import Action, check
 from tarmac.launch.compose import dataset_variable, with_datasets
-from tarmac.model.abilities import ApplyConventions
 from tarmac.model.actor import Actor
+from tarmac.model.changes import ApplyConventions
 from tarmac.model.cluster import LOCAL_CLUSTER
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, TarmacError, suggestion

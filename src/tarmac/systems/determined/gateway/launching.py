@@ -5,7 +5,7 @@ Wraps the server's function that makes launches; set by `daemon`.
 
 from __future__ import annotations
 
-from tarmac.model.abilities import ApplyConventions
+from tarmac.model.changes import ApplyConventions
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch
 from tarmac.server.storage.reported_checkpoints import steps_of

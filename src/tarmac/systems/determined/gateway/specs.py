@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tarmac.model.abilities import ApplyConventions
+from tarmac.model.changes import ApplyConventions
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import ResolveReferences
