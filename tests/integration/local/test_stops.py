@@ -9,11 +9,12 @@ import pytest
 
 from engine_harness import LocalHarness, Work, ended
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.writing import prepare, stage_fence, write_request
+from tarmac.engines.attempts.writing import fence_files, write_request
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import Outcome
+from tarmac.node.files import staging
 
 
 def staged(local: LocalHarness) -> str:
@@ -79,10 +80,10 @@ def test_a_disk_that_takes_no_ask_still_lets_the_runner_hear_it(local: LocalHarn
 
 def test_whoever_makes_a_directory_second_finds_it_there(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    prepare(layout)
+    staging.prepare(str(layout.staging))
     directory = layout.attempt("run1.1")
     assert directory is not None
-    stage_fence("run1.1", directory, layout, LeaveRequest.STOP)
-    stage_fence("run1.1", directory, layout, None)
+    for request in (LeaveRequest.STOP, None):
+        staging.make_directory(str(directory), fence_files("run1.1", request), staging=str(layout.staging))
     assert (directory / "ask").exists()
     assert list(layout.staging.iterdir()) == []
