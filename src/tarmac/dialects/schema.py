@@ -41,9 +41,8 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list of values of one shape; at least `least` of them, or with `or_one` a single scalar.
+    """A list of values of one shape; at least `least` of them, or a single scalar (`or_one`) or mapping.
 
-    With `or_mapping`, a single mapping is allowed as well.
     `most` is the allowed number with the noun for messages. `twice`: items of one key are refused with this
     message. `make` is the type of the result.
     """
