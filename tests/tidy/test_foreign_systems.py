@@ -20,7 +20,6 @@ REMAINING = {
         "api/experiment_operations.py",
         "api/numbers.py",
         "client/experiment_calls.py",
-        "model/run_records.py",
         "server/routes/experiments.py",
     },
     "the origin of a record, a file or an algorithm": {

@@ -109,7 +109,7 @@ NATIVE = {
     "tarmac.node.host.agent": {"gpus"},
     "tarmac.node.processes.meter": {"gpu", "gpus"},  # whose use NVML measures
     "tarmac.engines.attempts.reported": {"gpu", "gpus"},
-    "tarmac.model.usage": {"gpu", "gpus"},
+    "tarmac.model.resources": {"gpu", "gpus"},
     "tarmac.cli.views.queueview": {"gpu", "gpus"},
     "tarmac.node.container": {"mirror"},  # of a registry
     "tarmac.server.settings": {"mirror"},

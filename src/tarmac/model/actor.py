@@ -1,4 +1,4 @@
-"""`Actor`: the source of a command or a question to the control plane.
+"""`Actor`: the source of a command or a question to the control plane; and the server that serves a cluster.
 
 The edges make it (the server's authentication, the simulator), `control.permissions` checks it, and every
 event records the actor that caused it.

@@ -1,4 +1,4 @@
-"""Arrays: equal runs of one submission that differ in an index alone, in Slurm's syntax.
+"""Arrays: equal runs that differ in an index alone, in Slurm's syntax; and the runs that a run awaits.
 
     0-99       from 0 to 99
     0-99:10    every tenth of them

@@ -1,4 +1,4 @@
-"""Nodes, pools and clusters as facts: offered by engines, and used by the scheduler to place runs."""
+"""Nodes, pools, machines and clusters as facts: described by users or offered by engines, used by `sched`."""
 
 from __future__ import annotations
 

@@ -111,3 +111,8 @@ class StoredRecord(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 __all__ = ["StoredRecord", "replace"]
+
+
+def inherited(base: type[Struct], record: Struct, *, but: str = "") -> dict[str, Any]:
+    """The values of the fields that a record has from a base class, except `but`."""
+    return {name: getattr(record, name) for name in base.__struct_fields__ if name != but}

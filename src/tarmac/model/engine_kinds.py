@@ -1,4 +1,6 @@
-"""Kinds of engines: how the engine of a cluster is opened. Implemented by `server/wiring.py` and by tests.
+"""Kinds of engines: how the engine of a cluster is opened, and the rules of its containers.
+
+Implemented by `server/wiring.py` and by tests.
 
 The kind of a server's own engine needs no opening: that engine serves its own cluster, every described one of
 its kind, and rehearsals.

@@ -1,4 +1,5 @@
-"""The lifecycle of a run and of an attempt: one table each, and everything derived from it.
+"""The lifecycle of a run and of an attempt: one table each, and everything derived from it. Also the modes of
+runs, and requests to leave.
 
 All decisions on which state may follow which are in this file: the sets of states, the SQL guards of `store`
 and the diagram in `docs/using/lifecycle.md` are computed from the tables. The reasons of events are not:

@@ -1,4 +1,4 @@
-"""The work lost when an attempt left, and the checkpoint from which the next attempt begins. Pure.
+"""Ends of attempts: the work lost, the checkpoint from which the next one begins, ends without a word. Pure.
 
 The next attempt begins from the version before the newest if an attempt failed soon after it had begun from
 that, and saved none; where that fails in the same way, the one after it begins from the newest again, and so

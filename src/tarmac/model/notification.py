@@ -1,5 +1,5 @@
-"""Notifications: subscriptions to the events of a run, and the queue of messages. Used by `control` and
-`server`.
+"""Notifications: subscriptions to the events of a run, the queue of messages, and the addresses that they may
+reach. Used by `control` and `server`.
 
 A spec has the subscriptions. A message is a durable record, stored in the transaction of the change that it
 reports (`RunStep.notifications`), and leaves the queue once its receiver has it: a crash may send it twice,

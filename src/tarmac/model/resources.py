@@ -1,6 +1,7 @@
-"""The resources that a worker requests and a node has: slots of a type, processors, memory.
+"""The resources that a worker requests and a node has, why a node does not take a run, and measured use.
 
-Used by `dialects` (reading requests), `sched` (fitting them) and the engines (offering nodes).
+Used by `dialects` (reading requests), `sched` (fitting them, with reasons) and the engines (offering nodes,
+measuring use).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Records that the code of a run stores with the server by name: checkpoints, metadata, progress.
+"""Records beside runs: what their code stores by name, numbers of runs, users' notes, and datasets.
 
-Requested by `systems.determined.gateway`, whose library stores such records with its master.
+Code stores checkpoints, metadata and progress, and commands know runs by number, through the gateway of a
+system; the server keeps notes and datasets.
 """
 
 from __future__ import annotations

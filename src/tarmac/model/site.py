@@ -1,4 +1,4 @@
-"""Requests to an HPC site's batch system beyond the common fields of a run. Part of a `RunSpec`.
+"""Requests to a batch system beyond the common fields of a run, and the directives that users may set.
 
 Written by the dialect `mantik` (and the field `site` of a run file), rendered by `launch` as a batch script
 or a job description. The other settings are the run's own: the entry point is the command of its one role;

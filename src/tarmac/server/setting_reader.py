@@ -87,6 +87,8 @@ class SettingReader:
         if not isinstance(table, dict):
             self.refuse(f"{path}: a table is expected, not {table!r:.60}")
             return {}
+        if not table:
+            return {}  # most servers set little: their records need no look
         settings = settings_of(record)
         self.refuse_unknown(table, [setting.key for setting in settings], f"{path}.")
         there = [setting for setting in settings if setting.key in table]

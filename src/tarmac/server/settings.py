@@ -17,7 +17,7 @@ from msgspec import Meta, Struct, field
 
 from tarmac.dialects.site_names import NO_NAMES, Names
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, REHEARSAL_PREFIX, NodeGroup, Pool
-from tarmac.model.codec import replace
+from tarmac.model.codec import inherited, replace
 from tarmac.model.engine_kinds import NO_CONTAINER_SETTINGS, ContainerRules, ContainerSettings
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.resources import CPU_ONLY
@@ -261,8 +261,7 @@ def _file(given: str | None, key: str, reader: SettingReader) -> str | None:
 
 def _containers(table: ContainerTable, reader: SettingReader) -> ContainerSettings:
     """The rules. A cluster's own table overrides the general keys, which apply to the rest."""
-    general = {name: getattr(table, name) for name in ContainerRules.__struct_fields__}
-    default = ContainerRules(**_rules(general, "containers.", reader))
+    default = ContainerRules(**_rules(inherited(ContainerRules, table), "containers.", reader))
     clusters = {}
     for name, own in table.clusters.items():
         path = f"containers.clusters.{name}"

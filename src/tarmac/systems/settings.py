@@ -28,5 +28,5 @@ class Systems(Struct, frozen=True, kw_only=True):
 GATEWAY = "determined"
 """The system with a gateway."""
 
-SYSTEM_TABLES: Mapping[str, type[Struct]] = {"determined": DeterminedSettings}
+SYSTEM_TABLES: Mapping[str, type[Struct]] = {GATEWAY: DeterminedSettings}
 """Their names in the file."""

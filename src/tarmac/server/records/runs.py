@@ -7,13 +7,12 @@ from signal import Signals
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from tarmac import api
 from tarmac.control.lookup import ArrayStatus
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.model.cluster import Disks
-from tarmac.model.codec import encode
+from tarmac.model.codec import encode, inherited
 from tarmac.model.lifecycle import RunState
 from tarmac.model.notification import Delivery, Notification
 from tarmac.model.progress import AttemptProgress, CycleReport, Loss, Notice, RunProgress, WorkerStatus
@@ -110,11 +109,6 @@ def attempt_record(
         notices=tuple(notices),
         utilization=tuple(utilization),
     )
-
-
-def inherited(base: type[Struct], record: Struct, *, but: str = "") -> dict[str, Any]:
-    """The values of the fields that a record and its answer have from the same base class, except `but`."""
-    return {name: getattr(record, name) for name in base.__struct_fields__ if name != but}
 
 
 def node_record(report: NodeReport) -> api.Node:
