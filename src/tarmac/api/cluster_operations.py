@@ -3,8 +3,6 @@
 Bound by `server.routes`, called by `client`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

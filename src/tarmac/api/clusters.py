@@ -1,7 +1,5 @@
 """Clusters, their pools, nodes by kind and machines, and changes to them. Read by the client."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any

@@ -3,8 +3,6 @@
 Bound by `server.routes`, called by `client`.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta, field

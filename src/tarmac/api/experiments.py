@@ -1,7 +1,5 @@
 """Experiments and their trials. Made in `server.records.experiments`, read by the client."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Made in `server.routes`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct

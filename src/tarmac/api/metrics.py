@@ -1,7 +1,5 @@
 """Metrics of runs: their reports, as summaries and as curves. Made in `server.records.metrics`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Numbers by which Determined's command knows things. Made in `server.routes.experiments`."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 

@@ -4,8 +4,6 @@ The modules `*_operations` declare each operation once. The server binds a handl
 and OpenAPI describes it.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Generic
 
 from msgspec import Meta, Struct

@@ -1,7 +1,5 @@
 """Placements of runs: nodes, reasons, dry runs. Made by `control` and in `server.records`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The queue of each pool. Made by `control.queue` and in `server.records.queue`, read by the client."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from tarmac.model.array import AwaitedRun

@@ -3,8 +3,6 @@
 The facts that stored records share with these answers are declared once, in `model.progress`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

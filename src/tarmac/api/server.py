@@ -1,7 +1,5 @@
 """The server about itself, and errors. Made in `server.routes` and `server.http.errors`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import Struct

@@ -3,8 +3,6 @@
 Bound by `server.routes`, called by `client`.
 """
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from tarmac.api.files import Artifact, ArtifactContent, Rotation, Secret

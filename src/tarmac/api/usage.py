@@ -1,7 +1,5 @@
 """Usage in a range of time, and present use. Made by `control.reports` and in `server.records.runs`."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from tarmac.model.resources import NodeUtilization

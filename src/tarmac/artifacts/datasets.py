@@ -3,8 +3,6 @@
 For `DatasetService`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@ Used by `main` and the docs tool. The program's help is made from this table, so
 before it is called.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

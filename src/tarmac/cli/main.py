@@ -5,8 +5,6 @@ before the command is called. The one broad `except` of the command line is here
 a user.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """Prints answers on stdout: JSON documents, tables, plain text. Used by every command except followers."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

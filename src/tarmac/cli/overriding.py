@@ -4,8 +4,6 @@ The syntax of `--env-file` is that of dotenv files, without substitution: `$` st
 no line, because such files hold keys and passwords.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Mapping

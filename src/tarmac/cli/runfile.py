@@ -4,8 +4,6 @@ Used by `run`, `check` and others. The files beside a run file that a dialect ma
 they are always sent, because only the server knows the dialect.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

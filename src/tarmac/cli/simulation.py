@@ -3,8 +3,6 @@
 Called by `commands.simulate`, which imports this when it is needed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -3,8 +3,6 @@
 `cluster_calls`, `client` and their siblings consist of such calls.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The methods of `tarmac.Client` about queue, nodes, images and clusters. Inherited by `client.Client`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 

@@ -4,8 +4,6 @@ Used by the client without TARMAC_URL. Several clients may start one at once: a 
 stays.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import socket

@@ -1,7 +1,5 @@
 """Converts errors of the API to those of `tarmac.model.errors`. Called by `transport`, `cluster_calls`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

@@ -3,8 +3,6 @@
 Called by `tarmac artifacts get`. A file gets its name once it is complete; links come last.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Sequence

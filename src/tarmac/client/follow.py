@@ -4,8 +4,6 @@ Called by the client's iterators. A cursor remembers the messages passed on, and
 the following ones, so that none is lost or repeated.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol

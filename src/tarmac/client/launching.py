@@ -4,8 +4,6 @@ The result is the native run file itself (as JSON, which YAML readers accept), s
 like a file, and `tarmac show` prints it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Used by `cli` for exec, shell, port-forward and jupyter.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Starts a server that outlives the command. Imported by `embedded` when no server answers."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

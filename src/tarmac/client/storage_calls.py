@@ -1,7 +1,5 @@
 """The methods about artifacts, datasets and secrets. Inherited by `client.Client`."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, cast
 
 from tarmac import api

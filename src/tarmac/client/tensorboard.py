@@ -4,8 +4,6 @@ The format is public and small: records with masked CRC-32C checksums, each an `
 buffers of which scalars need few fields. So neither TensorBoard nor protobuf has to be installed.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path

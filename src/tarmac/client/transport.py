@@ -3,8 +3,6 @@
 Used by the client alone.
 """
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -6,8 +6,6 @@ same digest. This machine remembers hashes by each file's metadata. An interrupt
 arrived are kept.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 Called by `service.ControlPlane.submit` and the dry run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 The change continues in its own thread even if no client waits, and its record is lost with the process.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

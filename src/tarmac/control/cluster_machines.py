@@ -4,8 +4,6 @@ Only the machines know what runs on them, and the cluster is recorded before any
 the middle, the same command completes the start.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from threading import Event, Lock
 from typing import TypeVar

@@ -4,8 +4,6 @@ Called by `service`. A change is checked as a whole against running and waiting 
 write: it never moves a run, and every accepted run keeps a cluster that can hold it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

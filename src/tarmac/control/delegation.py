@@ -5,8 +5,6 @@ at all, and its number of nodes. The cluster chooses the nodes; until then they 
 Called by admission, and by the passes that submit and deliver.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

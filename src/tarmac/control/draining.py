@@ -3,8 +3,6 @@
 All nodes are resolved before the first is drained, and all are drained in one transaction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from tarmac.api.cluster_operations import NodeChoice

@@ -3,8 +3,6 @@
 A command is decided on durable state and made in one transaction with its effect on the runs of trials.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ means one member. Called by `service` for every command that takes a run. `await
 run waits for, `array_status` the progress of all members of an array.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

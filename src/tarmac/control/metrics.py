@@ -1,7 +1,5 @@
 """Compares the metrics of runs: selects the series and their number of points. Called by `service`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

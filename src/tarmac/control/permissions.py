@@ -3,8 +3,6 @@
 Called by `service` and its parts, and by the server for secrets, datasets, artifacts, code and itself.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 from tarmac.model.actor import Actor, ActorRole

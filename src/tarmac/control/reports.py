@@ -1,7 +1,5 @@
 """Reports on the cluster: nodes with their load, dry runs, and usage. Called by `service`."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

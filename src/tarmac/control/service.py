@@ -4,8 +4,6 @@ Made in `server/wiring.py`, called by the HTTP routes; the loops beside it (`loo
 work. A command is done when it is durable: its effect follows soon, after any crash.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

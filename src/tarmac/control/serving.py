@@ -4,8 +4,6 @@ One home serves a cluster of a database. If its server fails (killed, stopped, c
 only a person can know that it will never be back, and give the cluster to another home.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """Sessions: permission, choice of the worker, and the record. Called by `service`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

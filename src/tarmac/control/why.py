@@ -1,7 +1,5 @@
 """Explains the state of a run in sentences, for `tarmac why`. Called by `service`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec.structs import astuple, replace

@@ -4,8 +4,6 @@ Called by the native reader with the tree of its text. A changed value has the c
 line, so messages name `--set resources.cpus`. The reader checks whether a run file has such a path.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Called by the server (`tarmac clusters add`, `--rehearse FILE`), by the reader o
 by simulations. docs/operating/clusters.md explains the fields.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

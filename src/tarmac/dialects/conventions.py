@@ -3,8 +3,6 @@
 Called by the conventions and readers of the dialects.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from tarmac.dialects.dialect import Extras

@@ -3,8 +3,6 @@
 The registry asks every dialect to detect a text; the surest dialect reads it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum

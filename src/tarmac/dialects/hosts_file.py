@@ -6,8 +6,6 @@
 Read by the server for `tarmac cluster up`; docs/operating/gpu-servers.md explains the fields.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import ipaddress
 import re

@@ -5,8 +5,6 @@ The value of a bare word depends on the dialect: `strict` for run files, `lenien
 systems.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping

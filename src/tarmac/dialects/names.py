@@ -4,8 +4,6 @@ Used by the readers. Names become file names, log names, native names of other s
 rules keep all of those safe without quoting.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 

@@ -4,8 +4,6 @@ Called by the server for every submission with overrides, for specs of any diale
 same kinds as in a run file.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import posixpath
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Used by readers. Bare words are read as in YAML 1.1 (numbers, true, null) or by 
 value without a form in JSON, such as a date, stays text.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Reads the rules of pools. Called by `clusterfile`, and for the local cluster by a server's settings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tarmac.dialects import names

@@ -3,8 +3,6 @@
 Used by the native reader and by overrides.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from tarmac.dialects.kinds import Kind, integer

@@ -4,8 +4,6 @@ Every reader of `dialects` adds to one `Problems` and continues with a harmless 
 it calls `raise_any` before using the result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tarmac.dialects.located import Node, on_line

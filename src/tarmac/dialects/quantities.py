@@ -3,8 +3,6 @@
 Used by the readers of `dialects`; each kind returns the unit that its name ends with.
 """
 
-from __future__ import annotations
-
 import re
 
 from tarmac.dialects.kinds import Kind, Misfit, written_number

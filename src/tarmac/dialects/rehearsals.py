@@ -1,7 +1,5 @@
 """Reads rehearsals, and applies them to a spec. Used by readers and overrides."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tarmac.dialects import quantities

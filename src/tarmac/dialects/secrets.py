@@ -3,8 +3,6 @@
 Called by `registry.read` and `overrides`, so that every dialect's variables take `${{ secrets.NAME }}`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterator

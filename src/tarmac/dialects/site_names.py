@@ -4,8 +4,6 @@ Called by the server for every spec, of any dialect: run files that were written
 names of clusters, pools and GPUs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field

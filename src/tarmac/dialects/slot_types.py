@@ -3,8 +3,6 @@
 Used by the readers.
 """
 
-from __future__ import annotations
-
 from tarmac.model.errors import nearest
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY, is_of_type
 

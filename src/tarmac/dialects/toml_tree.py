@@ -4,8 +4,6 @@ The standard library reads the text. It reports no places, so an index of the to
 deeper value has the place of the value that contains it. The size is bounded.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence

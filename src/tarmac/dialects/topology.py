@@ -3,8 +3,6 @@
 Used by the readers of dialects whose commands run once on each node.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Only texts that no dialect is certain of are checked, so a wrong guess here costs a wrong hint, never a run.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 

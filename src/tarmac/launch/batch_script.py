@@ -4,8 +4,6 @@ Called by `unicore_job.site_text` for a dry run, and by `compose`, which uses on
 that `sbatch` reads are written and quoted here alone, also for the jobs of the engine of a Slurm.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ Called by `control`, for the attempt itself and for a dry run. Pure: facts that 
 its runner.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ environment, the run file's own variables, tarmac's variables. The node adds fac
 and the like): see `WorkerLaunch` in `node/attempt/document.py`.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping
 from functools import lru_cache

@@ -3,8 +3,6 @@
 Used by `starting` and `environment`; `control` refuses unknown names.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Printed text can be pasted into bash and means the same, and no value can contro
 characters and bytes that are not text are written as escapes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -9,8 +9,6 @@ A failing step before the application ends the script with its exit code. The co
 case; the script then exits with the application's code, or that of the first failed one of them.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ A run for a site is one script on the node of rank 0, like its batch job; on a c
 job, it is the script of the site.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

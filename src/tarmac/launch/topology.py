@@ -11,8 +11,6 @@ With a launcher, either form has one worker for each slot (`Place`). Ranks grow 
 the allocation's nodes, as with torchrun.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Called by `control.reports` for a dry run. The steps travel as a script inside t
 included, because UNICORE itself would expand `$` in their values.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

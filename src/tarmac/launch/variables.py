@@ -3,8 +3,6 @@
 docs/using/variables.md explains them, and those of the runner; a test compares the page with the variables.
 """
 
-from __future__ import annotations
-
 RUN_ID = "TARMAC_RUN_ID"
 RUN_NAME = "TARMAC_RUN_NAME"
 ATTEMPT = "TARMAC_ATTEMPT"

@@ -4,8 +4,6 @@ The edges make it (the server's authentication, the simulator), `control.permiss
 event records the actor that caused it.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from msgspec import Struct

@@ -8,8 +8,6 @@
 A spec has the array; the members of an accepted array are runs with its id and an index each.
 """
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 

@@ -5,8 +5,6 @@ drops it (stale). The result reports which changes were applied, so that `contro
 again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ An experiment is a spec with a search over its parameters; each of its trials is
 steps of runs are in one transaction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol

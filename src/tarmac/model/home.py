@@ -4,8 +4,6 @@
 imports the other. This module does not touch the disk.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

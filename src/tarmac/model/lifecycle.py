@@ -6,8 +6,6 @@ and the diagram in `docs/using/lifecycle.md` are computed from the tables. The r
 those belong to `control`. A state exists only for a possibly long wait, and is named after what it waits for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cache

@@ -6,8 +6,6 @@ on in turns: an error in the program neither walks back through all versions nor
 by `control` and the routes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

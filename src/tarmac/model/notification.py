@@ -6,8 +6,6 @@ reports (`RunStep.notifications`), and leaves the queue once its receiver has it
 but never loses it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from ipaddress import ip_address

@@ -4,8 +4,6 @@
 the tree with knobs, and one contract suite (tests/contract) that fake and real adapters both pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol, TypeVar, runtime_checkable

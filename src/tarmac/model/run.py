@@ -3,8 +3,6 @@
 Only `RunStep`s (`model.changes`) change them. Fields that end in `_at` are seconds since the epoch (UTC).
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from msgspec import Struct

@@ -4,8 +4,6 @@ Code stores checkpoints, metadata and progress, and commands know runs by number
 system; the server keeps notes and datasets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol

@@ -3,8 +3,6 @@
 Made by the dialects, used by `search` (and by samplers behind the same port), stored with the experiment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any

@@ -4,8 +4,6 @@ A record of a run names a secret (`SecretUse`); its value is stored sealed (`Sec
 attempt starts, and never part of a record, a request to an engine, or an answer.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum

@@ -5,8 +5,6 @@ or a job description. The other settings are the run's own: the entry point is t
 its time limit, variables, modules and hooks apply.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -4,8 +4,6 @@ Readers in `dialects` make it; `control` stores it verbatim and never changes it
 allocation into argv and environment per worker. Everything is frozen: a changed spec is another spec.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any

@@ -1,7 +1,5 @@
 """The usage of attempts: slots and times. Read from the store by `control.reports`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

@@ -3,8 +3,6 @@
 This package alone imports Optuna, which is an extra (`optuna`), and only when the first search needs it.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec

@@ -6,8 +6,6 @@ and the number of the trial. The state of CMA-ES, which Optuna keeps with its tr
 its draws in order; the stored values count, whatever it returns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import islice
 from math import inf, isfinite

@@ -1,7 +1,5 @@
 """A search whose parameters come from Optuna, whose trials it may prune, or both. Made by `searcher_of`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

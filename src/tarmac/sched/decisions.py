@@ -3,8 +3,6 @@
 Made by `cycle`.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from msgspec import Struct

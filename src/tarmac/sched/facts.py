@@ -3,8 +3,6 @@
 Made by `control` and by tests.
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from tarmac.model.changes import UsageBucket

@@ -4,8 +4,6 @@ The stopping form stops a trial that is not among the best at its rung. In the p
 with a `max_length`, each trial rests at its rung until it is among the best.
 """
 
-from __future__ import annotations
-
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ Events come in the order in which they happened; operations are to be carried ou
 steps from `Search`, which numbers trials; the functions at the end pack the numbers of a saved search.
 """
 
-from __future__ import annotations
-
 import struct
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Mapping

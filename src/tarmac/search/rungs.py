@@ -1,7 +1,5 @@
 """The lengths of asha's trials, its brackets, and the trials of each. Used by the methods and `preview`."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

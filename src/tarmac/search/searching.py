@@ -5,8 +5,6 @@ begins, continues or ends: a fixed number of trials, several brackets, or succes
 reads no clock, and no randomness but the seed of its spec.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ Random numbers are those of NumPy's legacy generator for a seed: so an experimen
 as under Determined with the same seed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from random import Random

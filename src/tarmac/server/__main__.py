@@ -4,8 +4,6 @@ It takes the lock and opens the socket before large imports: of two servers star
 milliseconds, and clients of the other can connect while it is still loading.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import logging

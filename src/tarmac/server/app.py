@@ -3,8 +3,6 @@
 Called by `daemon`, and by tests over fakes.
 """
 
-from __future__ import annotations
-
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response

@@ -4,8 +4,6 @@
 few threads for reads, and read less often if there are more of them: requests and runs have priority.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Collection, Iterator

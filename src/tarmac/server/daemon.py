@@ -1,7 +1,5 @@
 """Runs a server from start to end: joins the parts, serves the sockets, closes all. Called by `__main__`."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

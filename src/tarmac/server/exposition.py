@@ -1,7 +1,5 @@
 """Metrics in the text format that Prometheus reads (version 0.0.4). Used by `server/operation.py`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -4,8 +4,6 @@ Made by `wiring`. It reads a small file at once, and a large file in a thread du
 finds damage, it ends the server and leaves a note: the next start checks first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import threading

@@ -1,7 +1,5 @@
 """One server per home: a lock that the kernel frees when its holder dies. Taken by `__main__` at once."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from pathlib import Path

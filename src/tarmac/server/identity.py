@@ -1,7 +1,5 @@
 """Real time, ids and secrets: the `Clock` and `Ids` that `wiring` passes to the control plane."""
 
-from __future__ import annotations
-
 import secrets
 import threading
 import time

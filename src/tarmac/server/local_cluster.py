@@ -3,8 +3,6 @@
 Called by `settings`, only for files with such settings: its imports take longer than all other reading.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ the machine itself, with a warning. It also checks whether a run can start in it
 make containers, and whether a local image exists and fits its architecture.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Monitoring: whether the server works, and its metrics. Used by `routes/server.py`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

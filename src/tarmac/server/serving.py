@@ -1,7 +1,5 @@
 """Identifies home and machine, and takes the right to serve the cluster. Called by `wiring`."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from pathlib import Path

@@ -5,8 +5,6 @@ and the answer carries the returned frames; when either side closes, the other i
 shares addresses, access rules and errors with the other routes.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress

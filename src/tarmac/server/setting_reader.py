@@ -3,8 +3,6 @@
 Called by `settings`. Each field of a record is a setting: its name in the file, its type and its default.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar
 

@@ -4,8 +4,6 @@ Called by `__main__`. Each table of the file is a record, each of its fields a s
 with docs/operating/settings.md. Tables of foreign systems are declared in `systems.settings`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """The only module that joins ports to adapters. Called by `daemon`; tests join others over the same seams."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -1,7 +1,5 @@
 """Hypothetical changes: one change of a cluster or its rules, as text from a person. Called by `cli`."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec import Struct

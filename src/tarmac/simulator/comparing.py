@@ -3,8 +3,6 @@
 Called by `tarmac simulate` and the benchmark.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -3,8 +3,6 @@
 A form is data; one reader reads all forms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -3,8 +3,6 @@
 All printed figures of a play can be computed from them; docs/operating/simulate.md explains each column.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 from collections.abc import Iterable

@@ -4,8 +4,6 @@
 A job is a trace's word for what becomes a run here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from tarmac.model.lifecycle import Mode

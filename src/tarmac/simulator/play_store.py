@@ -4,8 +4,6 @@ It has the methods of `model.ports.Store` that the passes of a play call, for on
 contract suite of steps. With SQLite in memory, a play takes three times as long.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType

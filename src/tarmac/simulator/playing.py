@@ -4,8 +4,6 @@ Only the threads are left out: each pass runs when it is notified, when the engi
 the plan requests it (`next_at`). Called by `comparing`.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

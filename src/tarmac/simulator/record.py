@@ -4,8 +4,6 @@ Read from the store's events as they come, so that it is valid whenever a play e
 read by `measures` and `comparing`.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field

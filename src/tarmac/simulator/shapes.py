@@ -1,7 +1,5 @@
 """Clusters to play on: from a shape such as `64x8`, or with other rules. Called by `playing` and `cli`."""
 
-from __future__ import annotations
-
 import re
 
 from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool

@@ -4,8 +4,6 @@ problems.
 Called by `tarmac simulate` and the benchmark.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,6 @@
 Used by every part of `SqlStore`, and by the simulator's `PlayStore`, which refuses the same records.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from tarmac.model.changes import NewRun, RunStep

@@ -1,7 +1,5 @@
 """The parts of tables: types of columns, constraints and their names. Used by `schema`."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from sqlalchemy import BigInteger, CheckConstraint, Integer, MetaData, Text

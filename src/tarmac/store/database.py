@@ -10,8 +10,6 @@ the log gets its blocks while the disk has space (`Reserve`): on a full disk a t
 that the log already has.
 """
 
-from __future__ import annotations
-
 import errno
 import math
 import os

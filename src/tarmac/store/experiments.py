@@ -3,8 +3,6 @@
 A change of an experiment and its effects on runs are in one transaction: `write_runs` makes the latter.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from typing import Any

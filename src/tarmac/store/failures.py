@@ -1,7 +1,5 @@
 """Errors of the database as tarmac's own. Used by `database` around everything it does."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ One row for each point would be too many, and so would one for each read: a chun
 attempt, and only the last is written again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

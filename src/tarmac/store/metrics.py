@@ -1,7 +1,5 @@
 """`SqlMetrics`: metrics of runs, in chunks of points. Made by `SqlStore`, on its database."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Sequence
 from typing import Any

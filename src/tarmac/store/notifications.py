@@ -1,7 +1,5 @@
 """`SqlNotifications`: the durable queue of messages about runs. Made by `SqlStore`, on its database."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """`SqlNumbers`: permanent numbers of things. Made by `SqlStore`, on its database."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, bindparam, func, insert, select, update

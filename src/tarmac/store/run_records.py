@@ -5,8 +5,6 @@ reports. `SqlAnnotations`: notes and changed labels. Labels are in the spec of a
 own for filtering lists: changes write both.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

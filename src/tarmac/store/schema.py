@@ -4,8 +4,6 @@ Read by `statements`; `migrations` bring older databases to the same schema, wit
 proves the two equal). Sets of states come from the model here, and are literal in the migrations.
 """
 
-from __future__ import annotations
-
 from sqlalchemy import (
     DDL,
     BigInteger,

@@ -3,8 +3,6 @@
 A reader of the database sees only sealed values, which cannot be opened without the key.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

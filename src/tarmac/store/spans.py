@@ -3,8 +3,6 @@
 It reads only the needed columns of attempts, so that many are read quickly.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

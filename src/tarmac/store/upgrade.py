@@ -5,8 +5,6 @@ have the same result. Alembic is imported only to migrate an older one, because 
 the rest of a start.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text

@@ -3,8 +3,6 @@
 Joined by `server.wiring` and `server.daemon`, which know no system by name.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """All dialects, and the choice among them by content. Called by the server for every submission and check."""
 
-from __future__ import annotations
-
 import dataclasses
 import posixpath
 import re

@@ -4,8 +4,6 @@ Used by `vault`. The file is in the home, or at the path of the setting `secrets
 one database share it. It is created with the first secret, and read again when a secret names an unknown key.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import contextlib

@@ -3,8 +3,6 @@
 Created by `wiring`, over the records of the store and the key file. Safe to use from any thread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock

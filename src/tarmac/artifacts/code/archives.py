@@ -4,8 +4,6 @@ Nothing is ever extracted: names become entries, contents go straight into a pac
 before it becomes a snapshot. So no name, link or device in an archive can reach a file system here.
 """
 
-from __future__ import annotations
-
 import bz2
 import errno
 import gzip

@@ -4,8 +4,6 @@ Called by `store.py`, and by a client that sends a directory. A big unchanged tr
 hashes are cached by the file system's metadata of each file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -5,8 +5,6 @@ cache, its files are written to a temporary directory and stored as a directory;
 separate repositories, so that a repository's content can cause nothing that its URL could not.
 """
 
-from __future__ import annotations
-
 import configparser
 import hashlib
 import os

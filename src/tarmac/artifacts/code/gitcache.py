@@ -7,8 +7,6 @@ CACHE/HASH.lock           held during writes of git to either; by git itself, if
 HASH is of the URL and of the key that opened it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

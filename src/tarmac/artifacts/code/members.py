@@ -1,7 +1,5 @@
 """The members of zip and tar archives, one by one. Read by `archives`."""
 
-from __future__ import annotations
-
 import lzma
 import stat
 import struct

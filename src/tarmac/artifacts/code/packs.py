@@ -9,8 +9,6 @@ streamed and compared for `store.py`; read by the runner (`node/hooks/code.py`),
 it, and when snapshots are removed by age. The file is named by the digest of the tree.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

@@ -7,8 +7,6 @@ or not at all. `refuse_unfit` checks a run's code on the submitter's machine bef
 server and `tarmac check`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib

@@ -6,8 +6,6 @@ have no content to copy and are ignored. `refusals` checks archives, and trees t
 names alone, before any of it is stored and without access to a disk: in their later form, links included.
 """
 
-from __future__ import annotations
-
 import os
 import posixpath
 import stat

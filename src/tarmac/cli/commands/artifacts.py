@@ -1,7 +1,5 @@
 """`tarmac artifacts` and `tarmac datasets`: the files that runs left behind, and the data that runs read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path

@@ -3,8 +3,6 @@
 The first reports all problems, the second prints an equivalent native run file.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

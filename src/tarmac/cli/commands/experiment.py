@@ -1,7 +1,5 @@
 """`tarmac experiment`: the commands of Determined's users, for the same runs as every other command."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import suppress
 from pathlib import Path

@@ -3,8 +3,6 @@
 The files are copies of those below `cli/templates`, with the name of the run inserted.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -3,8 +3,6 @@
 The script has the Python of the user's shell; signals and its exit code are passed on.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

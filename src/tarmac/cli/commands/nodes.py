@@ -1,7 +1,5 @@
 """`tarmac nodes`: list the machines, their load and their runs; drain them."""
 
-from __future__ import annotations
-
 import click
 
 from tarmac import api

@@ -4,8 +4,6 @@ A value comes from a prompt, standard input or a file, never from an argument: a
 see arguments, and shells store them in their history.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

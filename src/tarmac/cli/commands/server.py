@@ -1,7 +1,5 @@
 """`tarmac server`: manage the user's own server, which `tarmac run` starts when needed. Runs outlive it."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -3,8 +3,6 @@
 This module defines only the options; it imports `cli.simulation`, which does the work, when needed.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

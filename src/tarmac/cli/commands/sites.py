@@ -1,7 +1,5 @@
 """`tarmac sites`: list known HPC sites, for configurations of Mantik. Needs no server."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import click

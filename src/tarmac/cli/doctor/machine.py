@@ -4,8 +4,6 @@ Called by `tarmac doctor`. Each function checks one fact, which is an argument w
 value.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

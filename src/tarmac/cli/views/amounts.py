@@ -1,7 +1,5 @@
 """Times, durations, sizes and counts as text, and parsed from text. Used by every command."""
 
-from __future__ import annotations
-
 import re
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -3,8 +3,6 @@
 Shown on a terminal only, and erased at the end. Used by `simulate`, `artifacts get` and `session` (uploads).
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

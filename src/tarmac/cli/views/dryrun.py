@@ -3,8 +3,6 @@
 Called by `run --dry-run`: the short form, and with `--verbose` all of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from tarmac import api

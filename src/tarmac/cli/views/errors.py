@@ -3,8 +3,6 @@
 Every function here turns an error into text, so that tests can compare every word.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from tarmac.cli.views.terminal import Terminal, harmless

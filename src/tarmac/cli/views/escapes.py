@@ -5,8 +5,6 @@ Colours and the cursor moves of a progress bar stay; all others are shown instea
 or a pipe is never changed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Experiments, their trials and previews as text. Used by `tarmac experiment` and `tarmac run`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Nodes as tables: a line for each, or for each group of equal ones. Called by `commands.nodes`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from time import localtime, strftime
 

@@ -1,7 +1,5 @@
 """The queue as tables, one for each pool, and what runs use at present. Used by `queue`, `top` and `show`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType

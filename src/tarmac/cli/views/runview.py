@@ -3,8 +3,6 @@
 A column has a cell for people; its key, or else its cell, is the value to sort by.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The results of plays, for people and for programs. Used by `tarmac simulate` and the benchmark."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby

@@ -5,8 +5,6 @@ row fits the width. If that is not enough, columns are left out: optional ones f
 flexible one last.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass

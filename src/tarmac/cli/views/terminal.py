@@ -4,8 +4,6 @@ Colour only on a terminal, never with NO_COLOR (no-color.org) or a dumb one. A s
 has no width: nothing is cut there, so that `grep` finds everything.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import unicodedata

@@ -23,8 +23,6 @@ A cycle run is not retried: its purpose is to find errors in its turns. `countin
 retries and updates the counts. Called by the reconcile pass.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tarmac.control.decisions.counting import (

@@ -7,8 +7,6 @@ identical end is not retried: the same exit with the same last lines, twice in a
 start. Pure; called by `apply_observation`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable

@@ -12,8 +12,6 @@ People get messages about an array as a whole: `started` and `waiting` for its f
 last member has ended. A program (a webhook) gets messages about each member.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

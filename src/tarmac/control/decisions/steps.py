@@ -3,8 +3,6 @@
 Pure: used by the commands and the passes. Each raises IllegalStep if the lifecycle has no such step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

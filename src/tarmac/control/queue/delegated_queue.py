@@ -4,8 +4,6 @@ Running runs come first, then those waiting in the cluster's queue, in its expec
 the runs that are not submitted yet.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

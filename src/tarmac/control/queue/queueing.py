@@ -4,8 +4,6 @@ A list of changes is checked as a whole, as if applied one after another; then a
 transaction, or none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tarmac import api

@@ -4,8 +4,6 @@ Called by `queueing`. Nothing is applied here: an invalid change raises `Refused
 with the next one, so that all problems of a list are reported together.
 """
 
-from __future__ import annotations
-
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

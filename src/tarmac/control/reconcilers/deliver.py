@@ -4,8 +4,6 @@ The record comes first, the effect after it, and the effect is idempotent: after
 next pass repeats it, and the claim on the node prevents a second start.
 """
 
-from __future__ import annotations
-
 import logging
 
 from tarmac.control.decisions.steps import ASKS

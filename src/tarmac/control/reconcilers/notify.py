@@ -4,8 +4,6 @@ A message is durable before it is sent, and recorded as sent afterwards: a crash
 again, with the same id. Messages to an unreachable receiver are retried at growing intervals for a day.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tarmac.control.decisions.notifications import after_try

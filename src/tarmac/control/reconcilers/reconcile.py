@@ -4,8 +4,6 @@ The engine's news name attempts to observe; all of them are observed periodicall
 may be lost. The same loop gives up attempts that were submitted long ago and never began (`reap_pass`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 from tarmac.control.decisions.apply_observation import apply_observation

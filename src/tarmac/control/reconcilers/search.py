@@ -5,8 +5,6 @@ are in one transaction, guarded by the experiment: after a crash at any moment, 
 and no trial is lost or begun again.
 """
 
-from __future__ import annotations
-
 import logging
 
 from tarmac.control.decisions.trials import ended_trials

@@ -4,8 +4,6 @@ Idempotent: a snapshot is named by its content, so staging after a crash finds i
 fetched beside the pass (`Fetches`), which collects the outcomes.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Collection, Sequence

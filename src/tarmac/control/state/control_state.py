@@ -3,8 +3,6 @@
 Made once by `service.ControlPlane`; the passes, the commands and the reports all use it.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType

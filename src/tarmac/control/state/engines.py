@@ -3,8 +3,6 @@
 Owned by `ControlState`; the deliver, reconcile and reap passes work for one `AttachedEngine` at a time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import BoundedSemaphore

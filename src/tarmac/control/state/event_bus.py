@@ -3,8 +3,6 @@
 Used by `ControlState` (which notifies) and by `loops` and the server (which wait).
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Collection
 from enum import StrEnum

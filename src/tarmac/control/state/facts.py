@@ -3,8 +3,6 @@
 Pure; used by `run_cache`, `admission`.
 """
 
-from __future__ import annotations
-
 from tarmac.model.changes import group_of
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState

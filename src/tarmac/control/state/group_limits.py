@@ -5,8 +5,6 @@ remains. Waiting members are hidden from the scheduler and from the queues of cl
 the runs, so nothing is stored.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 

@@ -7,8 +7,6 @@ until the subscriber has handled them and removes them (`MetricStore.events`, `f
 any point neither loses nor repeats an event that is handled by its id.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice

@@ -4,8 +4,6 @@ Owned by `ControlState`, which calls it under its lock. While nothing changes th
 objects, so that a pass over ten thousand nodes costs no more than one over a few.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tarmac.control.state.engines import AttachedEngine, Engines

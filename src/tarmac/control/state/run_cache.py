@@ -5,8 +5,6 @@ committed; changes by other servers on the same database arrive through the feed
 runs for the scheduler's facts (`scheduler_state`).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 

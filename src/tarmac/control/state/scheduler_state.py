@@ -4,8 +4,6 @@ The ledger has its own lock, and the lock of the control state is held only duri
 long plan delays no submission. A holder of the lock of the control state must not ask the scheduler.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping

@@ -4,8 +4,6 @@ Read by the search pass and by the commands, which decide on a fresh copy: a rej
 trace.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import nan

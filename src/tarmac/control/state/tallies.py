@@ -4,8 +4,6 @@ Written by `ControlState` and the schedule loop, read for `/metrics`. A restart 
 counters.
 """
 
-from __future__ import annotations
-
 import threading
 from bisect import bisect_left
 from collections import Counter

@@ -1,7 +1,5 @@
 """The field `code`: a directory or archive with the files it leaves out, or a git repository."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

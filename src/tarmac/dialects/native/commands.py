@@ -3,8 +3,6 @@
 A step of `setup` is a command, `{git: {url: ...}}`, `{pip: [...]}` or `{apt: [...]}`.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from typing import Any

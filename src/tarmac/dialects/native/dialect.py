@@ -1,7 +1,5 @@
 """The native dialect: tarmac's own YAML. Listed in `systems.registry`."""
 
-from __future__ import annotations
-
 from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, Report, no_conventions, not_ours
 from tarmac.dialects.located import Node, Table, quote
 from tarmac.dialects.native.fields import RUN

@@ -3,8 +3,6 @@
 Used by the tables in `fields` and `code`, and by overrides.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Reading, the hints of the nearest name, `tarmac convert` and overrides follow fr
 nested mappings are beside their readers. docs/using/run-file.md documents each field.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ An address alone usually suffices: `ann@lab.example` is mail, `https://...` a we
 selects Slack's form. `from_address` also reads the addresses in a server's settings.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any

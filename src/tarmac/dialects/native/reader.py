@@ -3,8 +3,6 @@
 `tarmac convert` writes `conventions` and `site` for other systems; people seldom write these by hand.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Roles: their command or processes, and their request: `slots` in all, or replicas."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ In a file with a search, a parameter with one of `log`, `uniform`, `int` and `ch
 search, parameters are passed on unchanged.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

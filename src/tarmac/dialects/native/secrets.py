@@ -1,7 +1,5 @@
 """The field `secrets`: the secrets that a run uses, by name, each with its form. A row of `fields`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A grid from the command line: `tarmac run --sweep lr=1e-3,1e-4 --sweep seed=0..9`. Called by the server."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any

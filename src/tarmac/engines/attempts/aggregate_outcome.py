@@ -4,8 +4,6 @@ Called by engines and views. An attempt is running when all of its nodes are, an
 have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import reduce

@@ -4,8 +4,6 @@ Used by all engines. An attempt id becomes a path only if it has the form of our
 types finds nothing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

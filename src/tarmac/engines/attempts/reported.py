@@ -1,7 +1,5 @@
 """Checks values in the events of a runner, which a run may have forged. Called by `view`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from time import time as now
 from typing import Any

@@ -4,8 +4,6 @@ Called by every engine. `node/attempt/clearing.py` clears the files of ended run
 the file that lists cleared parts, so only its numbers are used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

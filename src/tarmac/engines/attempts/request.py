@@ -3,8 +3,6 @@
 Rendered by engines without touching the disk; the dry run prints this very object.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

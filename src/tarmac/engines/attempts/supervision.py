@@ -5,8 +5,6 @@ a node. Every step may be repeated after a crash at any point: claims, fences an
 each created exclusively.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Sequence

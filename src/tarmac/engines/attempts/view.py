@@ -4,8 +4,6 @@ Called by engines, through `Views`, which keeps one view for each recently used 
 interprets the facts; each engine acts on them.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import OrderedDict, deque

@@ -5,8 +5,6 @@ crash at any point: fences and the note of a failure are each created exclusivel
 at first: the runner creates all others. See `node.files.staging`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

@@ -5,8 +5,6 @@ memory. After its mark the connection carries frames only (`node/wire/connection
 login shell is skipped. Calls may overlap. The program ends with the connection.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

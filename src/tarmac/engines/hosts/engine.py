@@ -4,8 +4,6 @@ Each verb exists once, here: it finds the view of the attempt, fences one that w
 lock and informs the listeners. The inheriting class defines how reports are fetched and how runners leave.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Made by `local_host`, or for another machine; used by engines. `node/host/operat
 operations; a `Reach` calls them: in this process, or over a connection.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager

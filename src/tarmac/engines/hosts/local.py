@@ -1,7 +1,5 @@
 """The host that is this machine: operations run in-process, and files are read in place. Used by engines."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path

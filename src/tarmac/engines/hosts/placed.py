@@ -5,8 +5,6 @@ from their reports. The only state that must outlive the server is in the direct
 that the next server adopts everything.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

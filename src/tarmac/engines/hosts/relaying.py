@@ -4,8 +4,6 @@ The agent passes calls of sidecars on (`node/host/relay.py`), and `AnswerRequest
 (`artifacts/versions/store_server.py`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from threading import BoundedSemaphore
 from typing import Any

@@ -4,8 +4,6 @@ Made by kinds of engines. Calls without a connection fail at once until the next
 out users who log in too often.
 """
 
-from __future__ import annotations
-
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence

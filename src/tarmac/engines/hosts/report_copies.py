@@ -5,8 +5,6 @@ written the content: its paths are checked, and reading limits its size. A copy 
 first answer over a new connection contains everything.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress

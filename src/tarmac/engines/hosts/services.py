@@ -3,8 +3,6 @@
 Made by `Host`; used by engines that start a cluster. `node/host/services.py` performs the operations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

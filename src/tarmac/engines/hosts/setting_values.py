@@ -3,8 +3,6 @@
 Each function raises InvalidInput for an invalid value.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

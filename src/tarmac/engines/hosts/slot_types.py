@@ -1,7 +1,5 @@
 """Names of accelerators in run files. Called by engines that inspect nodes, and by `tarmac doctor`."""
 
-from __future__ import annotations
-
 import re
 
 

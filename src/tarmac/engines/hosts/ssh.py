@@ -4,8 +4,6 @@ The user's ~/.ssh/config defines the login (names, ports, keys, agents, certific
 shared, including one that the user opened by hand, as sites with two factors require.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Programs with a connection as standard input and output, here or behind an ssh. Used by hosts."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

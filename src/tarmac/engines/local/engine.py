@@ -3,8 +3,6 @@
 Created in `server/wiring.py`. At most one at a time uses a tarmac home.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -9,8 +9,6 @@ reported as live, or its sidecar. Processes left by an ended worker become child
 is one, its slots are unknown, and no slots of that node are free.
 """
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import subprocess

@@ -4,8 +4,6 @@ Made by `kind`. This process never loads Ray, whose calls may wait for ever: a c
 ends the process of the bridge, and another one is tried after a pause.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

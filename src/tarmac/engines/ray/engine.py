@@ -9,8 +9,6 @@ done the node takes no new work: two runs would have the same devices. An unreac
 only after its lease has expired.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress

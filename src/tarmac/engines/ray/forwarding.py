@@ -5,8 +5,6 @@ accepts connections; each has a connection of its own to the agent, and continue
 server. The server does not mistake it for a program of its own user on this machine.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

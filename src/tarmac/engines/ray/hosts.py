@@ -8,8 +8,6 @@ node, files that a node's runner writes for its peers to those. After a restart 
 carried once more.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait

@@ -3,8 +3,6 @@
 Used by `node`, and by `sessions`. The other end is `node/host/agent.py`.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Mapping
 from threading import Thread

@@ -3,8 +3,6 @@
 Implemented by `bridge`, and by tests without a Ray.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -4,8 +4,6 @@ Used by `nodes` and by the engine. A node that was silent for too long is lost; 
 `problem` judges from its agent's facts whether it can take work; disks are checked by writing to them.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Used by `RayEngine`, which reads from memory. The addresses of agents are stored
 reaches them at once, even if Ray does not answer.
 """
 
-from __future__ import annotations
-
 import json
 import time
 import weakref

@@ -3,8 +3,6 @@
 Used by `node`. A port was free when it was requested, a moment ago at most; each is given once.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection
 from threading import Lock

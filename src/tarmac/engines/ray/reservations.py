@@ -5,8 +5,6 @@ without an attempt is released soon; reservations outlive the server, and those 
 after a while.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The settings of a Ray cluster, checked without any effect. Called by `kind`."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ nodes, wait, get nodes whose names were unknown before, and may be forgotten. A 
 any simulated attempt (`world`, `story`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

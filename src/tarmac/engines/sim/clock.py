@@ -3,8 +3,6 @@
 The simulated engine, simulation tests and `tarmac simulate` run the real loops under it.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ It outlives the control planes of a test like a cluster: after a "crash", create
 same engine and call `disconnect` for the dead one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import chain
 

@@ -3,8 +3,6 @@
 `Window` selects the visible part of the world: observations, workers, notices and files.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

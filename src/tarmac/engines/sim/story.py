@@ -5,8 +5,6 @@ and `batch`. They store the facts (when it was submitted, which requests it got 
 when) and compute the story here; time is not stepped, so a history costs nothing between its events.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

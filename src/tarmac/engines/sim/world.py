@@ -4,8 +4,6 @@
 the clock calls back at its turning points.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 

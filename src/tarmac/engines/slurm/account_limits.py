@@ -5,8 +5,6 @@ limit and never starts. Used by `SlurmEngine` while one of its jobs waits for su
 once from the last read; if that is old, a thread reads again.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

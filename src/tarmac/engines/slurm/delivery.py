@@ -5,8 +5,6 @@ a lost answer the engine looks for the job before it submits another. If two job
 begin makes a file, and the other exits.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import time

@@ -4,8 +4,6 @@ Made by `SlurmKind`, one for each cluster. All state that must outlive the serve
 directories and in Slurm's own queue: the job's name is the attempt's id.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Checks whether a Slurm meets the needs of runs, for `tarmac clusters check`. Called by `SlurmEngine`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 

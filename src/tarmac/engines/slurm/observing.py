@@ -5,8 +5,6 @@ runners could not report, the job's state is the cause. A job that Slurm no long
 completed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

@@ -4,8 +4,6 @@ Used by `SlurmEngine` and `examining`. Answers of `Site` come at once from the l
 thread reads again.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

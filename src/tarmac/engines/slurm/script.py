@@ -9,8 +9,6 @@ A run names the allowed nodes, and gets some of them; Slurm's `--nodelist` gives
 if a run names more than it needs, all others of its partition are excluded.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Its standard streams are the connection: `srun` passes them on, and ssh does so 
 `SlurmEngine`.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Called by `kind`. Values in a job script are limited to plain characters here, s
 directive.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

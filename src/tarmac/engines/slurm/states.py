@@ -6,8 +6,6 @@ reason also tells whether the job starts by itself in time, or a person must act
 shown unchanged.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from enum import StrEnum

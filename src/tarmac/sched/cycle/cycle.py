@@ -3,8 +3,6 @@
 docs/operating/scheduler.md describes its steps in order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import inf
 

@@ -4,8 +4,6 @@ This module connects the policies to the cycle: past usage (fair share), precede
 shares of a new period, and the time allotted to a placement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf

@@ -5,8 +5,6 @@ A time too early costs a cycle; a missing one leaves slots with runs that should
 counts at which a waiting run could preempt one more holding.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice

@@ -4,8 +4,6 @@
 change only when the caller has recorded the decisions.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass

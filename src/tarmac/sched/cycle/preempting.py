@@ -5,8 +5,6 @@ run needs. Slots that are being released count as free. Nothing is preempted for
 it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge

@@ -1,7 +1,5 @@
 """The walk along a pool's queue, as far as a run could start or needs protection. Called by `cycle`."""
 
-from __future__ import annotations
-
 import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator

@@ -5,8 +5,6 @@ then restores each, the last first, and keeps it if the run still fits. It check
 a request that can be counted it checks only the number of free slots on each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 

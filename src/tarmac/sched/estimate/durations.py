@@ -6,8 +6,6 @@ similar runs that lasted longer. The likeness that predicts best (name, owner, s
 limit) differs between clusters, so it is learnt from the runs.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict, deque
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Used by `estimates`. It plans on a copy of the facts with the same `Ledger` that
 a plan to the facts as `control` and an engine would: holdings begin, leave, and return to the queue.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass

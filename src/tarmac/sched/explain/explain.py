@@ -3,8 +3,6 @@
 It runs the cycle itself and stops it at the run, so the explanation matches `plan`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from math import inf

@@ -4,8 +4,6 @@ Called by `control` for `tarmac queue`. It sorts by the keys of the cycle, so th
 run that holds slots has the place it would have if it were queued now.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from heapq import merge

@@ -3,8 +3,6 @@
 The ledger plans with a changed run and then restores it, so the answers match the next cycle.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 updates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from math import inf
 

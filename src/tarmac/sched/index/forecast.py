@@ -5,8 +5,6 @@ turn; a run without either ends later than all others. Among the latter, the one
 first: the order is fixed, so the list of awaited runs only shrinks.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

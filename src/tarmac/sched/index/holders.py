@@ -5,8 +5,6 @@ at its place under the policy. Under `least_attained`, runs climb while they hol
 effects of passing time at the beginning of a cycle.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 `Ledger` updates it as facts change; a cycle (`queue_walk`) changes it temporarily and restores it.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import count

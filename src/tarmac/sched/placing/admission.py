@@ -4,8 +4,6 @@ The ledger checks each request class once, and `explain` uses it. The empty clus
 nodes, because they can come back. A cluster that has not reported a node yet is assumed to fit.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ it at its end (`undo`). Nodes of equal shard and slot type share a `Bucket`, sor
 a bisection, and taking slots moves one entry.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 

@@ -5,8 +5,6 @@ when the pool is empty. A gang of one role is fitted exactly (`fitting`), a gang
 bounded length (`_search`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Why a node does not take a run: one reason per node; and the words of reasons. For `cycle`, `explain`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 

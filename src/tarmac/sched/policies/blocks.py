@@ -6,8 +6,6 @@ use the remaining time. Promised time that a run did not get, because others wen
 the next period, which sets a part aside for that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum

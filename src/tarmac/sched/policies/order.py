@@ -5,8 +5,6 @@ not change while a run is queued, so that queues stay sorted (`Ordering.key`). O
 fair share changes from cycle to cycle (`PastUsage`).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -10,8 +10,6 @@
   interruptible runs by cycle runs or beyond their promise.
 """
 
-from __future__ import annotations
-
 from math import inf
 
 from tarmac.model.cluster import Policy, Pool

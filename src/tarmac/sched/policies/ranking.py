@@ -5,8 +5,6 @@ entities with an equal staying part, time never changes the order: each such cla
 merges the classes as far as needed. Used by `pool_state` for mode queues, class queues and holdings.
 """
 
-from __future__ import annotations
-
 import heapq
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """JSON answers, encoded by msgspec: a list of ten thousand runs takes milliseconds."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import quote
 

@@ -4,8 +4,6 @@ It wraps the whole application, so no route is reachable without it. A request o
 home comes from its owner; every other request needs the token.
 """
 
-from __future__ import annotations
-
 import hmac
 import os
 import pwd

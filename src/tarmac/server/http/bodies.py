@@ -3,8 +3,6 @@
 Runs after the access rules. Code is sent as a stream, which its routes limit themselves.
 """
 
-from __future__ import annotations
-
 import asyncio
 
 from starlette.datastructures import Headers

@@ -1,7 +1,5 @@
 """Counts answered requests. Written by `auth.AuthMiddleware`, read for `/metrics`."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Converts errors into the form of docs/using/api.md. It catches all of them; none ends as a traceback."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any

@@ -1,7 +1,5 @@
 """The sockets of a server: unix sockets of its home, and loopback addresses if they are set."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import secrets

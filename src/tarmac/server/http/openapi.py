@@ -1,7 +1,5 @@
 """The description of the API, made from the operations of its routes. Served by `app`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from types import UnionType

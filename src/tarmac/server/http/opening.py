@@ -1,7 +1,5 @@
 """Opens few event streams at a time, fewer of one peer, so that a crowd blocks no others. Used by `app`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Hashable
 from contextlib import AsyncExitStack

@@ -3,8 +3,6 @@
 Used by `routes`. The records of an operation are the types of its handler's request and result.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

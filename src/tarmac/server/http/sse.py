@@ -5,8 +5,6 @@ stream (pings, disconnects, shutdown), while these streams already wake up twent
 files.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checks that a query for logs names existing ones: an empty answer would hide the error."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tarmac.model.errors import NotFound, suggestion

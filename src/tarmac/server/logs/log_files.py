@@ -3,8 +3,6 @@
 All reads use `ControlPlane.read`, which works for every engine.
 """
 
-from __future__ import annotations
-
 import codecs
 from collections.abc import Callable
 from typing import Any

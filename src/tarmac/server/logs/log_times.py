@@ -3,8 +3,6 @@
 Used by `log_files`, which reads logs up to the offsets in the index.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ Synchronous, and run in a thread by `streams`; one `LogView` serves one client. 
 files, and so ends only after every byte of every log was sent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 

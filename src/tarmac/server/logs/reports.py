@@ -1,7 +1,5 @@
 """Reads the reports of a run's workers from its attempt directories. Called by the route for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from json import dumps

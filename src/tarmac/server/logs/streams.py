@@ -4,8 +4,6 @@ A stream needs no thread: it waits in the event loop for news of the control pla
 log files at the interval of their engine; only the reads use the thread pool.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping

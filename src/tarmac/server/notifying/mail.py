@@ -1,7 +1,5 @@
 """Sends mail through the mail server in the settings. Called by `sending`."""
 
-from __future__ import annotations
-
 import smtplib
 import ssl
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The content of messages: text for people, JSON for programs. Pure. Called by `mail` and `webhooks`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks `[notifications]` of the settings. Called by `server.settings`, for a file that has the table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

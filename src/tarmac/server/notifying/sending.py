@@ -1,7 +1,5 @@
 """`Sender`: sends messages in parallel, so that a slow receiver does not delay others. Made by `wiring`."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future, wait

@@ -1,7 +1,5 @@
 """The settings of notifications. Read by `server.settings`, checked by `reading`, used by `sending`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """Posts JSON to URLs: webhooks. Called by `sending`. It follows no redirects and uses no proxies."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket

@@ -1,7 +1,5 @@
 """Converts clusters into records of `tarmac.api`. Called by their routes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Makes the answers about experiments and trials. Called by their routes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import isfinite
 

@@ -1,7 +1,5 @@
 """Makes the answers about metrics. Called by the route for them."""
 
-from __future__ import annotations
-
 from tarmac import api
 from tarmac.control.metrics import ChosenSeries
 from tarmac.control.state.metric_intake import value_text

@@ -1,7 +1,5 @@
 """Joins pages of the queue into one record for each pool. Called by the queue's routes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tarmac import api

@@ -1,7 +1,5 @@
 """Converts runs, nodes and reasons into records of `tarmac.api`. Called by the routes and streams."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from signal import Signals
 from typing import Any

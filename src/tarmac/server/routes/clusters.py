@@ -1,7 +1,5 @@
 """`/clusters`: lists, adds, replaces and removes described clusters. Joined by `server.app`."""
 
-from __future__ import annotations
-
 from tarmac import api
 from tarmac.api.operation import Query
 from tarmac.dialects.clusterfile import check_cluster_name, read_cluster

@@ -5,8 +5,6 @@ missing on the server, then sends these in packs, then the tree. The digest in t
 submission.
 """
 
-from __future__ import annotations
-
 import json
 
 from starlette.concurrency import run_in_threadpool

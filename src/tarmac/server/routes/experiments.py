@@ -1,7 +1,5 @@
 """Experiments and commands to them, metrics across runs, and Determined's numbers. Joined by `server.app`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tarmac import api

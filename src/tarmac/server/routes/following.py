@@ -1,7 +1,5 @@
 """`/runs/{ref}/events`, `/logs`, `/reports`: a run's events and output, once or live. For `server.app`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec

@@ -1,7 +1,5 @@
 """Nodes, their images, and the use of slots and devices. Joined to the application by `server.app`."""
 
-from __future__ import annotations
-
 from tarmac import api
 from tarmac.api.operation import Query
 from tarmac.model.abilities import KeptImage

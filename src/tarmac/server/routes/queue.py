@@ -1,7 +1,5 @@
 """`/queue`: running and waiting runs, and changes of their order. Joined by `server.app`."""
 
-from __future__ import annotations
-
 from tarmac import api
 from tarmac.control.queue.delegated_queue import QueuePage
 from tarmac.model.cluster import Pool

@@ -1,7 +1,5 @@
 """The list of runs, one run with its annotations and files, and commands to it. Joined by `server.app`."""
 
-from __future__ import annotations
-
 from tarmac import api
 from tarmac.api.operation import Query
 from tarmac.model.errors import InvalidInput

@@ -1,7 +1,5 @@
 """The server itself: its version, its health and its numbers, and its stop. Joined by `server.app`."""
 
-from __future__ import annotations
-
 import time
 
 from starlette.background import BackgroundTask

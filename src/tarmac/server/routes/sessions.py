@@ -1,7 +1,5 @@
 """`/runs/{ref}/sessions`: a command, or a connection to a port, beside a worker. Joined by `server.app`."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Artifacts, datasets and secrets. Joined by `server.app`."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from tarmac import api

@@ -1,7 +1,5 @@
 """`POST /runs`, `/runs/batch` and `/check`: accept and check runs. Joined to the application by `app`."""
 
-from __future__ import annotations
-
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 

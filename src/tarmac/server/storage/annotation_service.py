@@ -1,7 +1,5 @@
 """Notes and labels of runs for the routes: checks permission and content."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tarmac.control.permissions import Action, check

@@ -3,8 +3,6 @@
 The artifact store is the only record: the database holds nothing about artifacts.
 """
 
-from __future__ import annotations
-
 import hmac
 import logging
 import threading

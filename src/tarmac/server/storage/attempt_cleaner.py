@@ -6,8 +6,6 @@ A thread calls every engine periodically, each in its own thread, so that an unr
 delay the others. It never removes files of live runs, nor records, events, metrics and artifacts.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Mapping

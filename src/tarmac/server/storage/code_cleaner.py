@@ -3,8 +3,6 @@
 It never removes snapshots that a live run needs, or recently used ones.
 """
 
-from __future__ import annotations
-
 import logging
 
 from tarmac.artifacts.code.store import DirectoryCodeStore

@@ -3,8 +3,6 @@
 A thread fetches datasets with a URL, one at a time; after a crash it repeats an interrupted fetch.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import shutil

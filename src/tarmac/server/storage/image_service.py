@@ -4,8 +4,6 @@ The engines store them on their nodes. The service calls each engine in its own 
 engine that hangs does not delay the others, and the answer reports it as unresponsive.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence

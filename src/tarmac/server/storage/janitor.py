@@ -1,7 +1,5 @@
 """Calls a clean-up function periodically, in its own thread. For artifacts, code and attempts."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Their files are in the versions of the run's checkpoint artifact, in a directory
 UUID. Called by `ArtifactService`, and by the gateway that takes the reports.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ The record is removed last: the next call removes files that could not be remove
 unreachable.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress

@@ -3,8 +3,6 @@
 A value comes in with a request and is sent only to a runner.
 """
 
-from __future__ import annotations
-
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence

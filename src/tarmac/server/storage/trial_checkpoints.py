@@ -5,8 +5,6 @@ retention by number of versions does not remove checkpoints selected by a policy
 ended, all others are removed.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence

@@ -3,8 +3,6 @@
 They may contain confidential data, such as keys that a program wrote.
 """
 
-from __future__ import annotations
-
 from tarmac import api
 from tarmac.control.permissions import Action, check
 from tarmac.control.service import ControlPlane

@@ -3,8 +3,6 @@
 `facts_of` collects the facts, and tests the network if no other fact decides; `decide` is pure.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass

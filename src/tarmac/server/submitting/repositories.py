@@ -3,8 +3,6 @@
 Readers refuse most errors with their line; the remaining ones must not be stored, shown or passed to git.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tarmac.model.errors import InvalidInput, Problem

@@ -4,8 +4,6 @@ Called by `submit_batch`, in its thread, and by the routes for dry runs and chec
 submission before the server stores any of it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import string

@@ -1,7 +1,5 @@
 """Warnings about argument lists, which no shell reads. Used for requests and for scripts. Pure."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 import shlex

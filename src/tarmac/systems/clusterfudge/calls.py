@@ -1,7 +1,5 @@
 """Checks the calls of a launch script: names, fields, and literal values. Used by `script`."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

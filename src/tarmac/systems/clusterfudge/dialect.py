@@ -3,8 +3,6 @@
 The dialect recognises a launch script and refuses it with a hint.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tarmac.dialects.conventions import with_variables

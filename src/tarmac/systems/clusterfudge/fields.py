@@ -3,8 +3,6 @@
 Used by the reader; the check of scripts uses the names of accelerators.
 """
 
-from __future__ import annotations
-
 from tarmac.dialects.section import Fields, words_for
 
 MARK, KIND = "clusterfudge", "CreateLaunchRequest"

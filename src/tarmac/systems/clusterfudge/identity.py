@@ -1,7 +1,5 @@
 """The ids that Clusterfudge gives a launch, derived from the run's id. Pure."""
 
-from __future__ import annotations
-
 import hashlib
 import uuid
 

@@ -1,7 +1,5 @@
 """Reads a launch request (the JSON that `scripts` sends) into a spec. Called by the dialect."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reads the jobs of a request: roles of replicas, each with its processes and their resources."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

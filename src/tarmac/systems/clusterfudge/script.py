@@ -4,8 +4,6 @@ Called by `tarmac check`, and by the dialect to recognise a script given as a ru
 the script are checked; the server checks computed ones.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings as python_warnings

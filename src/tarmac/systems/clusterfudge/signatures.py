@@ -3,8 +3,6 @@
 Used by `calls` to check a script without running it; a test holds it to `scripts`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Clusterfudge's words for the state of a launch. Called by the dialect, its display and the drop-in API."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tarmac.dialects.dialect import Report

@@ -4,8 +4,6 @@ Called by the server's `launching`: `conventions` makes the launch without a gat
 passes it through `connected`.
 """
 
-from __future__ import annotations
-
 import json
 import posixpath
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 Called by `reader`, and by `tarmac experiment create`, which checks before it sends.
 """
 
-from __future__ import annotations
-
 from tarmac.model.spec import LocalDirectory
 
 IGNORE_FILE = ".detignore"

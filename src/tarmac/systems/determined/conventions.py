@@ -4,8 +4,6 @@ Called by the dialect for every attempt of a run with these conventions, in what
 written.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

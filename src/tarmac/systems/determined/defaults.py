@@ -3,8 +3,6 @@
 Read once by the server's wiring; the dialect merges the values below each configuration.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Determined's dialect: experiment configurations. Listed in `systems.registry`."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, not_ours

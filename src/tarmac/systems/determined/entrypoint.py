@@ -1,7 +1,5 @@
 """The command of an experiment: a shell text, a list, a trial class or a launcher. Called by `reader`."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

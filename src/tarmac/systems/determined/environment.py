@@ -1,7 +1,5 @@
 """The section `environment` of an experiment: variables, image, container settings. Part of `fields`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

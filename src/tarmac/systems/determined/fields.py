@@ -4,8 +4,6 @@ Data for `schema`, which reads along it, and `merging`, which completes it; docs
 lists it.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Mapping

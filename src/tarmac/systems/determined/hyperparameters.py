@@ -4,8 +4,6 @@ A mapping with a `type` is a hyperparameter of that type; one without is a mappi
 else is a constant.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@ Used by the conventions, the gateway and the displays. Derived from the run's ow
 everywhere.
 """
 
-from __future__ import annotations
-
 import hashlib
 from uuid import NAMESPACE_URL, uuid5
 

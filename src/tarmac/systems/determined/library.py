@@ -7,8 +7,6 @@ The library retries an unreachable master for half an hour at each call. On a se
 configures it not to retry, so that a script which needs a master ends at once; `explain` tells the user why.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 Pure functions over JSON, along the table. The form is the one that Determined itself passes to a run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

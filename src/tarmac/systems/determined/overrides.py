@@ -2,8 +2,6 @@
 the gateway for runs continued with another configuration.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

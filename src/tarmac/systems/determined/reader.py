@@ -3,8 +3,6 @@
 Called by the dialect.
 """
 
-from __future__ import annotations
-
 import json
 import posixpath
 import re

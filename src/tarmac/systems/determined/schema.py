@@ -3,8 +3,6 @@
 Shared by the tables of Determined's fields. Null is the same as absent.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The searcher and the hyperparameters of a configuration as a `SearchSpec`. Called by `reader`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Part of the table: see `fields`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Called by `reader`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The table `[determined]` of the settings: the gateway's address, and defaults for experiments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any
 

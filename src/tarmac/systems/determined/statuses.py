@@ -1,7 +1,5 @@
 """Determined's words for the state of a run. Called by the dialect and the display."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tarmac.dialects.dialect import Report

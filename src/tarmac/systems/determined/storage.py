@@ -1,7 +1,5 @@
 """The union `checkpoint_storage` of a configuration: the place of checkpoints. Part of `fields`."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 Called by the reader. The node's shell expands the variables; this module expands nothing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import pairwise

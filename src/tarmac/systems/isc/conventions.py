@@ -4,8 +4,6 @@ Used by the dialect; docs/using/dialects/isc.md lists the variables, and a test 
 artifact paths, which are the same for runs of any dialect.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

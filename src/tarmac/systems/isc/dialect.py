@@ -1,7 +1,5 @@
 """The ISC's dialect: TOML under any file name, `.isc` by convention. Listed in `systems.registry`."""
 
-from __future__ import annotations
-
 from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, not_ours
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.toml_tree import compose

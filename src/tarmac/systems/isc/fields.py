@@ -3,8 +3,6 @@
 Used by the reader. The ISC and tarmac ignore unknown keys; tarmac warns of them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 

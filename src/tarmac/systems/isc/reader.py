@@ -1,7 +1,5 @@
 """Reads an ISC launch file: a located tree to a `RunSpec`, every problem reported. Called by the dialect."""
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 from typing import Any

@@ -1,7 +1,5 @@
 """The ISC's words for the state of an experiment. Used by the dialect and by the display of that name."""
 
-from __future__ import annotations
-
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.run import PLATFORM_FAULTS, Outcome

@@ -1,7 +1,5 @@
 """Mantik's dialect: compute backend configurations, in YAML or JSON. Listed in `systems.registry`."""
 
-from __future__ import annotations
-
 from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, FileKind, no_conventions, not_ours
 from tarmac.dialects.located import Table, quote
 from tarmac.dialects.problems import Problems

@@ -3,8 +3,6 @@
 Called by the reader.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 import shlex

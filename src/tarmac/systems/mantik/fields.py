@@ -4,8 +4,6 @@ A misspelt key is refused, because its meaning would be lost. Any other unknown 
 does, but with a warning. A key that would hold a secret is refused without showing its value.
 """
 
-from __future__ import annotations
-
 from tarmac.dialects.located import Node, Scalar, Table, key_text
 from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.errors import nearest

@@ -3,8 +3,6 @@
 The meaning of such keys is plain, so an old file works unchanged; a warning names the right place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -4,8 +4,6 @@ Called by the reader, with or without the file beside the configuration; without
 is an entry point, as in MLflow. Values are quoted for the shell before they are put into the command.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 import shlex

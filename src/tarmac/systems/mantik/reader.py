@@ -3,8 +3,6 @@
 Called by the dialect. Every problem of both files is collected before the reader raises.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from typing import Any

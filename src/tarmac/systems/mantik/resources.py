@@ -1,7 +1,5 @@
 """Reads `Resources`: a run's request to the site's batch system (K7). Called by the reader."""
 
-from __future__ import annotations
-
 import re
 
 from tarmac.dialects.kinds import Kind, Misfit, integer, lenient, line

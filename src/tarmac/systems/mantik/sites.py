@@ -3,8 +3,6 @@
 Each entry names its source. Sites change: their own documentation is authoritative.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 DOCUMENT = "Mantik's documentation"

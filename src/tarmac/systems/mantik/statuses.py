@@ -1,7 +1,5 @@
 """MLflow's words for the state of a run, which Mantik shows. Called by the dialect."""
 
-from __future__ import annotations
-
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Outcome

@@ -5,8 +5,6 @@ none. An incomplete request (a key without a value, a type without a number) is 
 comes from elsewhere: tarmac never assumes that a training runs on processors.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

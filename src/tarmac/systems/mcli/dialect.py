@@ -1,7 +1,5 @@
 """The MCLI dialect: MosaicML MCLI's run YAML. Listed in `systems.registry`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tarmac.dialects.conventions import with_files, with_setup_variables, with_variables

@@ -3,8 +3,6 @@
 Called by the reader.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

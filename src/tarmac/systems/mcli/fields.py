@@ -4,8 +4,6 @@
 current names. An unknown field causes a warning, as in MCLI, unless it is probably a typing error.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Reads an MCLI run file: a located tree to a `RunSpec`, every problem reported. Called by the dialect."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

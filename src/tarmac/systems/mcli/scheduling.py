@@ -3,8 +3,6 @@
 Called by the reader; `view` uses its words.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

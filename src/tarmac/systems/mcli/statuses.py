@@ -1,7 +1,5 @@
 """MCLI's words for the state of a run, of both its eras. Used by the dialect, and by the displays."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from tarmac.dialects.dialect import Report

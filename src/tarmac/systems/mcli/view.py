@@ -3,8 +3,6 @@
 Used by `apply_conventions`, and by the display of that name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`tarmac attach`: follow the main worker of a run, and the events of the run."""
 
-from __future__ import annotations
-
 import sys
 
 import click

@@ -1,7 +1,5 @@
 """`tarmac jupyter`: run JupyterLab in a run of its own, reachable from this machine only."""
 
-from __future__ import annotations
-
 import re
 import secrets
 import signal

@@ -3,8 +3,6 @@
 Ray reads the token from a file, never from a command line, which every user of the machine could read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Called by `ray_servers` before anything is started. The only change there is that a directory is created.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

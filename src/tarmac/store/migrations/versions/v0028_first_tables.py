@@ -3,8 +3,6 @@
 An empty database does not use it: `upgrade` creates its tables as `schema` declares them.
 """
 
-from __future__ import annotations
-
 revision = "0028"
 down_revision = None
 

@@ -1,7 +1,5 @@
 """Usage of removed runs. Applied by `upgrade`, after 0028."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 

@@ -1,7 +1,5 @@
 """The gateway as an application: authenticates callers, reads requests, sends answers. Called by `daemon`."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import logging

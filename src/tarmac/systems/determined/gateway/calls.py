@@ -3,8 +3,6 @@
 Called by `application`, the routes and their records.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass

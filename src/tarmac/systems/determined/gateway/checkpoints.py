@@ -6,8 +6,6 @@ derived from the version's id. The files of a reported checkpoint are in version
 directory named by its UUID.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

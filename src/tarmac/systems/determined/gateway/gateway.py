@@ -5,8 +5,6 @@ standalone run of Determined's dialect counts as one with a single trial. Made b
 tests over fakes.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field

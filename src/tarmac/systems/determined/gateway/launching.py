@@ -3,8 +3,6 @@
 Wraps the server's function that makes launches; set by `daemon`.
 """
 
-from __future__ import annotations
-
 from tarmac.model.changes import ApplyConventions
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch

@@ -3,8 +3,6 @@
 Called by the routes about experiments and tasks.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import io

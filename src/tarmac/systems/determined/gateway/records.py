@@ -1,7 +1,5 @@
 """Converts experiments, trials and metrics into Determined's records. Pure; called by the routes."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

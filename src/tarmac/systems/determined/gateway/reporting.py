@@ -4,8 +4,6 @@ Reports count as those of an additional node of the attempt, beside the files of
 repeats a report if it got no answer: such a report counts once. Called by `routes.reports`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

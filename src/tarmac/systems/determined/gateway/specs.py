@@ -5,8 +5,6 @@ the number that `det trial` shows. A configuration that starts from a checkpoint
 `searcher.source_trial_id` names a trial, `source_checkpoint_uuid` a reported checkpoint of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tarmac.model.changes import ApplyConventions

@@ -1,7 +1,5 @@
 """Finds the run and attempt of code that calls the gateway. Called by the routes for such code."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 The server stores only logouts, so a restart ends no session; a new token in the home ends all of them.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

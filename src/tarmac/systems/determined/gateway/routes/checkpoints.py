@@ -1,7 +1,5 @@
 """`det checkpoint ...`, and checkpoint reports of the library. Listed in `application`."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from collections.abc import Callable, Mapping, Sequence

@@ -3,8 +3,6 @@
 Listed in `application`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any

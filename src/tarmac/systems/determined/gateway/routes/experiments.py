@@ -3,8 +3,6 @@
 Listed in `application`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -3,8 +3,6 @@
 A job is an experiment, or a standalone run, and has the id of it in tarmac.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -4,8 +4,6 @@ Holders of the home's token may log in under any name, with the token as the pas
 server's own user on this machine need no password for the default user `determined`.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import re

@@ -1,7 +1,5 @@
 """`det trial logs`, `det experiment logs`, `det task logs`: lines, also live. Listed in `application`."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping

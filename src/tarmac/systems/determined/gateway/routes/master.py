@@ -1,7 +1,5 @@
 """The server itself: `/info`, `det master ...`, its only workspace and project. Listed in `application`."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence

@@ -1,7 +1,5 @@
 """`det experiment list`, `describe`, `list-trials`, `det trial describe`. Listed in `application`."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime

@@ -4,8 +4,6 @@ A trial from before 0.38 asks for its length, trains, reports the result, and as
 the trial or ends it. Then the trial exits; a search that promotes trials may continue it later.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,6 @@
 Listed in `application`.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import defaultdict

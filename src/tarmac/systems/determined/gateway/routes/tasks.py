@@ -3,8 +3,6 @@
 Listed in `application`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from typing import Any
