@@ -1,5 +1,7 @@
 """Makes names survive a power failure. Called after a finished file has got its name."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

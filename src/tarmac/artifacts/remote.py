@@ -4,6 +4,8 @@
 (AWS_ACCESS_KEY_ID and so on, or ~/.aws), never in the URL. No module but this one and `datasets` uses fsspec.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sys
