@@ -4,7 +4,7 @@
 #   make sharing       three runs share a small cluster over time, two others interrupt: drawn as it happens
 #   make test          the test suite, but for real engines, trainings, heavy tests and what `make check` does
 #   make test-engines  the tests that start a Slurm, a Ray or servers behind SSH, those that train with torch, the
-#                      torture of checkpoints, the heavy tests, and every property with all of its examples
+#                      torture of checkpoints, the heavy tests, and every property and simulation with all its examples
 #   make frameworks    what tarmac init writes for Hugging Face, Lightning and JAX, run with them
 #   make launchers     the guide of launchers, typed: DeepSpeed, accelerate, JAX and others train on two nodes
 #   make determined    the command `det` and the library of Determined, from PyPI, against a server and inside runs
@@ -49,7 +49,7 @@ test: $(VENV)/.dev $(VENV)/.demo
 
 test-engines: $(VENV)/.dev $(VENV)/.demo $(BENCH_VENV)/.ray
 	@$(COMPILE)
-	TARMAC_TEST_EXAMPLES=full $(BIN)/python tools/run_tests.py -m "real_engine or torch or heavy or hypothesis" $(PYTEST_ARGS)
+	TARMAC_TEST_EXAMPLES=full $(BIN)/python tools/run_tests.py -m "real_engine or torch or heavy or hypothesis or seeded" $(PYTEST_ARGS)
 
 frameworks: $(VENV)/.dev $(VENV)/.demo $(VENV)/.frameworks
 	$(BIN)/python -m pytest tests/e2e/test_init.py

@@ -30,6 +30,7 @@ def play(*arguments: str) -> str:
     return result.stdout
 
 
+@pytest.mark.heavy
 @pytest.mark.timeout(240)
 def test_no_finished_save_is_lost_and_no_half_written_one_is_found() -> None:
     """I14, D12: on nodes with disks of their own; a cycle report never says more than what was kept."""

@@ -50,6 +50,7 @@ command: exec {python} train.py
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("cluster", ["", "cluster: site"], ids=["shared disk", "own disk"])
 @pytest.mark.parametrize(
     ("broken", "found"),

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 from sharing import CARELESS, INTERRUPTIBLE, PROVES, ROUNDING_S, Sharing, claims
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.heavy]
 
 CYCLES = pytest.mark.xdist_group("cycles")
 STORY = pytest.mark.xdist_group("sharing")

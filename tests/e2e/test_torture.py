@@ -18,6 +18,7 @@ from postgres import Missing, running_server
 from tarmac.client import Client
 
 
+@pytest.mark.heavy
 @pytest.mark.timeout(240)
 def test_nothing_is_lost_or_started_twice_when_the_server_is_killed_under_load(tmp_path: Path) -> None:
     count = torture(tmp_path / "home", runs=200, kills=8, seed=7)

@@ -17,6 +17,8 @@ sys.exit(run_tests.main(sys.argv[1:], longest_wait_s=0))
 """
 LIMIT_S = 240.0
 
+pytestmark = pytest.mark.heavy
+
 FAILS_FIRST = """
 from pathlib import Path
 def test_first(tmp_path_factory):

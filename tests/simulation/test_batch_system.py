@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from actors import ADA
+from examples import seeds
 from promises import Promises
 from seeded import BATCH, History
 from simulated import Crash, Simulation, nodes, spec
@@ -22,10 +23,11 @@ SEEDS_PER_CASE = 30
 CASES = 10
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("case", range(CASES))
 def test_safety_and_liveness_where_a_cluster_has_a_queue_of_its_own(case: int) -> None:
     """What waits there waits for days if need be, and is neither lost nor started twice."""
-    for seed in range(case * SEEDS_PER_CASE, (case + 1) * SEEDS_PER_CASE):
+    for seed in seeds(SEEDS_PER_CASE, case=case):
         try:
             History(seed, batch=True).run()
         except AssertionError as error:
@@ -37,6 +39,7 @@ def test_usage_that_another_server_records_days_later_is_not_missed() -> None:
     History(1280, batch=True).run()
 
 
+@pytest.mark.heavy
 def test_these_histories_reach_everything_too() -> None:
     """They would prove little if the queue were always empty."""
     seen, waited_s, outcomes = Counter[str](), 0.0, set()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from actors import ADA
+from examples import seeds
 from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.admission import Submission
 from tarmac.engines.sim import Behaviour
@@ -306,6 +307,7 @@ def test_the_same_key_is_the_same_experiment() -> None:
     assert len(play.trials) == 3
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("case", range(6))
 def test_crashes_at_durable_writes_neither_lose_nor_repeat_a_trial(case: int) -> None:
     """The same trials as without crashes, each one run, whatever was being written."""
@@ -315,7 +317,7 @@ def test_crashes_at_durable_writes_neither_lose_nor_repeat_a_trial(case: int) ->
     calm = Experimenting(search)
     calm.create()
     calm.play()
-    for seed in range(case * 8, case * 8 + 8):
+    for seed in seeds(8, case=case):
         random = Random(seed)
         play = Experimenting(search)
         crashes = Crashes(random)

@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 from actors import ADA
+from examples import seeds
 from promises import Promises
 from seeded import History
 from simulated import Crash, Simulation, nodes, spec
@@ -25,15 +26,17 @@ SEEDS_PER_CASE = 25
 CASES = 20
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("case", range(CASES))
 def test_safety_and_liveness_in_seeded_histories(case: int) -> None:
-    for seed in range(case * SEEDS_PER_CASE, (case + 1) * SEEDS_PER_CASE):
+    for seed in seeds(SEEDS_PER_CASE, case=case):
         try:
             History(seed).run()
         except AssertionError as error:
             raise AssertionError(f"history {seed}: {error}") from error
 
 
+@pytest.mark.heavy
 def test_the_histories_do_crash_and_do_reach_everything() -> None:
     """The histories would prove little if they were tame."""
     crashes, outcomes, attempts, seen = 0, set(), 0, Counter[str]()

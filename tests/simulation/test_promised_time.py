@@ -12,6 +12,8 @@ from delayed import Delays
 from tarmac.model.lifecycle import Mode
 from tarmac.model.run import Outcome
 
+pytestmark = pytest.mark.xdist_group("promised time")  # whose histories are played once
+
 SEEDS = 20
 PERIODS = 8
 SLACK_S = 1e-3

@@ -178,7 +178,7 @@ def test_any_text_for_any_dialect(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=examples(60))
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=examples(60, few=10))
 @given(data=st.data(), edits=EDITS)
 def test_good_files_with_mistakes(
     name: str, data: st.DataObject, edits: list[tuple[float, int, str]]

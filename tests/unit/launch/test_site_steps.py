@@ -50,7 +50,9 @@ TEXTS = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30
 ) | st.sampled_from(HOSTILE)
 QUICK = settings(
-    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60, few=8),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

@@ -8,6 +8,7 @@ import pkgutil
 import types
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
@@ -52,23 +53,26 @@ plain = {
 }
 
 
-def values(hint: Any) -> st.SearchStrategy[Any]:
-    """Values of a type hint as the model uses them."""
+@cache
+def values(hint: Any, *, longest: int = 3) -> st.SearchStrategy[Any]:
+    """Values of a type hint as the model uses them; a record within one has at most one item in each list."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in plain:
         return plain[hint]
     if origin in (Union, types.UnionType):
-        return st.one_of(*(st.none() if part is type(None) else values(part) for part in arguments))
+        return st.one_of(
+            *(st.none() if part is type(None) else values(part, longest=longest) for part in arguments)
+        )
     if origin is tuple:
-        return st.lists(values(arguments[0]), max_size=3).map(tuple)
+        return st.lists(values(arguments[0], longest=1), max_size=longest).map(tuple)
     if origin is frozenset:
-        return st.frozensets(values(arguments[0]), max_size=3)
+        return st.frozensets(values(arguments[0], longest=1), max_size=longest)
     if origin is not None and issubclass(origin, Mapping):
-        return st.dictionaries(values(arguments[0]), values(arguments[1]), max_size=3)
+        return st.dictionaries(values(arguments[0]), values(arguments[1], longest=1), max_size=longest)
     if issubclass(hint, Enum):
         return st.sampled_from(list(hint))
     hints = get_type_hints(hint)
-    return st.builds(hint, **{name: values(hints[name]) for name in hint.__struct_fields__})
+    return st.builds(hint, **{name: values(hints[name], longest=longest) for name in hint.__struct_fields__})
 
 
 @pytest.mark.parametrize("record", records(), ids=lambda record: record.__name__)
