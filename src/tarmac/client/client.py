@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, cast
 
 from tarmac import api
@@ -101,9 +100,7 @@ class Client(ClusterCalls, StorageCalls, ExperimentCalls, SessionCalls):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def open(self) -> None:
@@ -133,19 +130,20 @@ class Client(ClusterCalls, StorageCalls, ExperimentCalls, SessionCalls):
         The options are those of `SubmitOptions`. Without `idempotency_key` the client creates one, so that a
         submission sent twice because of a broken connection is still one run.
         """
-        body = _submission(source, idempotency_key=idempotency_key or _new_key(), **options)
+        key = idempotency_key or _new_key()
+        body = _submission(source, kind=api.SubmissionBody, idempotency_key=key, **options)
         return self._call(api.SUBMIT, body=self._bringing([body])[0])
 
     def submit_all(self, submissions: Sequence[Mapping[str, Any]]) -> list[api.Run]:
         """Submit all of several runs or none; each is a mapping of the arguments of `submit`."""
-        bodies = [_submission(**{"idempotency_key": _new_key(), **item}) for item in submissions]
+        kind = api.SubmissionBody
+        bodies = [_submission(kind=kind, **{"idempotency_key": _new_key(), **item}) for item in submissions]
         return self._call(api.SUBMIT_ALL, body=api.BatchBody(runs=self._bringing(bodies)))
 
     def dry_run(self, source: str | None = None, **options: Unpack[SubmitOptions]) -> api.DryRun:
         """The result of a submission now: placement, command and variables per node. Nothing is stored."""
-        return self._call(
-            api.DRY_RUN, query=api.SubmitQuery(dry_run=True), body=_submission(source, **options)
-        )
+        body = _submission(source, kind=api.SubmissionBody, **options)
+        return self._call(api.DRY_RUN, query=api.SubmitQuery(dry_run=True), body=body)
 
     def create_experiment(
         self,
@@ -157,12 +155,12 @@ class Client(ClusterCalls, StorageCalls, ExperimentCalls, SessionCalls):
     ) -> api.Experiment:
         """Begin a search: from a run file with a search, from one with `sweep`, or by forking another."""
         key = idempotency_key or _new_key()
-        body = api.ExperimentBody(**_fields(source, idempotency_key=key, **options), fork=fork)
+        body = _submission(source, kind=api.ExperimentBody, idempotency_key=key, fork=fork, **options)
         return self._call(api.CREATE_EXPERIMENT, body=self._bringing([body])[0])
 
     def preview_search(self, source: str, **options: Unpack[SubmitOptions]) -> list[api.PreviewLine]:
         """The number and length of a search's trials. Nothing is stored."""
-        return self._call(api.PREVIEW_SEARCH, body=api.ExperimentBody(**_fields(source, **options)))
+        return self._call(api.PREVIEW_SEARCH, body=_submission(source, kind=api.ExperimentBody, **options))
 
     def launch(self, run: Run, **overrides: Any) -> api.Run:
         """Submit a run described in Python."""
@@ -349,25 +347,21 @@ def _token_of(home: Home) -> str | None:
         raise Unavailable(f"the token {home.token} cannot be read: {problem.strerror}") from problem
 
 
-def _submission(source: str | None = None, **options: Any) -> api.SubmissionBody:
-    return api.SubmissionBody(**_fields(source, **options))
-
-
-def _fields(
+def _submission(
     source: str | None = None,
     *,
+    kind: type[Submission],
     directory: str | Path | None = None,
     extras: Mapping[str, Any] | None = None,
     **options: Any,
-) -> dict[str, Any]:
-    """The fields of the body of a submission."""
-    return {
-        "source": source,
-        "directory": str(Path(directory or "").absolute()),
-        "extras": dict(extras or {}),
-        "submitter": {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
+) -> Submission:
+    return kind(
+        source=source,
+        directory=str(Path(directory or "").absolute()),
+        extras=dict(extras or {}),  # type: ignore[arg-type]  # the server checks it
+        submitter={name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
         **{name: value for name, value in options.items() if value is not None},
-    }
+    )
 
 
 def _log_query(*, since_s: float | None = None, **choice: Any) -> api.LogsQuery:

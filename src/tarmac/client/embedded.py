@@ -4,18 +4,16 @@ Used by the client without TARMAC_URL. Several clients may start one at once: a 
 stays.
 """
 
-import os
-import select
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tarmac.client.http1 import Connection
 from tarmac.model.errors import TarmacError, Unavailable
 from tarmac.model.home import ALREADY_SERVED, Home, find_home
+from tarmac.node.kernel import sockets
 
 if TYPE_CHECKING:
     from tarmac.client.starting import StartedServer
@@ -26,7 +24,6 @@ _END_LIMIT_S = 10.0
 _GLANCE_S = 0.01
 _PATIENCE_S = 2.0
 """Interval between checks of the server's state while an answer is awaited."""
-_SUN_PATH_BYTES = 107  # Linux: 108 with the closing zero
 
 
 class EmbeddedServer:
@@ -50,7 +47,7 @@ class EmbeddedServer:
         Raises OSError if there is none and it may not be started, TarmacError if it does not start.
         """
         try:
-            return Connection(_open_socket(self.home.socket))
+            return self._connection()
         except OSError:
             if not start:
                 raise
@@ -58,10 +55,8 @@ class EmbeddedServer:
 
     def await_answer(self, opened: socket.socket, *, limit_s: float) -> None:
         """Wait for the first byte of an answer; raises Unavailable if a signal has stopped the server."""
-        poll = select.poll()
-        poll.register(opened, select.POLLIN)
         deadline = time.monotonic() + limit_s
-        while not poll.poll(_PATIENCE_S * 1000):
+        while not sockets.readable(opened, _PATIENCE_S):
             pid = _stopped(self.home)
             if pid is not None:
                 raise Unavailable(
@@ -78,6 +73,9 @@ class EmbeddedServer:
             return end
         return Unavailable(f"the server at {self} cannot be reached: {problem}")
 
+    def _connection(self) -> Connection:
+        return Connection(sockets.connect(str(self.home.socket), timeout_s=None))
+
     def _connect_to_new(self) -> Connection:
         """Start a server and connect as soon as it listens; another client's server may answer.
 
@@ -91,7 +89,7 @@ class EmbeddedServer:
         while time.monotonic() < deadline:
             status = server.poll()
             try:
-                return Connection(_open_socket(self.home.socket))
+                return self._connection()
             except OSError:
                 if status == ALREADY_SERVED:
                     server = self._started = start_server(self.home, self._options)
@@ -106,31 +104,6 @@ class EmbeddedServer:
 def home_of(environment: Mapping[str, str]) -> Home:
     """The tarmac home of this process."""
     return find_home(environment, user_home=Path.home())
-
-
-def _open_socket(path: Path) -> socket.socket:
-    """Connect to a unix socket with a path of any length; raises OSError if no server listens."""
-    opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        with _short_name(path) as name:
-            opened.connect(name)
-    except OSError:
-        opened.close()
-        raise
-    return opened
-
-
-@contextmanager
-def _short_name(path: Path) -> Iterator[str]:
-    """A name of `path` that fits into a socket address: a long one goes through its open directory."""
-    if len(os.fsencode(path)) <= _SUN_PATH_BYTES:
-        yield str(path)
-        return
-    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{directory}/{path.name}"
-    finally:
-        os.close(directory)
 
 
 def _stopped(home: Home) -> int | None:

@@ -5,23 +5,15 @@ from collections.abc import Mapping
 import msgspec
 
 from tarmac.api import Error, ErrorForm
-from tarmac.model.errors import (
-    Forbidden,
-    InvalidInput,
-    IsExperiment,
-    NeverFits,
-    NotFound,
-    Refused,
-    StorageFull,
-    TarmacError,
-    TooLarge,
-    Unauthorized,
-    Unavailable,
-)
+from tarmac.model import errors
+from tarmac.model.errors import InvalidInput, NeverFits, TarmacError
 
 _CLASSES: Mapping[str, type[TarmacError]] = {
     kind.code: kind
-    for kind in (NotFound, Refused, IsExperiment, TooLarge, Unauthorized, Forbidden, Unavailable, StorageFull)
+    for kind in (
+        *(errors.NotFound, errors.Refused, errors.IsExperiment, errors.TooLarge),
+        *(errors.Unauthorized, errors.Forbidden, errors.Unavailable, errors.StorageFull),
+    )
 }
 
 

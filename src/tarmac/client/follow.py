@@ -6,7 +6,7 @@ the following ones, so that none is lost or repeated.
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from tarmac import api
@@ -47,23 +47,18 @@ def _message(block: bytes) -> Message | None:
     if "data" not in fields:
         return None
     event = fields.get("event", "message")
-    return Message(event, decoded(_record_of(event), fields["data"]), fields.get("id"))
+    return Message(event, decoded(_RECORDS.get(event, Any), fields["data"]), fields.get("id"))
 
 
-def _record_of(event: str) -> Any:
-    """The record that a message of this event has."""
-    match event:
-        case "log":
-            return api.LogChunk
-        case "state":
-            return api.RunStatus
-        case "notice" | "stopping":
-            return api.StreamNotice
-        case "event":
-            return Event
-        case "end":
-            return api.Run
-    return Any
+_RECORDS: Mapping[str, Any] = {
+    "log": api.LogChunk,
+    "state": api.RunStatus,
+    "notice": api.StreamNotice,
+    "stopping": api.StreamNotice,
+    "event": Event,
+    "end": api.Run,
+}
+"""The record that a message of each event has."""
 
 
 PATIENCE_S = 60.0
@@ -74,26 +69,11 @@ _PAUSE_S = 0.1
 Query = Mapping[str, str | int | float]
 
 
-class Cursor(Protocol):
-    """A follower's position in one stream."""
-
-    @property
-    def path(self) -> str:
-        """The path and query of the stream."""
-        ...
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The headers that resume the stream."""
-        ...
-
-    def take(self, message: Message) -> bool:
-        """Remember a message; return whether it is new."""
-        ...
-
-
 class EventCursor:
-    """A place in the history of a run: the number of the last event."""
+    """A follower's position in the history of a run: the number of the last event.
+
+    `path` and `headers` resume the stream; `take` remembers a message and returns whether it is new.
+    """
 
     def __init__(self, reference: str, *, after: int = 0) -> None:
         self._reference = reference
@@ -115,7 +95,10 @@ class EventCursor:
 
 
 class LogCursor:
-    """A position in the logs of a run: the next offset of each, the last state and the notices passed on."""
+    """A follower's position in a run's logs: the next offset of each, the last state, the notices passed on.
+
+    `path`, `headers` and `take` as for `EventCursor`.
+    """
 
     def __init__(self, reference: str, query: Query) -> None:
         self._reference = reference
@@ -148,7 +131,9 @@ class LogCursor:
         return True
 
 
-def follow(transport: Transport, cursor: Cursor, *, deadline: float | None = None) -> Iterator[Message]:
+def follow(
+    transport: Transport, cursor: EventCursor | LogCursor, *, deadline: float | None = None
+) -> Iterator[Message]:
     """The messages of a stream up to its `end`, across breaks, each reported in a `notice`.
 
     Reconnecting restarts a server that died, but not one that was stopped on purpose: then another one must

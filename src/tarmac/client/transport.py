@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
+from tarmac.client.embedded import EmbeddedServer
 from tarmac.client.failures import failure
 from tarmac.client.http1 import Connection, Response
 from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
@@ -46,28 +46,6 @@ class Pieces:
 
 
 Body = bytes | Pieces
-
-
-class Address(Protocol):
-    """The address of a server. `headers` are part of every request."""
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    def connect(self, *, start: bool) -> Connection:
-        """A new connection; raises OSError if no server answers.
-
-        With `start`, a local server that is not running is started first.
-        """
-        ...
-
-    def await_answer(self, opened: socket.socket, /, *, limit_s: float) -> None:
-        """Wait for the first byte of an answer, checking the server if possible; raises TarmacError."""
-        ...
-
-    def explain(self, problem: OSError, /) -> TarmacError:
-        """The error after a connection and its replacement have both broken."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +112,10 @@ def keep_alive(opened: socket.socket) -> None:
         for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
             if hasattr(socket, name):
                 opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+Address = EmbeddedServer | TcpAddress
+"""Where a server is: it connects, waits for an answer and explains a break; each request has its `headers`."""
 
 
 class Transport:

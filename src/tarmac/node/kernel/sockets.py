@@ -36,8 +36,8 @@ def listen(path: str) -> socket.socket:
     return made
 
 
-def connect(path: str, *, timeout_s: float) -> socket.socket:
-    """Connect to the listener at a path; each later step may take `timeout_s`. Raises OSError."""
+def connect(path: str, *, timeout_s: float | None) -> socket.socket:
+    """Connect to the listener at a path; each later step may take `timeout_s`, if given. Raises OSError."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.settimeout(timeout_s)
     try:
