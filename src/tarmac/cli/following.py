@@ -7,23 +7,18 @@ The client's stream survives a server that dies; this module adds information fo
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from tarmac import api
 from tarmac.cli.views.errors import INTERRUPTED
-from tarmac.cli.views.followview import SharedView, View, standard_view
+from tarmac.cli.views.followview import View, standard_view
+from tarmac.cli.views.logview import WorkerKey
 from tarmac.cli.views.metricview import NEWEST_REPORTS, not_finite
 from tarmac.cli.views.sharing import state_detail
+from tarmac.client.client import Client, LogChoice
 from tarmac.model.errors import TarmacError
 from tarmac.model.resources import DEFAULT_ROLE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tarmac.cli.views.logview import WorkerKey
-    from tarmac.client import Client
 
 PATIENCE_S = 2.0
 """How long a run may wait in silence before its follower sees the reason."""
@@ -35,53 +30,45 @@ _WAITING = frozenset({"pending", "queued"})
 _PLACED = frozenset({"running", "pausing", "preempting", "stopping"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogChoice:
-    """A selection of a run's logs; None means all."""
-
-    role: str | None = None
-    replica: int | None = None
-    worker: int | None = None
-    rank: int | None = None
-    attempt: int | None = None
-    tail: int | None = None
-    since_s: float | None = None
-    times: bool = False
-
-    def arguments(self) -> dict[str, Any]:
-        """Arguments for the client's `logs` and `follow`."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
 def follow_submitted(client: Client, run: api.Run, *, as_json: bool) -> int:
     """Show a newly submitted run until it ends, and return its exit code."""
     view = standard_view(as_json=as_json)
     view.submitted(run)
-    return follow(client, run.id, view, LogChoice())
+    return follow(client, run.id, view, {})
 
 
 def follow(client: Client, run_id: str, view: View, choice: LogChoice) -> int:
     """Show a run until it ends and return its exit code; Ctrl-C leaves it running and returns 130."""
-    shared = SharedView(view)
     places = _Places(client, run_id, choice)
-    news = News(client, run_id, shared)
+    news = News(client, run_id, view)
     news.start()
     try:
-        for message in client.follow(run_id, **choice.arguments()):
+        for message in client.follow(run_id, **choice):
             data = message.data
             if message.event == "end":
                 news.stop()
-                with shared.locked() as shown:
-                    shown.end(data)
+                with news.lock:
+                    view.end(data)
                 return int(data.exit_status or 0)
             if message.event == "log":
                 news.note_output()
+                workers, _ = places.of(data.attempt)
+                with news.lock:
+                    view.expect(workers)
+                    view.log(data)
             elif message.event == "state":
                 news.note_state(data.state)
-            _show(message.event, data, shared, places)
+                workers, nodes = places.of(data.attempt) if data.state in _PLACED else ((), ())
+                detail = state_detail(client, data)
+                with news.lock:
+                    view.expect(workers)
+                    view.state(data, nodes, detail)
+            elif message.event == "notice":
+                with news.lock:
+                    view.notice(data)
     except KeyboardInterrupt:
-        with shared.locked() as shown:
-            shown.detached(run_id)
+        with news.lock:
+            view.detached(run_id)
         return INTERRUPTED
     finally:
         news.stop()
@@ -92,13 +79,16 @@ def expected_workers(run: api.Run, attempt: api.Attempt, choice: LogChoice) -> I
     """The selected workers of an attempt, known from its placements before any of them has started."""
     roles = {role.get("name", DEFAULT_ROLE): role for role in run.spec["roles"]}
     for placement in attempt.placements:
-        if choice.role not in (None, placement.role) or choice.replica not in (None, placement.replica):
+        if choice.get("role") not in (None, placement.role) or choice.get("replica") not in (
+            None,
+            placement.replica,
+        ):
             continue
         role = roles.get(placement.role)
-        if choice.rank is not None and role is not None and role.get("launcher") is not None:
+        if choice.get("rank") is not None and role is not None and role.get("launcher") is not None:
             continue  # only one of them writes this log
         for index in range(_workers(role, placement) if role is not None else 1):
-            if choice.worker in (None, index):
+            if choice.get("worker") in (None, index):
                 yield placement.role, placement.replica, index
 
 
@@ -107,28 +97,11 @@ def _workers(role: Mapping[str, Any], placement: api.WorkerPlacement) -> int:
     return len(role["processes"]) if role.get("launcher") is None else max(1, len(placement.slots))
 
 
-def _show(event: str, data: Any, shared: SharedView, places: _Places) -> None:
-    if event == "log":
-        workers, _ = places.of(data.attempt)
-        with shared.locked() as view:
-            view.expect(workers)
-            view.log(data)
-    elif event == "state":
-        workers, nodes = places.of(data.attempt) if data.state in _PLACED else ((), ())
-        detail = state_detail(places.client, data)
-        with shared.locked() as view:
-            view.expect(workers)
-            view.state(data, nodes, detail)
-    elif event == "notice":
-        with shared.locked() as view:
-            view.notice(data)
-
-
 class _Places:
     """Workers and nodes of each attempt, read once."""
 
     def __init__(self, client: Client, run_id: str, choice: LogChoice) -> None:
-        self.client = client
+        self._client = client
         self._run_id = run_id
         self._choice = choice
         self._known: dict[int, tuple[tuple[WorkerKey, ...], tuple[str, ...]]] = {}
@@ -137,8 +110,8 @@ class _Places:
         """The nodes of attempt `number`, and, on the first call for it, its expected workers."""
         if number in self._known:
             return (), self._known[number][1]
-        run = self.client.run(self._run_id)
-        for attempt in self.client.attempts(self._run_id):
+        run = self._client.run(self._run_id)
+        for attempt in self._client.attempts(self._run_id):
             workers = tuple(expected_workers(run, attempt, self._choice))
             self._known.setdefault(attempt.number, (workers, tuple(attempt.nodes)))
         return self._known.setdefault(number, ((), ()))
@@ -147,14 +120,15 @@ class _Places:
 class News(threading.Thread):
     """News for a follower while the stream is silent: the reason of a wait once, or changed progress.
 
-    A thread beside the stream, whose messages `note_state` and `note_output` report.
+    A thread beside the stream, whose messages `note_state` and `note_output` report. `lock` is held while
+    either of them uses the view.
     """
 
     def __init__(
         self,
         client: Client,
         run_id: str,
-        view: SharedView,
+        view: View,
         *,
         patience_s: float = PATIENCE_S,
         report_period_s: float = REPORT_PERIOD_S,
@@ -165,6 +139,7 @@ class News(threading.Thread):
         self._client = client
         self._run_id = run_id
         self._view = view
+        self.lock = threading.Lock()
         self._condition = threading.Condition()
         self._state = "pending"
         self._explained = False
@@ -219,17 +194,17 @@ class News(threading.Thread):
             return
         why = self._client.why(self._run_id)
         self._explained = True
-        with self._view.locked() as view:
+        with self.lock:
             if self._state in _WAITING and not self._stopped:
-                view.waiting(why)
+                self._view.waiting(why)
 
     def _show_progress(self) -> None:
         reports = self._client.reports(self._run_id, limit=NEWEST_REPORTS)
         if not reports or reports[-1] == self._latest:
             return
         self._latest = reports[-1]
-        with self._view.locked() as view:
+        with self.lock:
             if not self._stopped:
-                view.report(reports[-1])
+                self._view.report(reports[-1])
                 for flagged in not_finite(reports):
-                    view.notice(api.StreamNotice(text=flagged, attempt=reports[-1].attempt, node=""))
+                    self._view.notice(api.StreamNotice(text=flagged, attempt=reports[-1].attempt, node=""))

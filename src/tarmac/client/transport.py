@@ -115,7 +115,7 @@ def keep_alive(opened: socket.socket) -> None:
 
 
 Address = EmbeddedServer | TcpAddress
-"""Where a server is: it connects, waits for an answer and explains a break; each request has its `headers`."""
+"""Where a server is: connects, waits for an answer, explains a break; each request has its `headers`."""
 
 
 class Transport:

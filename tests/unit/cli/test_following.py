@@ -11,9 +11,8 @@ import pytest
 from answers import a_chunk, a_notice, a_report, a_run, a_status, an_attempt
 from tarmac import api
 from tarmac.api.placement import Why
-from tarmac.cli.following import LogChoice, News, expected_workers, follow
-from tarmac.cli.views.followview import SharedView
-from tarmac.client import Client
+from tarmac.cli.following import News, expected_workers, follow
+from tarmac.client.client import Client, LogChoice
 from tarmac.client.follow import Message
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import RunState
@@ -135,7 +134,7 @@ def end(code: int | None = 0, outcome: str = "completed") -> Message:
 
 def followed(client: ScriptedClient, choice: LogChoice | None = None) -> tuple[int, RecordingView]:
     view = RecordingView()
-    return follow(cast(Client, client), "r1", view, choice or LogChoice()), view
+    return follow(cast(Client, client), "r1", view, choice or {}), view
 
 
 def test_states_logs_and_the_end_in_their_order_with_the_runs_exit_code() -> None:
@@ -171,16 +170,7 @@ def test_output_that_comes_before_the_news_of_running() -> None:
 def test_the_choice_of_logs_is_passed_on() -> None:
     client = ScriptedClient([end()])
     followed(client, LogChoice(role="ps", tail=3, since_s=60.0))
-    assert client.followed_with == {
-        "role": "ps",
-        "replica": None,
-        "worker": None,
-        "rank": None,
-        "attempt": None,
-        "tail": 3,
-        "since_s": 60.0,
-        "times": False,
-    }
+    assert client.followed_with == {"role": "ps", "tail": 3, "since_s": 60.0}
 
 
 def test_an_interrupt_detaches() -> None:
@@ -202,7 +192,7 @@ def test_expected_workers_follow_the_choice() -> None:
 
 
 def news_of(client: ScriptedClient, view: RecordingView) -> News:
-    return News(cast(Client, client), "r1", SharedView(view), patience_s=0.005, report_period_s=0.005)
+    return News(cast(Client, client), "r1", view, patience_s=0.005, report_period_s=0.005)
 
 
 def test_a_silent_wait_is_explained_once_and_again_when_it_waits_again() -> None:

@@ -6,12 +6,13 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from tarmac import api
 from tarmac.cli.displays.registry import as_option, display
-from tarmac.cli.following import LogChoice, expected_workers, follow
+from tarmac.cli.following import expected_workers, follow
 from tarmac.cli.options import COUNT, duration, json_option, run_argument
 from tarmac.cli.output import remark
 from tarmac.cli.selecting import means_all, member_ids
@@ -19,10 +20,7 @@ from tarmac.cli.session import connect
 from tarmac.cli.views.followview import View, standard_view
 from tarmac.cli.views.logview import LineRule
 from tarmac.cli.views.messages import title
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.client import Client
+from tarmac.client.client import Client, LogChoice
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -80,8 +78,9 @@ def logs(
     client = connect()
     record = client.run(run)
     choice = LogChoice(**chosen)
-    filters = grep is not None or choice.times or choice.rank is not None
-    rule = LineRule(pattern=grep, timestamps=choice.times, rank=choice.rank) if filters else None
+    times, rank = chosen["times"], chosen["rank"]
+    filters = grep is not None or times or rank is not None
+    rule = LineRule(pattern=grep, timestamps=times, rank=rank) if filters else None
     prefix = partial(display(system).log_prefix, record) if system is not None else None
     form: dict[str, Any] = {"quiet": True, "prefix": prefix, "raw": raw, "rule": rule}
     if means_all(record, run):
@@ -111,17 +110,18 @@ def _print(client: Client, run: api.Run, choice: LogChoice, view: View, *, as_js
     if run.attempt == 0 and not as_json:
         remark(f"it has not started; tarmac why {run.id} says more")
     for attempt in client.attempts(run.id):
-        if attempt.number == (choice.attempt or run.attempt):
+        if attempt.number == (choice.get("attempt") or run.attempt):
             view.expect(expected_workers(run, attempt, choice))
+    rank = choice.get("rank")
     marks: set[bool] = set()
-    for chunk in client.logs(run.id, **choice.arguments()):
-        marks.add(chunk.rank is not None or f"[rank={choice.rank}]" in chunk.text)
+    for chunk in client.logs(run.id, **choice):
+        marks.add(chunk.rank is not None or f"[rank={rank}]" in chunk.text)
         view.log(chunk)
     view.finish()
-    if choice.rank is not None and marks == {False} and not as_json:
+    if rank is not None and marks == {False} and not as_json:
         remark(
-            f"none of its lines is marked as one of rank {choice.rank}: ranks are known where a `launcher` "
-            f"starts the processes, or where lines begin with [rank={choice.rank}]"
+            f"none of its lines is marked as one of rank {rank}: ranks are known where a `launcher` "
+            f"starts the processes, or where lines begin with [rank={rank}]"
         )
     cause = run.cause
     if cause and run.attempt and run.started_at is None and run.outcome == "failed" and not as_json:

@@ -6,23 +6,18 @@
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, TextIO
 
 from msgspec.structs import asdict
 
 from tarmac import api
 from tarmac.cli.views import escapes
-from tarmac.cli.views.logview import LineRule, LogView, Prefix
+from tarmac.cli.views.logview import LineRule, LogView, Prefix, WorkerKey
 from tarmac.cli.views.messages import ending
 from tarmac.cli.views.metricview import report_text
 from tarmac.cli.views.sharing import submitted_text
 from tarmac.cli.views.terminal import Terminal, one_line, stderr_terminal, stdout_terminal
-
-if TYPE_CHECKING:
-    from tarmac.cli.views.logview import WorkerKey
 
 
 class View(Protocol):
@@ -194,20 +189,6 @@ def standard_view(*, as_json: bool, **form: Any) -> View:
         return JsonView(sys.stdout)
     out, err = stdout_terminal(), stderr_terminal()
     return TextView(sys.stdout, sys.stderr, out_terminal=out, err_terminal=err, **form)
-
-
-class SharedView:
-    """A view shared by two threads."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def locked(self) -> Iterator[View]:
-        """The view, for one thread alone."""
-        with self._lock:
-            yield self._view
 
 
 def _state_text(

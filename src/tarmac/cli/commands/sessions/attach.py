@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from tarmac.cli.following import LogChoice, follow
+from tarmac.cli.following import follow
 from tarmac.cli.options import json_option, run_argument, tail_option
 from tarmac.cli.output import remark
 from tarmac.cli.session import connect
@@ -33,5 +33,5 @@ def attach(*, run: str, tail: int, as_json: bool) -> None:
         if reports:
             remark(report_text(reports[-1]))
     role = record.spec["roles"][0].get("name", DEFAULT_ROLE)
-    choice = LogChoice(role=role, replica=0, worker=0, tail=tail)
-    sys.exit(follow(client, record.id, standard_view(as_json=as_json), choice))
+    view = standard_view(as_json=as_json)
+    sys.exit(follow(client, record.id, view, {"role": role, "replica": 0, "worker": 0, "tail": tail}))

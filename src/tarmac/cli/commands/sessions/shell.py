@@ -25,7 +25,7 @@ from tarmac.cli.options import COUNT, complete_cluster, complete_run, repeated, 
 from tarmac.cli.runfile import from_command
 from tarmac.cli.session import connect
 from tarmac.cli.views.errors import INTERRUPTED
-from tarmac.cli.views.followview import SharedView, standard_view
+from tarmac.cli.views.followview import standard_view
 
 if TYPE_CHECKING:
     from tarmac.client import Client
@@ -119,8 +119,7 @@ def begin(client: Client, name: str, overrides: dict[str, Any]) -> str:
     )
     view = standard_view(as_json=False)
     view.submitted(run)
-    shared = SharedView(view)
-    news = News(client, run.id, shared)
+    news = News(client, run.id, view)
     news.start()
     try:
         for message in client.follow(run.id):
@@ -129,8 +128,8 @@ def begin(client: Client, name: str, overrides: dict[str, Any]) -> str:
                 if message.data.state == "running":
                     return run.id
             elif message.event == "end":
-                with shared.locked() as shown:
-                    shown.end(message.data)
+                with news.lock:
+                    view.end(message.data)
                 raise NotStarted(int(message.data.exit_status or 0))
     except BaseException as error:
         if not isinstance(error, NotStarted):
