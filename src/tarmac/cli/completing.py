@@ -4,20 +4,16 @@ The completions are called through `options` while the user types. So they are q
 never start a server.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import click
 from click.shell_completion import get_completion_class
 
 from tarmac.cli.session import LAST, connect
 from tarmac.cli.views.messages import state_of
+from tarmac.client import Client
 from tarmac.model.errors import TarmacError
-
-if TYPE_CHECKING:
-    from tarmac.client import Client
 
 T = TypeVar("T")
 

@@ -4,8 +4,6 @@ The client's stream survives a server that dies; this module adds information fo
 (one or several), their nodes, and `news` during silence.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any

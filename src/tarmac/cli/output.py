@@ -26,11 +26,17 @@ def answer(document: Any, text: str, *, as_json: bool, warnings: Iterable[str] =
 
 
 def print_list(
-    name: str, records: Sequence[T], table: Sequence[Column[T]], *, as_json: bool, empty: str
+    name: str,
+    records: Sequence[T],
+    table: Sequence[Column[T]],
+    *,
+    as_json: bool,
+    empty: str,
+    document: Any = None,
 ) -> None:
-    """Print records as a table, or with --json under this name; a remark if there are none."""
+    """Print records as a table; a remark if there are none; with --json `document` or `{name: records}`."""
     if as_json:
-        print_json({name: records})
+        print_json({name: records} if document is None else document)
     elif records:
         print_text(table_text(table, records, stdout_terminal()))
     else:
@@ -61,6 +67,13 @@ def print_warnings(warnings: Iterable[str]) -> None:
 def print_error(error: TarmacError) -> None:
     """Print an error on stderr, in a command that continues."""
     click.echo(render_error(error, stderr_terminal()), err=True, color=True)
+
+
+def print_refusals(refusals: Sequence[TarmacError]) -> int:
+    """Print these errors on stderr; return the worst of their exit codes, 0 for none."""
+    for refusal in refusals:
+        print_error(refusal)
+    return max((refusal.exit_code for refusal in refusals), default=0)
 
 
 def remark(text: str) -> None:

@@ -1,23 +1,20 @@
 """The selection of runs: by reference, `--name`, `--label` or `--all`. Used by `stop` and others."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from tarmac import api
 from tarmac.cli.options import complete_run, pairs_option, together
+from tarmac.cli.output import remark
 from tarmac.cli.views import escapes
 from tarmac.cli.views.amounts import counted
-from tarmac.model.errors import listed
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.client import Client
-    from tarmac.model.summary import RunSummary
+from tarmac.client import Client
+from tarmac.model.errors import TarmacError, listed
+from tarmac.model.summary import RunSummary
 
 PAGE = 1000
 _SHOWN = 10
@@ -64,14 +61,32 @@ def selection_of(options: dict[str, Any]) -> Selection:
     return found
 
 
-def matching_runs(client: Client, selection: Selection, states: Collection[str]) -> list[RunSummary]:
-    """The user's own runs that meet the conditions and are in one of these states, oldest first."""
+def matching_runs(
+    client: Client, selection: Selection, states: Collection[str], verb: str
+) -> list[RunSummary]:
+    """The user's own runs that meet the conditions and are in one of these states, oldest first.
+
+    If there is none, a remark says that there is none to `verb`.
+    """
     from fnmatch import fnmatchcase
 
     query = {"states": sorted(states), "labels": dict(selection.labels), "mine": True}
     glob = selection.name_glob
     found = [run for run in pages(client, None, query) if glob is None or fnmatchcase(run.name, glob)]
+    if not found:
+        remark(f"there is no such run to {verb}")
     return found[::-1]
+
+
+def named_runs(
+    client: Client, references: Sequence[str], refusals: list[TarmacError]
+) -> Iterator[tuple[str, api.Run]]:
+    """Each reference with its run; the errors for unknown ones are appended to the refusals."""
+    for reference in references:
+        try:
+            yield reference, client.run(reference)
+        except TarmacError as error:
+            refusals.append(error)
 
 
 def means_all(run: api.Run, reference: str) -> bool:

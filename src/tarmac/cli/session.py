@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+import tarmac
 from tarmac.cli.output import remark
-
-if TYPE_CHECKING:
-    from tarmac.client import Client
 
 LAST = "@last"
 """The newest run, in every reference to a run."""
 
 
-def connect(*, start: bool = True, server_options: Sequence[str] = ()) -> Client:
+def connect(*, start: bool = True, server_options: Sequence[str] = ()) -> tarmac.Client:
     """A client for the server of this environment, closed with the command.
 
     With `start`, starts the user's own server with these options if it is not running.

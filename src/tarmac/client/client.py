@@ -9,14 +9,15 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, cast
+from typing import Any, Self, TypedDict, TypeVar, Unpack, cast
 
+import tarmac
 from tarmac import api
 from tarmac.client.calls import query_of, segment
 from tarmac.client.cluster_calls import ClusterCalls
 from tarmac.client.embedded import EmbeddedServer, home_of
 from tarmac.client.experiment_calls import ExperimentCalls
-from tarmac.client.follow import EventCursor, LogCursor, follow
+from tarmac.client.follow import EventCursor, LogCursor, Message, follow
 from tarmac.client.session_calls import SessionCalls
 from tarmac.client.storage_calls import StorageCalls
 from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
@@ -27,12 +28,6 @@ from tarmac.model.home import INHERITED_VARIABLES, Home
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import Event
 from tarmac.model.run_records import Annotation
-
-if TYPE_CHECKING:
-    from typing import Unpack
-
-    from tarmac.client.follow import Message
-    from tarmac.client.launching import Run
 
 Submission = TypeVar("Submission", bound="api.SubmissionBody")
 
@@ -162,7 +157,7 @@ class Client(ClusterCalls, StorageCalls, ExperimentCalls, SessionCalls):
         """The number and length of a search's trials. Nothing is stored."""
         return self._call(api.PREVIEW_SEARCH, body=_submission(source, kind=api.ExperimentBody, **options))
 
-    def launch(self, run: Run, **overrides: Any) -> api.Run:
+    def launch(self, run: tarmac.Run, **overrides: Any) -> api.Run:
         """Submit a run described in Python."""
         from tarmac.client.launching import run_file  # noqa: PLC0415 - commands describe no runs
 
@@ -191,7 +186,7 @@ class Client(ClusterCalls, StorageCalls, ExperimentCalls, SessionCalls):
     ) -> api.RunPage:
         """A page of runs (with `mine` the user's own), newest first; `before` is the last page's `next`."""
         query = api.RunsQuery(
-            state=cast("list[RunState]", list(states)),
+            state=cast(Any, list(states)),
             user=user,
             scope=RunScope.MINE if mine else RunScope.ALL,
             project=project,

@@ -1,14 +1,11 @@
 """The methods about experiments, and about metrics across runs. Inherited by `client.Client`."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import Any, cast
 
 from tarmac import api
 from tarmac.client.calls import Calls
 from tarmac.model.actor import RunScope
-
-if TYPE_CHECKING:
-    from tarmac.model.experiment import ExperimentState
 
 
 class ExperimentCalls(Calls):
@@ -27,7 +24,7 @@ class ExperimentCalls(Calls):
     ) -> api.ExperimentPage:
         """A page of the list of experiments, newest first; `before` is the `next` of the last page."""
         query = api.ExperimentsQuery(
-            state=cast("list[ExperimentState]", list(states)),
+            state=cast(Any, list(states)),
             user=user,
             scope=RunScope.MINE if mine else RunScope.ALL,
             project=project,

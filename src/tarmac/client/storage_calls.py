@@ -1,13 +1,10 @@
 """The methods about artifacts, datasets and secrets. Inherited by `client.Client`."""
 
-from typing import TYPE_CHECKING, cast
+from typing import Any, cast
 
 from tarmac import api
 from tarmac.client.calls import Calls
 from tarmac.model.run_records import Dataset
-
-if TYPE_CHECKING:
-    from tarmac.model.secret import SecretForm
 
 
 class StorageCalls(Calls):
@@ -55,7 +52,7 @@ class StorageCalls(Calls):
         path: str | None = None,
     ) -> api.Secret:
         """Store a value, which replaces an earlier one; runs get it at their next start."""
-        body = api.SecretBody(value=value, form=cast("SecretForm | None", form), variable=variable, path=path)
+        body = api.SecretBody(value=value, form=cast(Any, form), variable=variable, path=path)
         return self._call(api.SET_SECRET, name, body=body)
 
     def remove_secret(self, name: str, *, force: bool = False, purge: bool = False) -> api.Secret | None:

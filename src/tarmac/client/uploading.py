@@ -14,18 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from tarmac import api
+from tarmac.artifacts.code import tree
 from tarmac.artifacts.code.archives import is_archive
 from tarmac.artifacts.code.arrivals import HEADER
 from tarmac.artifacts.code.content import HashMemory, Unreadable, Vanished, chunks, hash_file
-from tarmac.artifacts.code.tree import (
-    Kind,
-    check_size,
-    leave_out_hint,
-    line_of,
-    readable_directory,
-    scan,
-    unreadable,
-)
 from tarmac.client.calls import Calls, decoded, path_of
 from tarmac.client.transport import Pieces, Transport
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
@@ -80,7 +72,9 @@ class Uploads(Calls):
             except (Vanished, ChangedMeanwhile):
                 continue
             except Unreadable as failure:
-                raise InvalidInput([unreadable(failure.path, failure.error, leave_out_hint(code))]) from None
+                raise InvalidInput(
+                    [tree.unreadable(failure.path, failure.error, tree.leave_out_hint(code))]
+                ) from None
             except Refused:  # the server removed contents by age that it had reported
                 if attempt == TRIES - 1:
                     raise
@@ -89,19 +83,20 @@ class Uploads(Calls):
         )
 
     def _send_tree(self, code: LocalDirectory) -> str:
-        root = readable_directory(code.path)
-        entries = scan(root, code=code, leave_out=self._leave_out)
+        root = tree.readable_directory(code.path)
+        entries = tree.scan(root, code=code, leave_out=self._leave_out)
         assert code.limit_bytes is not None, "the server says what is allowed"
-        check_size(entries, source=code.path, code=code, limit_bytes=code.limit_bytes)
+        tree.check_size(entries, source=code.path, code=code, limit_bytes=code.limit_bytes)
         hashes = self._memory.hashes(root, entries)
         files = {
             hashes[entry.path]: (root / entry.path, entry.size_bytes)
             for entry in entries
-            if entry.kind is Kind.FILE
+            if entry.kind is tree.Kind.FILE
         }
         self._send_contents(files)
         return self._commit(
-            code, {"entries": [line_of(entry, hashes.get(entry.path), entry.mtime_ns) for entry in entries]}
+            code,
+            {"entries": [tree.line_of(entry, hashes.get(entry.path), entry.mtime_ns) for entry in entries]},
         )
 
     def _send_archive(self, code: LocalDirectory) -> str:
@@ -110,8 +105,8 @@ class Uploads(Calls):
         self._send_contents({content: (path, path.stat().st_size)})
         return self._commit(code, {"archive": content, "exclude": list(code.exclude)})
 
-    def _commit(self, code: LocalDirectory, tree: Mapping[str, Any]) -> str:
-        sent = {"path": code.path, "limit_bytes": code.limit_bytes, **tree}
+    def _commit(self, code: LocalDirectory, contents: Mapping[str, Any]) -> str:
+        sent = {"path": code.path, "limit_bytes": code.limit_bytes, **contents}
         path = path_of(api.SEND_TREE)
         answer = self._transport.request("POST", path, body=json.dumps(sent).encode())
         return decoded(api.UploadedTree, answer.body).digest

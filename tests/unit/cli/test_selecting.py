@@ -35,7 +35,7 @@ def options(**changes: Any) -> dict[str, Any]:
 
 
 def matching(pages: Pages, **conditions: Any) -> list[str]:
-    found = matching_runs(cast(Client, pages), Selection(**conditions), ["running", "queued"])
+    found = matching_runs(cast(Client, pages), Selection(**conditions), ["running", "queued"], "stop")
     return [run.name for run in found]
 
 

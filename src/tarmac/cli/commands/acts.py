@@ -1,77 +1,33 @@
 """`tarmac stop`, `pause`, `resume` and `rm`: requests to one or several runs."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import partial
+from typing import Any
 
 import click
 
+from tarmac import api
+from tarmac.cli import selecting
 from tarmac.cli.options import json_option
-from tarmac.cli.output import print_error, print_json, print_text, remark
-from tarmac.cli.selecting import (
-    Selection,
-    confirm,
-    matching_runs,
-    means_all,
-    member_ids,
-    selection_of,
-    selection_options,
-    yes_option,
-)
+from tarmac.cli.output import print_json, print_refusals, print_text
 from tarmac.cli.session import connect
 from tarmac.cli.views.arrayview import counts_text, written
 from tarmac.cli.views.messages import state_of, title
 from tarmac.cli.views.sharing import checkpoint_text, lost_text
+from tarmac.client import Client
 from tarmac.model import codec
 from tarmac.model.errors import TarmacError
 from tarmac.model.lifecycle import LIVE_STATES, RunState
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.client import Client
-    from tarmac.model.summary import RunSummary
+from tarmac.model.summary import RunSummary
 
 _wait_option = click.option("--wait", is_flag=True, help="Wait until it is done.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Act:
-    """A request: its verb, its client method, the state it leads to, and the run states that it affects."""
-
-    verb: str
-    send: Callable[[Client, str], api.Run]
-    goal: str
-    states: Collection[str]
-
-
-_STOP = _Act(
-    verb="stop",
-    send=lambda client, run: client.stop(run),
-    goal=RunState.ENDED,
-    states=LIVE_STATES - {RunState.STOPPING},
-)
-_STOP_NOW = replace(_STOP, send=lambda client, run: client.stop(run, now=True), states=LIVE_STATES)
-_PAUSE = _Act(
-    verb="pause",
-    send=lambda client, run: client.pause(run),
-    goal=RunState.PAUSED,
-    states=LIVE_STATES - {RunState.STOPPING, RunState.PAUSED, RunState.PAUSING},
-)
-_RESUME = _Act(
-    verb="resume",
-    send=lambda client, run: client.resume(run),
-    goal=RunState.RUNNING,
-    states={RunState.PAUSED, RunState.PAUSING},
-)
-
-
 @click.command()
-@selection_options
-@yes_option
+@selecting.selection_options
+@selecting.yes_option
 @click.option("--now", is_flag=True, help="Without their grace, also where they are stopping already.")
 @_wait_option
 @json_option
@@ -80,12 +36,13 @@ def stop(*, now: bool, **options: Any) -> None:
 
     Runs selected by --name, --label or --all are listed first, and you are asked.
     """
-    _act(_STOP_NOW if now else _STOP, selection_of(options), **options)
+    states = LIVE_STATES if now else LIVE_STATES - {RunState.STOPPING}
+    _act("stop", partial(Client.stop, now=now), RunState.ENDED, states, options)
 
 
 @click.command()
-@selection_options
-@yes_option
+@selecting.selection_options
+@selecting.yes_option
 @_wait_option
 @json_option
 def pause(**options: Any) -> None:
@@ -93,12 +50,13 @@ def pause(**options: Any) -> None:
 
     Runs selected by --name, --label or --all are listed first, and you are asked.
     """
-    _act(_PAUSE, selection_of(options), **options)
+    states = LIVE_STATES - {RunState.STOPPING, RunState.PAUSED, RunState.PAUSING}
+    _act("pause", Client.pause, RunState.PAUSED, states, options)
 
 
 @click.command()
-@selection_options
-@yes_option
+@selecting.selection_options
+@selecting.yes_option
 @_wait_option
 @json_option
 def resume(**options: Any) -> None:
@@ -106,28 +64,28 @@ def resume(**options: Any) -> None:
 
     Runs selected by --name, --label or --all are listed first, and you are asked.
     """
-    _act(_RESUME, selection_of(options), **options)
+    _act("resume", Client.resume, RunState.RUNNING, {RunState.PAUSED, RunState.PAUSING}, options)
 
 
 @click.command()
-@selection_options
-@yes_option
+@selecting.selection_options
+@selecting.yes_option
 @json_option
 def rm(*, yes: bool, as_json: bool, **options: Any) -> None:
     """Remove runs that have ended: their record, logs, work directories and artifacts. You are asked first.
 
     A run whose artifacts are the input of a live run is kept.
     """
-    selection = selection_of(options)
+    selection = selecting.selection_of(options)
     client = connect()
     refusals: list[TarmacError] = []
-    found: Sequence[RunSummary | api.Run] = (
-        matching_runs(client, selection, {RunState.ENDED})
-        if selection.by_condition
-        else _named(client, selection.runs, refusals)
-    )
+    found: Sequence[RunSummary | api.Run]
+    if selection.by_condition:
+        found = selecting.matching_runs(client, selection, {RunState.ENDED}, "remove")
+    else:
+        found = _named(client, selection.runs, refusals)
     if found and not yes:
-        confirm("remove", found)
+        selecting.confirm("remove", found)
     removed: list[api.Run] = []
     for run in found:
         try:
@@ -139,49 +97,48 @@ def rm(*, yes: bool, as_json: bool, **options: Any) -> None:
                 print_text(f"{title(run)} ({run.id}) was removed")
     if as_json:
         print_json({"runs": removed})
-    if selection.by_condition and not found:
-        remark("there is no such run to remove")
-    _end(refusals)
+    sys.exit(print_refusals(refusals))
 
 
-def _named(client: Client, references: Sequence[str], refusals: list[TarmacError]) -> list[Any]:
-    """The runs of these names, without duplicates; unknown names are appended to the refusals."""
-    found: dict[str, Any] = {}
-    for reference in references:
-        try:
-            run = client.run(reference)
-            found[run.id] = _all_members(client, run) if means_all(run, reference) else run
-        except TarmacError as error:
-            refusals.append(error)
+def _named(client: Client, references: Sequence[str], refusals: list[TarmacError]) -> list[api.Run]:
+    """The runs of these names, without duplicates; an array is named and removed as a unit."""
+    found: dict[str, api.Run] = {}
+    for reference, run in selecting.named_runs(client, references, refusals):
+        found[run.id] = run
+        if selecting.means_all(run, reference):
+            array = client.array(str(run.array_id))
+            found[run.id] = codec.replace(run, id=array.id, name=written(array), array_index=None)
     return list(found.values())
 
 
-def _all_members(client: Client, run: api.Run) -> api.Run:
-    """The array of a run, named and removed as a unit."""
-    array = client.array(str(run.array_id))
-    return codec.replace(run, id=array.id, name=written(array), array_index=None)
+def _act(
+    verb: str,
+    send: Callable[[Client, str], api.Run],
+    goal: str,
+    states: Collection[str],
+    options: dict[str, Any],
+) -> None:
+    """Send a request to every selected run, even after a refusal; exit with the worst refusal's code.
 
-
-def _end(refusals: Sequence[TarmacError]) -> NoReturn:
-    """Print the refusals, and exit with the worst exit code."""
-    for refusal in refusals:
-        print_error(refusal)
-    sys.exit(max((refusal.exit_code for refusal in refusals), default=0))
-
-
-def _act(act: _Act, selection: Selection, *, yes: bool, wait: bool, as_json: bool) -> None:
-    """Send the request to every run, even after a refusal; exit with the worst refusal's code."""
+    Conditions select runs in one of `states`; `goal` is the state that the request leads to.
+    """
+    selection, wait, as_json = selecting.selection_of(options), options["wait"], options["as_json"]
     client = connect()
-    references = selection.runs or _confirmed(client, act, selection, yes=yes)
+    references = selection.runs
+    if selection.by_condition:
+        found = selecting.matching_runs(client, selection, states, verb)
+        if found and not options["yes"]:
+            selecting.confirm(verb, found)
+        references = tuple(run.id for run in found)
     refusals: list[TarmacError] = []
     sent: list[tuple[api.Run, int]] = []
     arrays: list[api.Array] = []
     for reference in references:
         try:
             known = len(client.events(reference)) if wait else 0
-            run = act.send(client, reference)
-            if means_all(run, reference):
-                arrays.append(_sent_to_all(client, act, run, wait=wait))
+            run = send(client, reference)
+            if selecting.means_all(run, reference):
+                arrays.append(_sent_to_all(client, goal, run, wait=wait))
             else:
                 sent.append((run, known))
         except TarmacError as error:
@@ -190,31 +147,21 @@ def _act(act: _Act, selection: Selection, *, yes: bool, wait: bool, as_json: boo
     for array in arrays if not as_json else ():
         print_text(f"{written(array)} ({array.id}): {counts_text(array.counts)}")
     for run, known in sent:
-        record = _once_done(client, run, act.goal, known) if wait else run
+        record = _once_done(client, run, goal, known) if wait else run
         records.append(record)
         if not as_json:
             print_text(result_text(record, _checkpoints(client, record)))
     if as_json:
         print_json({"runs": records})
-    _end(refusals)
+    sys.exit(print_refusals(refusals))
 
 
-def _sent_to_all(client: Client, act: _Act, run: api.Run, *, wait: bool) -> api.Array:
+def _sent_to_all(client: Client, goal: str, run: api.Run, *, wait: bool) -> api.Array:
     """The array after the request to all its members; with `wait`, after all of them have carried it out."""
     array_id = str(run.array_id)
-    for run_id in member_ids(client, run, array_id) if wait else ():
-        _once_done(client, client.run(run_id), act.goal, 0)
+    for run_id in selecting.member_ids(client, run, array_id) if wait else ():
+        _once_done(client, client.run(run_id), goal, 0)
     return client.array(array_id)
-
-
-def _confirmed(client: Client, act: _Act, selection: Selection, *, yes: bool) -> tuple[str, ...]:
-    """The ids of the runs that meet the conditions, after the user has confirmed."""
-    found = matching_runs(client, selection, act.states)
-    if not found:
-        remark(f"there is no such run to {act.verb}")
-    elif not yes:
-        confirm(act.verb, found)
-    return tuple(run.id for run in found)
 
 
 def _once_done(client: Client, run: api.Run, goal: str, known: int) -> api.Run:

@@ -3,13 +3,11 @@
 `tarmac cluster` starts, inspects and ends a Ray cluster on servers that SSH reaches.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -21,11 +19,9 @@ from tarmac.cli.session import connect
 from tarmac.cli.views.clusterview import CLUSTERS, FINDINGS, MACHINES, change_line, cluster_line, cluster_page
 from tarmac.cli.views.table import table_text
 from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.client import Client
 from tarmac.client.launching import json_text
 from tarmac.model.cluster import MachineState
-
-if TYPE_CHECKING:
-    from tarmac.client import Client
 
 _name_argument = click.argument("name", metavar="NAME", shell_complete=complete_cluster)
 

@@ -3,7 +3,7 @@
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -27,9 +27,6 @@ from tarmac.model.errors import InvalidInput, IsExperiment, NotFound
 from tarmac.systems.determined.context import context_of
 from tarmac.systems.determined.display import queue_table
 from tarmac.systems.determined.identity import experiment_id
-
-if TYPE_CHECKING:
-    pass
 
 SYSTEM = "determined"
 NATIVE = "native"

@@ -4,29 +4,23 @@ A pull is a run that ends when its image is on the node: it works on every clust
 queue and the messages of runs.
 """
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
+from tarmac import api
 from tarmac.cli.following import follow_submitted
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import complete_node, json_option, repeated, together
-from tarmac.cli.output import answer, print_json, print_list, remark
+from tarmac.cli.output import answer, print_list, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, size
 from tarmac.cli.views.runview import DIGEST_CHARACTERS
 from tarmac.cli.views.table import Column
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tarmac import api
-    from tarmac.client import Client
-    from tarmac.model.abilities import KeptImage
+from tarmac.client import Client
+from tarmac.model.abilities import KeptImage
 
 IMAGES: Sequence[Column[KeptImage]] = (
     Column("CLUSTER", lambda image, _: image.cluster, optional=True),
@@ -56,15 +50,12 @@ def images() -> None:
 def ls(*, cluster: str | None, node: str | None, as_json: bool) -> None:
     """List the images that nodes have: name, digest, size, and when a run last used them."""
     found = connect().images(cluster=cluster, node=node)
-    if as_json:
-        print_json(found)
-        return
-    for name, trouble in found.troubles.items():
+    for name, trouble in found.troubles.items() if not as_json else ():
         remark(f"cluster {name} gives no answer: {trouble}")
     empty = "no image is here; tarmac images pull IMAGE fetches one, and so does a run that names it"
     if node is not None:
         empty = f"node {node} has no image of its own; tarmac images ls shows all, tarmac nodes the nodes"
-    print_list("images", found.images, IMAGES, as_json=False, empty=empty)
+    print_list("images", found.images, IMAGES, as_json=as_json, empty=empty, document=found)
 
 
 @images.command()

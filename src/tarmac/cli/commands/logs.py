@@ -1,12 +1,9 @@
 """`tarmac logs`: print the output of a run's workers; with -f follow it."""
 
-from __future__ import annotations
-
 import re
 import sys
-from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import click
 
@@ -67,7 +64,7 @@ def logs(
     raw: bool,
     system: str | None,
     as_json: bool,
-    **chosen: Any,
+    **choice: Unpack[LogChoice],
 ) -> None:
     """Print what the workers of a run wrote.
 
@@ -77,8 +74,7 @@ def logs(
         raise click.UsageError("--grep is for text: leave out --json")
     client = connect()
     record = client.run(run)
-    choice = LogChoice(**chosen)
-    times, rank = chosen["times"], chosen["rank"]
+    times, rank = choice.get("times", False), choice.get("rank")
     filters = grep is not None or times or rank is not None
     rule = LineRule(pattern=grep, timestamps=times, rank=rank) if filters else None
     prefix = partial(display(system).log_prefix, record) if system is not None else None
@@ -86,24 +82,15 @@ def logs(
     if means_all(record, run):
         if following or as_json:
             raise click.UsageError(f"{run} is an array: give one member, as '{title(record)}'")
-        _print_members(
-            client, member_ids(client, record, run), choice, partial(standard_view, as_json=False, **form)
-        )
+        for run_id in member_ids(client, record, run):
+            member = client.run(run_id)
+            remark(title(member))
+            _print(client, member, choice, standard_view(as_json=False, **form), as_json=False)
         return
     view = standard_view(as_json=as_json, **form)
     if following:
         sys.exit(follow(client, record.id, view, choice))
     _print(client, record, choice, view, as_json=as_json)
-
-
-def _print_members(
-    client: Client, run_ids: Sequence[str], choice: LogChoice, view: Callable[[], View]
-) -> None:
-    """Print the logs of an array's members one after the other, each below its name (on stderr)."""
-    for run_id in run_ids:
-        member = client.run(run_id)
-        remark(title(member))
-        _print(client, member, choice, view(), as_json=False)
 
 
 def _print(client: Client, run: api.Run, choice: LogChoice, view: View, *, as_json: bool) -> None:

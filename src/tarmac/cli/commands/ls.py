@@ -1,12 +1,10 @@
 """`tarmac ls`: print a table of runs. By default all live runs, and the newest ended ones."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import click
 from msgspec.structs import asdict
@@ -19,13 +17,11 @@ from tarmac.cli.session import connect
 from tarmac.cli.views.arrayview import as_array, first_members
 from tarmac.cli.views.runview import DIGEST, ListedRun, column_names, ordered, run_table, sort_keys
 from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.client import Client
 from tarmac.model.codec import replace
 from tarmac.model.errors import suggestion
 from tarmac.model.lifecycle import LIVE_STATES, RunState
-
-if TYPE_CHECKING:
-    from tarmac.client import Client
-    from tarmac.model.summary import RunSummary
+from tarmac.model.summary import RunSummary
 
 ENDED_SHOWN = 20
 
@@ -151,7 +147,7 @@ class _Filter:
     system: str | None = None
 
     @classmethod
-    def of(cls, words: Sequence[str], mode: str | None, system: str | None) -> _Filter:
+    def of(cls, words: Sequence[str], mode: str | None, system: str | None) -> Self:
         """The filter of the options; a word of the system has its meaning in that system."""
         system_words = {word.lower(): word for word in statuses_of(system)} if system else {}
         own_words = [word.lower() for word in words if word.lower() not in system_words]

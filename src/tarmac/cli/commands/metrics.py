@@ -1,28 +1,24 @@
 """`tarmac metrics`: compare reported metrics of runs: a table, curves, or files for other programs."""
 
-from __future__ import annotations
-
 import csv
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from tarmac import api
 from tarmac.cli.options import json_option, plot_option, repeated, runs_argument
 from tarmac.cli.output import answer, print_json, print_text, print_warnings, remark, written
 from tarmac.cli.session import connect
 from tarmac.cli.views.metricview import not_finite, point_line, report_table, series_name, series_table
 from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.client import Client
 from tarmac.model.codec import json_form
 from tarmac.model.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.client import Client
 
 FOLLOW_S = 2.0
 PLOT_POINTS = 1000

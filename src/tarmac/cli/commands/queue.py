@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tarmac import api
 from tarmac.cli.lazy import Subcommands, calls_subcommand
 from tarmac.cli.options import complete_run, json_option
 from tarmac.cli.output import answer, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.queueview import LISTED, queue_text, with_arrays
 from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.client import Client
 from tarmac.model.errors import InvalidInput, NotFound, Problem, suggestion
 
 if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.client import Client
     from tarmac.dialects.priorities import Scale
 
 _DIALECTS = "tarmac.systems.registry"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tarmac import api
 from tarmac.cli.options import complete_run, json_option, pairs_option
 from tarmac.cli.output import answer, print_text
 from tarmac.cli.overriding import override_options, overrides
@@ -22,7 +23,6 @@ from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.model.errors import IsExperiment
 
 if TYPE_CHECKING:
-    from tarmac import api
     from tarmac.client import Client
 
 _COMMAND = "tarmac.command"

@@ -3,39 +3,26 @@
 Joined by `experiment`; used by `run`.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from tarmac import api
 from tarmac.cli.options import json_option, pairs_option, plot_option
 from tarmac.cli.output import answer, print_json, print_list, print_text, print_warnings, remark, written
 from tarmac.cli.runfile import read_text
 from tarmac.cli.session import connect
-from tarmac.cli.views.experimentview import (
-    EXPERIMENTS,
-    best_line,
-    number_text,
-    preview_text,
-    state_of,
-    summary_lines,
-    trial_state,
-    trials_table,
-)
+from tarmac.cli.views import experimentview
 from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.client import Client
 from tarmac.model.codec import json_form
 from tarmac.model.errors import NotFound, listed, suggestion
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.client import Client
 
 LOOK_S = 0.5
 """Interval between polls of the trials while they are followed."""
@@ -113,12 +100,16 @@ def act_on_search(verb: str, reference: str, *, as_json: bool) -> bool:
 def list_searches(*, everything: bool, mine: bool, limit: int, as_json: bool) -> None:
     """List searches, newest first."""
     page = connect().experiments(archived=None if everything else False, mine=mine, limit=limit)
-    if as_json:
-        print_json(page)
-        return
     empty = "no experiment yet: tarmac run FILE --sweep NAME=VALUE,VALUE begins one"
-    print_list("experiments", page.experiments, EXPERIMENTS, as_json=False, empty=empty)
-    if page.next is not None:
+    print_list(
+        "experiments",
+        page.experiments,
+        experimentview.EXPERIMENTS,
+        as_json=as_json,
+        empty=empty,
+        document=page,
+    )
+    if page.next is not None and not as_json:
         remark("there are older ones: --limit shows more")
 
 
@@ -175,7 +166,7 @@ def trials(*, reference: str, as_json: bool) -> None:
     record = client.experiment(reference)
     found = client.trials(record.id)
     metrics = metrics_of(client, record, found) if not as_json else ()
-    answer(found, trials_table(record, found, stdout_terminal(), metrics), as_json=as_json)
+    answer(found, experimentview.trials_table(record, found, stdout_terminal(), metrics), as_json=as_json)
 
 
 @click.command("best")
@@ -196,7 +187,11 @@ def best(*, reference: str, count: int, as_json: bool) -> None:
             )
         raise unreported(client, record, client.trials(record.id))
     one = count == 1 and found
-    text = best_line(record, found[0]) if one else trials_table(record, found, stdout_terminal())
+    text = (
+        experimentview.best_line(record, found[0])
+        if one
+        else experimentview.trials_table(record, found, stdout_terminal())
+    )
     answer(found, text, as_json=as_json)
 
 
@@ -239,7 +234,7 @@ def remove(*, reference: str, as_json: bool) -> None:
 
 
 def _print(record: api.Experiment, *, as_json: bool) -> None:
-    answer(record, f"{record.name} ({record.id}): {state_of(record)}", as_json=as_json)
+    answer(record, f"{record.name} ({record.id}): {experimentview.state_of(record)}", as_json=as_json)
 
 
 def begin(client: Client, request: dict[str, Any], key: str | None, *, detach: bool, as_json: bool) -> int:
@@ -270,7 +265,7 @@ def sweep_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
 def print_preview(client: Client, request: dict[str, Any], *, as_json: bool) -> None:
     """Print the number and length of a search's trials, without starting it."""
     found = client.preview_search(**request)
-    answer(found, preview_text(found), as_json=as_json)
+    answer(found, experimentview.preview_text(found), as_json=as_json)
 
 
 def follow_experiment(client: Client, experiment_id: str, *, as_json: bool) -> int:
@@ -298,12 +293,14 @@ def print_experiment(client: Client, record: api.Experiment, *, as_json: bool) -
     if as_json:
         print_json({**json_form(record), "trials": trials, "best": best[0] if best else None})
         return
-    for line in summary_lines(record, trials):
+    for line in experimentview.summary_lines(record, trials):
         print_text(line)
     if trials:
-        print_text(trials_table(record, trials, stdout_terminal(), metrics_of(client, record, trials)))
+        print_text(
+            experimentview.trials_table(record, trials, stdout_terminal(), metrics_of(client, record, trials))
+        )
     if best:
-        print_text(best_line(record, best[0]))
+        print_text(experimentview.best_line(record, best[0]))
     elif record.search.metric and record.state == "ended":
         print_text(str(unreported(client, record, trials)))
 
@@ -337,9 +334,9 @@ def metrics_of(
 
 def _end_line(record: api.Experiment, trial: api.Trial) -> str:
     metric = record.search.metric
-    best = f", best {metric} {number_text(trial.best)}" if trial.best is not None else ""
-    at = f" at {number_text(trial.at)}" if trial.at is not None else ""
-    return f"trial {trial.number}: {trial_state(trial)}{at}{best}"
+    best = f", best {metric} {experimentview.number_text(trial.best)}" if trial.best is not None else ""
+    at = f" at {experimentview.number_text(trial.at)}" if trial.at is not None else ""
+    return f"trial {trial.number}: {experimentview.trial_state(trial)}{at}{best}"
 
 
 SEARCH_COMMANDS = (list_searches, show, trials, best, preview, go_on, fork, remove)

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from pathlib import Path
+from collections import deque
 
 import click
 
@@ -15,6 +15,7 @@ from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age
 from tarmac.model.codec import json_form
 from tarmac.model.errors import TarmacError, Unavailable
+from tarmac.node.kernel import procfs
 
 STOP_LIMIT_S = 30.0
 NOT_RUNNING = 1
@@ -82,9 +83,9 @@ def logs(*, following: bool, tail: int) -> None:
     path = connect(start=False).home.log
     try:
         with path.open("rb") as log:
-            _print_tail(log.fileno(), path, tail)
+            print_verbatim(b"".join(deque(log, maxlen=tail)).decode(errors="replace"))
             while following:
-                while content := os.read(log.fileno(), _BLOCK_BYTES):
+                while content := log.read(_BLOCK_BYTES):
                     print_verbatim(content.decode(errors="replace"))
                 time.sleep(10 * _GLANCE_S)
     except FileNotFoundError:
@@ -132,30 +133,5 @@ def _alive(pid: int) -> bool:
     """Whether the process runs on this machine. For a server elsewhere, only its answer is known."""
     if "TARMAC_URL" in os.environ:
         return _running_server() is not None
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return not _zombie(pid)
-
-
-def _zombie(pid: int) -> bool:
-    """Whether the process has ended but its parent has not collected it."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (OSError, IndexError):
-        return False
-
-
-def _print_tail(file: int, path: Path, lines: int) -> None:
-    """Print the last lines, and leave the file at its end."""
-    end = path.stat().st_size
-    start, content = end, b""
-    while start > 0 and content.count(b"\n") <= lines:
-        start = max(0, start - _BLOCK_BYTES)
-        content = os.pread(file, end - start, start)
-    content_lines = content.splitlines(keepends=True)[-lines:] if lines else []
-    print_verbatim(b"".join(content_lines).decode(errors="replace"))
-    os.lseek(file, end, os.SEEK_SET)
+    found = procfs.status(pid)
+    return found is not None and not found.unreaped

@@ -13,18 +13,9 @@ from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import answer, print_json, print_text, print_verbatim
 from tarmac.cli.selecting import means_all
 from tarmac.cli.session import connect
+from tarmac.cli.views import messages
 from tarmac.cli.views.amounts import age, duration, number, size, until
 from tarmac.cli.views.arrayview import array_text
-from tarmac.cli.views.messages import (
-    BATCH,
-    culprit,
-    elapsed_s,
-    state_cell,
-    state_of,
-    title,
-    worker_cell,
-    worker_name,
-)
 from tarmac.cli.views.metricview import NEWEST_REPORTS, not_finite, report_text
 from tarmac.cli.views.queueview import place_text, use_text
 from tarmac.cli.views.sharing import block_text, checkpoint_text, cycle_text, lost_text, turns_text
@@ -46,10 +37,10 @@ def _delivery(message: api.Notification, now: float) -> str:
 
 ATTEMPTS: Sequence[Column[api.Attempt]] = (
     Column("ATTEMPT", lambda attempt, _: attempt.number, right=True),
-    Column("STATE", lambda attempt, _: state_cell(state_of(attempt))),
+    Column("STATE", lambda attempt, _: messages.state_cell(messages.state_of(attempt))),
     Column("NODES", lambda attempt, _: where_text(attempt), flexible=True),
     Column("STARTED", lambda attempt, now: age(attempt.started_at, now), right=True),
-    Column("RAN", lambda attempt, now: duration(elapsed_s(attempt, now)), right=True),
+    Column("RAN", lambda attempt, now: duration(messages.elapsed_s(attempt, now)), right=True),
 )
 MESSAGES: Sequence[Column[api.Notification]] = (
     Column("TELLS OF", lambda message, _: message.occasion),
@@ -60,7 +51,7 @@ MESSAGES: Sequence[Column[api.Notification]] = (
 EVENTS: Sequence[Column[Event]] = (
     Column("WHEN", lambda event, now: age(event.at, now), right=True),
     Column("EVENT", lambda event, _: event.event),
-    Column("STATE", lambda event, _: state_cell(event.state)),
+    Column("STATE", lambda event, _: messages.state_cell(event.state)),
     Column("BY", lambda event, _: event.actor, optional=True),
     Column("DETAIL", lambda event, _: _details(event), flexible=True),
 )
@@ -88,7 +79,7 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
     reports = client.reports(record.id, limit=NEWEST_REPORTS)
     history = client.events(record.id) if events or system else []
     notes = client.annotations(record.id)
-    messages = client.notifications(record.id)
+    notifications = client.notifications(record.id)
     latest = reports[-1] if reports else None
     if as_json:
         shown = record if system is None else with_statuses([record], system)[0]
@@ -97,7 +88,7 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
             "attempts": attempts,
             "report": latest,
             "annotations": notes,
-            "notifications": messages,
+            "notifications": notifications,
         }
         print_json({**document, "events": history} if events else document)
         return
@@ -107,8 +98,8 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
         return
     now, terminal = time.time(), stdout_terminal()
     print_text(page(record, attempts, reports=reports, events=history, now=now, terminal=terminal))
-    if messages:
-        print_text(f"\n{table_text(MESSAGES, messages, terminal, now=now)}")
+    if notifications:
+        print_text(f"\n{table_text(MESSAGES, notifications, terminal, now=now)}")
     if notes:
         print_text(f"\n{table_text(ANNOTATIONS, notes, terminal, now=now)}")
 
@@ -149,11 +140,11 @@ def _workers(attempt: api.Attempt) -> Sequence[Column[WorkerStatus]]:
     """The columns of an attempt's workers."""
     directory = f"{attempt.directory}/" if attempt.directory else ""
     return (
-        Column("WORKER", lambda worker, _: worker_name(worker.role, worker.replica, worker.index)),
+        Column("WORKER", lambda worker, _: messages.worker_name(worker.role, worker.replica, worker.index)),
         Column("NODE", lambda worker, _: worker.node),
         Column("PID", lambda worker, _: worker.pid or "", right=True),
-        Column("STATE", lambda worker, _: worker_cell(worker)),
-        Column("RAN", lambda worker, now: duration(elapsed_s(worker, now)), right=True),
+        Column("STATE", lambda worker, _: messages.worker_cell(worker)),
+        Column("RAN", lambda worker, now: duration(messages.elapsed_s(worker, now)), right=True),
         Column("LOG", lambda worker, _: f"{directory}{worker.log}", flexible=True, optional=True),
     )
 
@@ -174,16 +165,16 @@ def _fields(
     terminal: Terminal,
 ) -> Iterator[str]:
     """Name and value, one line each; fields that do not apply are left out."""
-    state = state_cell(state_of(run))
+    state = messages.state_cell(messages.state_of(run))
     fields = {
         "run": run.id,
-        "name": terminal.paint(title(run), "bold"),
+        "name": terminal.paint(messages.title(run), "bold"),
         "array": run.array_id or "",
         "state": terminal.paint(state.text, state.style),
         "cause": _cause(run) if run.outcome != "completed" else "",
         "exit": str(run.exit_status) if run.exit_status is not None else "",
         "slots": _slots(run, attempts),
-        "mode": run.mode if run.mode != BATCH else "",
+        "mode": run.mode if run.mode != messages.BATCH else "",
         "turns": turns_text(run),
         "report": cycle_text(run),
         "block": block_text(run.share, attempts, now) if run.state != "ended" else "",
@@ -265,7 +256,7 @@ def _slots(run: api.Run, attempts: Sequence[api.Attempt]) -> str:
 
 def _ran(attempts: Sequence[api.Attempt], now: float) -> str:
     """The total running time of its attempts, without the waits between them."""
-    times = [ran for attempt in attempts if (ran := elapsed_s(attempt, now)) is not None]
+    times = [ran for attempt in attempts if (ran := messages.elapsed_s(attempt, now)) is not None]
     if not times:
         return ""
     return duration(sum(times)) + (f" in {len(times)} attempts" if len(times) > 1 else "")
@@ -309,7 +300,7 @@ def _cause(run: api.Run) -> str:
     cause = run.cause
     if cause is None:
         return ""
-    return one_line(cause.message or culprit(cause) or cause.code)
+    return one_line(cause.message or messages.culprit(cause) or cause.code)
 
 
 def image_text(environment: Mapping[str, Any], attempts: Sequence[api.Attempt]) -> str:

@@ -3,15 +3,15 @@
 A project exists as soon as a run names it.
 """
 
-from __future__ import annotations
-
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from tarmac import api
 from tarmac.cli.options import json_option
 from tarmac.cli.output import answer, print_list, remark
 from tarmac.cli.selecting import pages
@@ -19,12 +19,7 @@ from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, parse_duration
 from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import stdout_terminal
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tarmac import api
-    from tarmac.client import Client
+from tarmac.client import Client
 
 HOUR_S = 3600.0
 

@@ -1,25 +1,20 @@
 """`tarmac why`: print why a run waits, node by node, and when it could start; or why it ended."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+from tarmac import api
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import answer
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import counted
 from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
+from tarmac.client import Client
 from tarmac.model.errors import listed
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.client import Client
 
 NODES: Sequence[Column[tuple[str, Sequence[str]]]] = (
     Column("NODE", lambda reason, _: listed(reason[1], NAMES_SHOWN)),

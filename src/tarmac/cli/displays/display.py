@@ -10,19 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from tarmac import api
 from tarmac.cli.views.messages import state_cell
 from tarmac.cli.views.table import Cell
 from tarmac.cli.views.terminal import Terminal
+from tarmac.client import Client
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.run import RUN_OUTCOMES, CauseCode
 from tarmac.model.summary import RunSummary
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.client import Client
 
 
 class Display(Protocol):

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tarmac import api
 from tarmac.model.errors import suggestion
+from tarmac.model.summary import RunSummary
 
 if TYPE_CHECKING:
-    from tarmac import api
     from tarmac.cli.displays.display import Display
-    from tarmac.model.summary import RunSummary
 
 DISPLAYS: Mapping[str, str] = {
     "clusterfudge": "tarmac.systems.clusterfudge.display",

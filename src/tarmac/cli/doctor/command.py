@@ -3,29 +3,24 @@
 The server and its clusters are checked here, if they are reachable; the other modules check this machine.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 import tarmac
+from tarmac import api
 from tarmac.cli.commands.server import version_text
 from tarmac.cli.doctor.machine import Finding, State, machine_findings, missing, ok, program_findings, warn
 from tarmac.cli.options import json_option
 from tarmac.cli.output import answer
 from tarmac.cli.session import connect
 from tarmac.cli.views.terminal import Terminal, stdout_terminal
+from tarmac.client import Client
+from tarmac.model import engine_kinds
 from tarmac.model.errors import TarmacError, Unavailable
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.client import Client
-    from tarmac.model import engine_kinds
 
 LARGEST_CLOCK_GAP_S = 5.0
 

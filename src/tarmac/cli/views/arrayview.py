@@ -1,21 +1,16 @@
 """Arrays for people: one line for all members, with their progress. Used by `ls` and others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from tarmac import api
 from tarmac.cli.views.amounts import age
+from tarmac.cli.views.runview import ListedRun
 from tarmac.cli.views.table import facts_text
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import RUN_OUTCOMES, Outcome
-
-if TYPE_CHECKING:
-    from tarmac.cli.views.runview import ListedRun
-    from tarmac.model.summary import RunSummary
+from tarmac.model.summary import RunSummary
 
 _ORDER = (
     *("running", "starting", "pausing", "preempting", "stopping", "submitted", "queued", "pending", "paused"),

@@ -1,20 +1,14 @@
 """Clusters as tables: a line for each, or a page of one with its pools and nodes, for `tarmac clusters`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from tarmac import api
 from tarmac.cli.views.amounts import age, counted, duration, number, size
 from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
-from tarmac.model.cluster import Policy
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.model.cluster import QueueOffer
-    from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Policy, QueueOffer
+from tarmac.model.engine_kinds import Finding
 
 _KIND_TEXTS = {"own": "this machine's own", "added": "added", "rehearsal": "for one run alone"}
 

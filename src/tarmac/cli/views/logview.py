@@ -5,22 +5,18 @@ itself with carriage returns (a progress bar) keeps its last form, as on a termi
 control sequences are shown instead of executed (`escapes`).
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import localtime, strftime
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
+from tarmac import api
 from tarmac.cli.views import escapes
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 _COLOURS = ("cyan", "yellow", "green", "magenta", "blue")
 

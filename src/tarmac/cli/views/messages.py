@@ -1,17 +1,11 @@
 """Runs, workers and causes in words. Used by every command that shows a run."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from tarmac import api
 from tarmac.cli.views.amounts import duration
 from tarmac.cli.views.table import Cell
 from tarmac.cli.views.terminal import Terminal, harmless
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.model.progress import Cause, WorkerStatus
-    from tarmac.model.summary import RunSummary
+from tarmac.model.progress import Cause, WorkerStatus
+from tarmac.model.summary import RunSummary
 
 BATCH, CYCLE = "batch", "cycle"
 

@@ -16,6 +16,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tarmac import api
 from tarmac.cli.views.experimentview import number_text, value_at, varied_parameters
 from tarmac.cli.views.metricview import metric_text, series_name
 from tarmac.cli.views.table import Column, render
@@ -24,8 +25,6 @@ from tarmac.model.errors import InvalidInput, Unavailable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from tarmac import api
 
 KINDS = (".png", ".svg")
 

@@ -3,22 +3,16 @@
 Used by `show`, `ls`, `why` and followers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import astuple
 
+from tarmac import api
 from tarmac.cli.views.amounts import age, duration
 from tarmac.cli.views.messages import BATCH, CYCLE
-from tarmac.model.progress import loss_text
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.client import Client
-    from tarmac.model.progress import Share
-    from tarmac.model.summary import RunSummary
+from tarmac.client import Client
+from tarmac.model.progress import Share, loss_text
+from tarmac.model.summary import RunSummary
 
 
 def submitted_text(run: api.Run) -> str:

@@ -1,8 +1,6 @@
 """`tarmac label` and `tarmac note`: add labels and notes to a run after its submission."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
@@ -11,11 +9,7 @@ from tarmac.cli.output import answer, print_list, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age
 from tarmac.cli.views.table import Column
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tarmac.model.run_records import Annotation
+from tarmac.model.run_records import Annotation
 
 ANNOTATIONS: Sequence[Column[Annotation]] = (
     Column("WHEN", lambda each, now: age(each.at, now), right=True),

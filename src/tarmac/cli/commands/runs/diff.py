@@ -1,12 +1,11 @@
 """`tarmac diff`: print the differences between two runs: spec, code, variables, last metrics, outcomes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from tarmac import api
 from tarmac.cli.options import complete_run, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
@@ -16,11 +15,8 @@ from tarmac.cli.views.metricview import metric_text, series_name
 from tarmac.cli.views.sharing import named
 from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import Terminal, stdout_terminal
+from tarmac.client import Client
 from tarmac.model.errors import NotFound
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.client import Client
 
 SECTIONS = ("spec", "code", "variables", "metrics", "outcome")
 

@@ -1,23 +1,19 @@
 """`tarmac files`: list and fetch files in a run's working directory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from tarmac import api
 from tarmac.cli.options import json_option, run_argument
-from tarmac.cli.output import answer, print_json, print_list, remark
+from tarmac.cli.output import answer, print_list, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, counted, size
 from tarmac.cli.views.table import Cell, Column
+from tarmac.client import Client
 from tarmac.model.errors import InvalidInput, NotFound
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.client import Client
 
 _MARKS = {"directory": "/", "link": "@"}
 
@@ -49,19 +45,14 @@ def files(
     client = connect()
     place: dict[str, Any] = {"attempt": attempt, "node": node}
     if output is None:
-        _list(client.files(run, path, **place), as_json=as_json)
+        found = client.files(run, path, **place)
+        empty = "this directory is empty"
+        print_list("files", found.files, FILES, as_json=as_json, empty=empty, document=found)
+        if found.more and not as_json:
+            remark("there is more than is listed")
         return
     count = sum(1 for _ in _fetched(client, run, path.strip("/"), Path(output), place))
     answer({"output": output, "files": count}, f"{counted(count, 'file')} to {output}", as_json=as_json)
-
-
-def _list(found: api.WorkFiles, *, as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
-    print_list("files", found.files, FILES, as_json=False, empty="this directory is empty")
-    if found.more:
-        remark("there is more than is listed")
 
 
 def _fetched(client: Client, run: str, path: str, target: Path, place: dict[str, Any]) -> Iterator[Path]:

@@ -1,7 +1,5 @@
 """`tarmac top`: show nodes, slots, the queue, and the resource use of runs, updated every second."""
 
-from __future__ import annotations
-
 import os
 import select
 import sys
@@ -10,7 +8,6 @@ import time
 import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import click
 
@@ -22,10 +19,8 @@ from tarmac.cli.views import escapes
 from tarmac.cli.views.nodeview import node_table
 from tarmac.cli.views.queueview import queue_text
 from tarmac.cli.views.terminal import Terminal, fit, stdout_terminal
+from tarmac.client import Client
 from tarmac.model.errors import TarmacError
-
-if TYPE_CHECKING:
-    from tarmac.client import Client
 
 PERIOD_S = 1.0
 LISTED = 200

@@ -4,8 +4,6 @@ A session at a person's terminal sends keys and size, and shows output: one thre
 calling one sends. Signals are bytes in a pipe, so that one call waits for input and signals.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal
@@ -16,18 +14,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tarmac.cli.options import COUNT, complete_node, run_argument, together
 from tarmac.cli.output import remark
 from tarmac.cli.session import connect
+from tarmac.client.session_calls import ClientSession
 from tarmac.model.errors import Unavailable
 from tarmac.node.session import frames
-
-if TYPE_CHECKING:
-    from tarmac.client.session_calls import ClientSession
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 

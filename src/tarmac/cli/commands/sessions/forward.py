@@ -1,13 +1,11 @@
 """`tarmac port-forward`: forward ports of this machine to ports beside a worker. Also used by jupyter."""
 
-from __future__ import annotations
-
 import select
 import socket
 import sys
 from contextlib import suppress
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,12 +14,10 @@ from tarmac.cli.options import run_argument
 from tarmac.cli.output import remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.messages import state_of
+from tarmac.client import Client
+from tarmac.client.session_calls import ClientSession
 from tarmac.model.errors import Refused, TarmacError
 from tarmac.node.session import frames
-
-if TYPE_CHECKING:
-    from tarmac.client import Client
-    from tarmac.client.session_calls import ClientSession
 
 HERE = "127.0.0.1"
 """The loopback address: other machines cannot connect."""

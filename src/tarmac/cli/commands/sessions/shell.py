@@ -5,11 +5,9 @@ process id in a file of the working directory; once that process is gone, for wh
 itself, without a request to stop it.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -26,9 +24,7 @@ from tarmac.cli.runfile import from_command
 from tarmac.cli.session import connect
 from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.cli.views.followview import standard_view
-
-if TYPE_CHECKING:
-    from tarmac.client import Client
+from tarmac.client import Client
 
 COMING_S = 120
 """Maximum time that the run waits for its session."""
