@@ -1,6 +1,6 @@
 """One call of the API: the request, its errors, and a notice if the server has another version.
 
-`cluster_calls`, `client` and their siblings consist of such calls.
+`resource_calls`, `client` and their siblings consist of such calls.
 """
 
 import json

@@ -5,6 +5,7 @@ Used by `cli` and, as `tarmac.Client`, in other people's programs. Errors are th
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,13 +14,12 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack, cast
 
 import tarmac
 from tarmac import api
-from tarmac.client.calls import query_of, segment
-from tarmac.client.cluster_calls import ClusterCalls
+from tarmac.client.calls import path_of, query_of, segment
 from tarmac.client.embedded import EmbeddedServer, home_of
 from tarmac.client.experiment_calls import ExperimentCalls
 from tarmac.client.follow import EventCursor, LogCursor, Message, follow
-from tarmac.client.session_calls import SessionCalls
-from tarmac.client.storage_calls import StorageCalls
+from tarmac.client.resource_calls import ResourceCalls
+from tarmac.client.sessions import ClientSession
 from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
 from tarmac.model.actor import RunScope
 from tarmac.model.codec import replace
@@ -28,6 +28,8 @@ from tarmac.model.home import INHERITED_VARIABLES, Home
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import Event
 from tarmac.model.run_records import Annotation
+from tarmac.node.session import frames
+from tarmac.node.wire.frames import pack
 
 Submission = TypeVar("Submission", bound="api.SubmissionBody")
 
@@ -62,7 +64,7 @@ URL_VARIABLE = "TARMAC_URL"
 TOKEN_VARIABLE = "TARMAC_TOKEN"
 
 
-class Client(ClusterCalls, StorageCalls, ExperimentCalls, SessionCalls):
+class Client(ResourceCalls, ExperimentCalls):
     """A connection to a tarmac server: at `url` or TARMAC_URL, else the user's own.
 
     The user's own server is in `home` (by default TARMAC_HOME, else where XDG defines) and is started if
@@ -293,6 +295,14 @@ class Client(ClusterCalls, StorageCalls, ExperimentCalls, SessionCalls):
             if message.event == "log":
                 chunk: api.LogChunk = message.data
                 yield chunk
+
+    def open_session(self, reference: str, **opening: Any) -> ClientSession:
+        """Open a session beside a worker of a run; `SessionBody` of docs/using/api.md lists the arguments.
+
+        Raises Refused if the run has no such worker now.
+        """
+        first = pack(frames.OPEN, json.dumps(opening).encode())
+        return ClientSession(*self._transport.open_stream(path_of(api.OPEN_SESSION, reference), first))
 
     def reports(self, reference: str, *, limit: int | None = None) -> list[api.Report]:
         """The newest metrics and progress that a run's workers reported, oldest first."""

@@ -1,4 +1,4 @@
-"""Converts errors of the API to those of `tarmac.model.errors`. Called by `transport`, `cluster_calls`."""
+"""Converts errors of the API to those of `tarmac.model.errors`. Called by `transport`, `resource_calls`."""
 
 from collections.abc import Mapping
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tarmac import api
-from tarmac.client.storage_calls import StorageCalls
+from tarmac.client.resource_calls import ResourceCalls
 from tarmac.model.errors import InvalidInput, Unavailable
 
 PART = ".part"
@@ -19,7 +19,7 @@ Progress = Callable[[int], None]
 
 
 def fetch(
-    client: StorageCalls,
+    client: ResourceCalls,
     entries: Sequence[api.ArtifactEntry],
     target: Path,
     progress: Progress = lambda _: None,
@@ -27,17 +27,12 @@ def fetch(
     """Fetch every entry below `target`. Raises InvalidInput for a path outside it."""
     target.mkdir(parents=True, exist_ok=True)
     root = target.resolve()
-    for entry in entries:
+    for entry in sorted(entries, key=lambda entry: entry.kind == "link"):
         path = _inside(root, entry.path)
-        if entry.kind == "directory":
-            path.mkdir(parents=True, exist_ok=True)
-        elif entry.kind == "file":
-            path.parent.mkdir(parents=True, exist_ok=True)
+        (path if entry.kind == "directory" else path.parent).mkdir(parents=True, exist_ok=True)
+        if entry.kind == "file":
             _fetch_file(client, entry, path, progress)
-    for entry in entries:
-        if entry.kind == "link":
-            path = _inside(root, entry.path)
-            path.parent.mkdir(parents=True, exist_ok=True)
+        elif entry.kind == "link":
             link = entry.target
             if entry.inside:  # a relative link works wherever the directory is moved
                 link = os.path.relpath(root / link, path.parent)
@@ -57,7 +52,7 @@ def selected(entries: Sequence[api.ArtifactEntry], path: str | None) -> Sequence
     return found
 
 
-def _fetch_file(client: StorageCalls, entry: api.ArtifactEntry, path: Path, progress: Progress) -> None:
+def _fetch_file(client: ResourceCalls, entry: api.ArtifactEntry, path: Path, progress: Progress) -> None:
     if _is_whole(entry, path):
         progress(entry.bytes)
         return

@@ -1,6 +1,6 @@
 """HTTP/1.1 over a connected socket: the part that the API, and a proxy in front of it, use.
 
-Used by `transport`, `embedded` and `session_calls`. `http.client` does more, but importing it (with mail
+Used by `transport`, `embedded` and `sessions`. `http.client` does more, but importing it (with mail
 headers and TLS) takes longer than the rest of a short command of the CLI.
 """
 

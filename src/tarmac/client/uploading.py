@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tarmac import api
 from tarmac.artifacts.code import tree
 from tarmac.artifacts.code.archives import is_archive
@@ -53,13 +55,7 @@ class Uploads(Calls):
         directory = self._call(api.CODE_NEEDED, body=submission).directory
         if directory is None:
             return None
-        code = LocalDirectory(
-            path=directory.path,
-            ignore_file=directory.ignore_file,
-            exclude=tuple(directory.exclude),
-            whole=directory.whole,
-            limit_bytes=directory.limit_bytes,
-        )
+        code = msgspec.convert(directory, LocalDirectory, from_attributes=True)
         if code not in self._digests:
             self._digests[code] = self._send_directory(code)
         return self._digests[code]

@@ -11,8 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tarmac import api
-from tarmac.cli.commands.clusters import described
-from tarmac.cli.views.clusterview import CLUSTERS, cluster_line, cluster_page
+from tarmac.cli.commands.clusters import CLUSTERS, cluster_line, cluster_page, described
 from tarmac.cli.views.table import table_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import QueueOffer

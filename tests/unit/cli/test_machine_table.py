@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tarmac import api
-from tarmac.cli.views.clusterview import MACHINES, change_line
+from tarmac.cli.commands.clusters import MACHINES, change_line
 from tarmac.cli.views.table import table_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import MachineState

@@ -11,7 +11,7 @@ import pytest
 
 from tarmac import api
 from tarmac.client.fetching import fetch, selected
-from tarmac.client.storage_calls import StorageCalls
+from tarmac.client.resource_calls import ResourceCalls
 from tarmac.model.errors import InvalidInput, Unavailable
 
 
@@ -48,7 +48,7 @@ def entry(path: str, *contents: bytes, kind: str = "file", **changes: Any) -> ap
 
 
 def bring(server: Pieces, entries: list[api.ArtifactEntry], target: Path) -> None:
-    fetch(cast(StorageCalls, server), entries, target)
+    fetch(cast(ResourceCalls, server), entries, target)
 
 
 def test_it_goes_on_where_it_was_broken_off(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`tarmac logs`: print the output of a run's workers; with -f follow it."""
+"""`tarmac logs` prints the output of a run's workers, `tarmac attach` follows its main worker."""
 
 import re
 import sys
@@ -10,14 +10,16 @@ import click
 from tarmac import api
 from tarmac.cli.displays.registry import as_option, display
 from tarmac.cli.following import expected_workers, follow
-from tarmac.cli.options import COUNT, duration, json_option, run_argument
+from tarmac.cli.options import COUNT, duration, json_option, run_argument, tail_option
 from tarmac.cli.output import remark
 from tarmac.cli.selecting import means_all, member_ids
 from tarmac.cli.session import connect
 from tarmac.cli.views.followview import View, standard_view
 from tarmac.cli.views.logview import LineRule
-from tarmac.cli.views.messages import title
+from tarmac.cli.views.messages import state_of, title
+from tarmac.cli.views.metricview import report_text
 from tarmac.client.client import Client, LogChoice
+from tarmac.model.resources import DEFAULT_ROLE
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -113,3 +115,27 @@ def _print(client: Client, run: api.Run, choice: LogChoice, view: View, *, as_js
     cause = run.cause
     if cause and run.attempt and run.started_at is None and run.outcome == "failed" and not as_json:
         remark(f"its workers never started: {cause.message}")
+
+
+_ATTACHED_LINES = 20
+
+
+@click.command()
+@run_argument
+@tail_option(_ATTACHED_LINES, "Begin with its last N lines.")
+@json_option
+def attach(*, run: str, tail: int, as_json: bool) -> None:
+    """Follow a run as `tarmac run` does: what its first worker writes, and what happens to the run.
+
+    Ctrl-C detaches and leaves the run alone. The exit code is the run's own. All workers: tarmac logs -f.
+    """
+    client = connect()
+    record = client.run(run)
+    if not as_json:
+        remark(f"{record.name} ({record.id}) is {state_of(record)}")
+        reports = client.reports(record.id, limit=1) if record.attempt else []
+        if reports:
+            remark(report_text(reports[-1]))
+    role = record.spec["roles"][0].get("name", DEFAULT_ROLE)
+    view = standard_view(as_json=as_json)
+    sys.exit(follow(client, record.id, view, {"role": role, "replica": 0, "worker": 0, "tail": tail}))

@@ -17,7 +17,7 @@ from tarmac import api
 from tarmac.cli.options import complete_run, json_option, pairs_option
 from tarmac.cli.output import answer, print_text
 from tarmac.cli.overriding import override_options, overrides
-from tarmac.cli.runfile import STDIN, How, from_command, how_of, read_run_file, reading_options
+from tarmac.cli.runfile import from_command, how_of, read_run_file, reading_options
 from tarmac.cli.session import connect
 from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.model.errors import IsExperiment
@@ -102,9 +102,8 @@ def run(
         raise click.UsageError(f"give either {file} or --file {file_option}, not both")
     file = file if file is not None else file_option
     _one_source(file, clone, command, resume=resume)
-    how = how_of(options)
     client = connect()
-    request = _request(file, clone, command, options) | _read_as(how, file)
+    request = _request(file, clone, command, options)
     if resume:
         request["resume"] = True
     try:
@@ -159,29 +158,19 @@ def _one_source(
 
 
 def _request(
-    file: str | None,
-    clone: str | None,
-    command: tuple[str, ...] | None,
-    options: dict[str, Any],
+    file: str | None, clone: str | None, command: tuple[str, ...] | None, options: dict[str, Any]
 ) -> dict[str, Any]:
     """The arguments of the client's `submit` and `dry_run`."""
-    if clone is not None:
-        return {"clone": clone, "overrides": overrides(options, command)}
+    how = how_of(options)
     if file is not None:
-        text = read_run_file(file)
-        changes = overrides(options, command)
-    else:
-        text = from_command(command or (), directory=Path.cwd(), home=Path.home())
-        changes = overrides(options, None)
-    return {**text.request(), "overrides": changes}
-
-
-def _read_as(how: How, file: str | None) -> dict[str, Any]:
-    """The arguments of `submit` for reading the run file."""
-    if file is None:
-        return {"extras": {"changes": dict(how.changes)}} if how.changes else {}
-    directory = Path.cwd() if file == STDIN else Path(file).absolute().parent
-    return {"dialect": how.dialect, "extras": how.extras(str(directory))}
+        text, changes = read_run_file(file), overrides(options, command)
+        read_as = {"dialect": how.dialect, "extras": how.extras(text.directory)}
+        return {**text.request(), "overrides": changes, **read_as}
+    extras = {"extras": {"changes": dict(how.changes)}} if how.changes else {}
+    if clone is not None:
+        return {"clone": clone, "overrides": overrides(options, command), **extras}
+    text = from_command(command or (), directory=Path.cwd(), home=Path.home())
+    return {**text.request(), "overrides": overrides(options, None), **extras}
 
 
 def _submit(client: Client, request: dict[str, Any], idempotency_key: str | None) -> api.Run:
@@ -198,7 +187,7 @@ def _followed(client: Client, request: dict[str, Any], idempotency_key: str | No
 
     record = _submit(client, request, idempotency_key)
     if record.array_id is not None:
-        from tarmac.cli.commands.wait import wait_for_array
+        from tarmac.cli.commands.acts import wait_for_array
 
         return wait_for_array(client, record, as_json=as_json)
     return follow_submitted(client, record, as_json=as_json)

@@ -21,7 +21,7 @@ import click
 from tarmac.cli.options import COUNT, complete_node, run_argument, together
 from tarmac.cli.output import remark
 from tarmac.cli.session import connect
-from tarmac.client.session_calls import ClientSession
+from tarmac.client.sessions import ClientSession
 from tarmac.model.errors import Unavailable
 from tarmac.node.session import frames
 

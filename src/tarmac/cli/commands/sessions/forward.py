@@ -15,7 +15,7 @@ from tarmac.cli.output import remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.messages import state_of
 from tarmac.client import Client
-from tarmac.client.session_calls import ClientSession
+from tarmac.client.sessions import ClientSession
 from tarmac.model.errors import Refused, TarmacError
 from tarmac.node.session import frames
 

@@ -1,10 +1,13 @@
-"""`tarmac shell`: open a terminal beside a worker, or in an interactive run, which jupyter has too.
+"""`tarmac shell` opens a terminal beside a worker or in an interactive run, `tarmac jupyter` starts one too.
 
 An interactive run waits for a session, and ends with it. Its own command only waits. The session stores its
 process id in a file of the working directory; once that process is gone, for whatever reason, the run ends by
 itself, without a request to stop it.
 """
 
+import re
+import secrets
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,8 +21,10 @@ from tarmac.cli.commands.sessions.exec import (
     terminal_size,
     worker_options,
 )
+from tarmac.cli.commands.sessions.forward import HERE, Forward
 from tarmac.cli.following import News
 from tarmac.cli.options import COUNT, complete_cluster, complete_run, repeated, together, variables_option
+from tarmac.cli.output import remark
 from tarmac.cli.runfile import from_command
 from tarmac.cli.session import connect
 from tarmac.cli.views.errors import INTERRUPTED
@@ -154,3 +159,69 @@ def sit(client: Client, run_id: str, argv: tuple[str, ...], *, terminal: bool, *
         client.stop(run_id)
         raise
     return attend(session, stdin=terminal, terminal=terminal, **near_end)
+
+
+_LAB = r"""
+read -r JUPYTER_TOKEN; export JUPYTER_TOKEN
+if ! command -v jupyter-lab > /dev/null; then
+  echo "jupyter-lab is not installed where this run is (PATH $PATH): pip install jupyterlab" >&2
+  exit 127
+fi
+[ "$(id -u)" != 0 ] || set -- --allow-root
+exec jupyter-lab --no-browser --ip=127.0.0.1 --port=0 "$@"
+"""
+"""The token comes through standard input: all users of a node see arguments, and every user reads logs."""
+
+_ADDRESS = re.compile(rb"http://127\.0\.0\.1:(\d+)/")
+
+
+@click.command()
+@own_run_options
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    metavar="N",
+    help="The port here; any free one by default.",
+)
+def jupyter(*, port: int, **options: Any) -> None:
+    """Run JupyterLab in a run of its own, and print the URL by which this machine reaches it.
+
+    It begins in a copy of the current directory. Ctrl-C ends it, and its run with it.
+
+    \b
+    tarmac jupyter --slots 1
+    """
+    client = connect()
+    forward = Forward(client, local=port, instead="--port")
+    token = secrets.token_urlsafe(24)
+    try:
+        run_id = begin(client, "jupyter", own_run({**options, "slots": options["slots"] or 0}))
+    except NotStarted as end:
+        sys.exit(end.code)
+    seen = bytearray()
+
+    def listen(data: bytes) -> None:
+        """Wait for the address, which JupyterLab prints once it listens."""
+        if len(seen) > _MOST_BYTES:
+            return
+        seen.extend(data)
+        found = _ADDRESS.search(seen)
+        if found is not None:
+            seen.extend(bytes(_MOST_BYTES))
+            forward.start(run_id, int(found[1]))
+            remark(f"JupyterLab is at http://{HERE}:{forward.local}/lab?token={token}")
+
+    code = sit(
+        client,
+        run_id,
+        ("sh", "-c", _LAB),
+        terminal=False,
+        typed=f"{token}\n".encode(),
+        interrupt=signal.SIGTERM,
+        listener=listen,
+    )
+    sys.exit(code)
+
+
+_MOST_BYTES = 1 << 20

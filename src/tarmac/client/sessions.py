@@ -1,16 +1,9 @@
-"""The method of `tarmac.Client` that opens sessions, and the near end of a session.
+"""The near end of a session, opened by `tarmac.Client`. Used by exec, shell, port-forward and jupyter."""
 
-Used by `cli` for exec, shell, port-forward and jupyter.
-"""
-
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from threading import Condition, Lock
-from typing import Any
 
-from tarmac import api
-from tarmac.client.calls import Calls, path_of
 from tarmac.client.http1 import Connection, Response
 from tarmac.model.errors import Unavailable
 from tarmac.node.session import frames
@@ -108,16 +101,3 @@ class ClientSession:
         with self._room:
             self._over = True
             self._room.notify_all()
-
-
-class SessionCalls(Calls):
-    """The method that opens sessions. Inherited by `Client`."""
-
-    def open_session(self, reference: str, **opening: Any) -> ClientSession:
-        """Open a session beside a worker of a run; `SessionBody` of docs/using/api.md lists the arguments.
-
-        Raises Refused if the run has no such worker now.
-        """
-        first = pack(frames.OPEN, json.dumps(opening).encode())
-        path = path_of(api.OPEN_SESSION, reference)
-        return ClientSession(*self._transport.open_stream(path, first))
