@@ -16,10 +16,15 @@ from tarmac.model.errors import TarmacError, Unavailable
 T = TypeVar("T")
 
 
-def answer(document: Any, text: str, *, as_json: bool, warnings: Iterable[str] = ()) -> None:
-    """Print the answer of a command: the document with --json, else the warnings and the text for people."""
+def answer(document: Any, text: str, *, as_json: bool, warnings: Iterable[str] = (), empty: str = "") -> None:
+    """Print the answer of a command: the document with --json, else the warnings and the text for people.
+
+    In place of an empty text, `empty` is a remark.
+    """
     if as_json:
         print_json(document)
+    elif empty and not text:
+        remark(empty)
     else:
         print_warnings(warnings)
         print_text(text)
@@ -35,12 +40,8 @@ def print_list(
     document: Any = None,
 ) -> None:
     """Print records as a table; a remark if there are none; with --json `document` or `{name: records}`."""
-    if as_json:
-        print_json({name: records} if document is None else document)
-    elif records:
-        print_text(table_text(table, records, stdout_terminal()))
-    else:
-        remark(empty)
+    text = "" if as_json else table_text(table, records, stdout_terminal())
+    answer({name: records} if document is None else document, text, as_json=as_json, empty=empty)
 
 
 def print_json(document: Any) -> None:

@@ -23,17 +23,12 @@ _SELECTION = ("runs", "name_glob", "labels", "everything")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The user's selection: references of runs, or conditions for the user's own runs."""
+    """The user's selection: references of runs, or without these, conditions for the user's own runs."""
 
     runs: tuple[str, ...] = ()
     name_glob: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
     everything: bool = False
-
-    @property
-    def by_condition(self) -> bool:
-        """Whether runs are selected by a condition, not by name."""
-        return bool(self.name_glob is not None or self.labels or self.everything)
 
 
 selection_options = together(
@@ -50,13 +45,14 @@ yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 def selection_of(options: dict[str, Any]) -> Selection:
     """The selection, removed from a command's options; raises UsageError for none or two."""
     found = Selection(**{name: options.pop(name) for name in _SELECTION})
-    if found.runs and found.by_condition:
+    by_condition = found.name_glob is not None or found.labels or found.everything
+    if found.runs and by_condition:
         raise click.UsageError(
             f"give either runs ({' '.join(found.runs)}) or --name, --label or --all, not both"
         )
     if found.everything and (found.name_glob is not None or found.labels):
         raise click.UsageError("--all already means every run: leave out --name and --label")
-    if not found.runs and not found.by_condition:
+    if not found.runs and not by_condition:
         raise click.UsageError("which runs? Give RUN..., --name GLOB, --label K=V or --all")
     return found
 

@@ -82,7 +82,7 @@ def rm(*, yes: bool, as_json: bool, **options: Any) -> None:
     client = connect()
     refusals: list[TarmacError] = []
     found: Sequence[RunSummary | api.Run]
-    if selection.by_condition:
+    if not selection.runs:
         found = selecting.matching_runs(client, selection, {RunState.ENDED}, "remove")
     else:
         found = _named(client, selection.runs, refusals)
@@ -157,7 +157,7 @@ def _act(
     selection, wait, as_json = selecting.selection_of(options), options["wait"], options["as_json"]
     client = connect()
     references = selection.runs
-    if selection.by_condition:
+    if not selection.runs:
         found = selecting.matching_runs(client, selection, states, verb)
         if found and not options["yes"]:
             selecting.confirm(verb, found)
@@ -237,7 +237,7 @@ def result_text(run: api.Run, checkpoints: str = "") -> str:
 
 def _selected(client: Client, selection: selecting.Selection, refusals: list[TarmacError]) -> list[str]:
     """The ids of the runs to wait for, without duplicates; the errors for unknown ones become refusals."""
-    if selection.by_condition:
+    if not selection.runs:
         return [run.id for run in selecting.matching_runs(client, selection, LIVE_STATES, "wait for")]
     named = selecting.named_runs(client, selection.runs, refusals)
     return list(

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from tarmac.artifacts.code.store import missing_image, refuse_unfit
+from tarmac.cli import runfile
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_error, print_json, print_text, print_verbatim, print_warnings
-from tarmac.cli.runfile import STDIN, How, RunText, how_of, read_run_file, reading_options
 from tarmac.dialects.dialect import Extras, Reading
 from tarmac.dialects.native.reader import write
 from tarmac.model.codec import encode
@@ -26,14 +26,14 @@ INVALID = 2
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
-@reading_options
+@runfile.reading_options
 @json_option
 def check(*, files: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Check run files of any dialect without a server; exit code 2 when something is wrong.
 
     FILE may be - for standard input.
     """
-    how = how_of(options)
+    how = runfile.how_of(options)
     findings = [_check(file, how) for file in files]
     if as_json:
         print_json({"files": findings})
@@ -43,10 +43,10 @@ def check(*, files: tuple[str, ...], as_json: bool, **options: Any) -> None:
         sys.exit(INVALID)
 
 
-def _check(file: str, how: How) -> dict[str, Any]:
+def _check(file: str, how: runfile.How) -> dict[str, Any]:
     """The report on one file: its problems, its warnings, and a summary of its request."""
     try:
-        text = read_run_file(file)
+        text = runfile.read_run_file(file)
         if how.dialect in (None, "clusterfudge") and is_launch_script(text.text):
             report = check_script(text.text, filename=text.filename)
             return {"file": file, "problems": report.problems, "warnings": report.warnings, "run": None}
@@ -66,7 +66,7 @@ def _report(finding: dict[str, Any], *, quiet: bool) -> None:
     if finding["problems"]:
         print_error(InvalidInput(finding["problems"]))
     elif not quiet:
-        name = "standard input" if finding["file"] == STDIN else finding["file"]
+        name = "standard input" if finding["file"] == runfile.STDIN else finding["file"]
         if finding["run"] is None:
             print_text(f"{name}: ok, a launch script: tarmac launch {name}")
             return
@@ -77,7 +77,7 @@ def _report(finding: dict[str, Any], *, quiet: bool) -> None:
 
 @click.command()
 @click.argument("file", type=click.Path())
-@reading_options
+@runfile.reading_options
 @click.option("--output", "-o", metavar="FILE", help="Write it to a new file instead of printing it.")
 @json_option
 def convert(*, file: str, output: str | None, as_json: bool, **options: Any) -> None:
@@ -86,8 +86,8 @@ def convert(*, file: str, output: str | None, as_json: bool, **options: Any) -> 
     Warnings say what has no counterpart. FILE may be - for standard input.
     """
     try:
-        text = read_run_file(file)
-        reading = reading_in(text, how_of(options))
+        text = runfile.read_run_file(file)
+        reading = reading_in(text, runfile.how_of(options))
         native = write(reading.spec, directory=text.directory)
         if output is not None:
             _keep(Path(output), native)
@@ -111,16 +111,15 @@ def _keep(path: Path, native: str) -> None:
         raise InvalidInput(f"{path} cannot be written: {error.strerror}") from None
 
 
-def reading_in(text: RunText, how: How) -> Reading:
+def reading_in(text: runfile.RunText, how: runfile.How) -> Reading:
     """The reading of a text; raises InvalidInput with every problem in it."""
-    extras = how.extras(text.directory)
     return read(
         text.text,
         filename=text.filename,
         directory=text.directory,
         dialect=how.dialect,
         extras=Extras(
-            files=tuple(sorted(extras.get("files", {}).items())),
+            files=tuple(runfile.companions(Path(text.directory)).items()),
             entry_point=how.entry_point,
             parameters=tuple(how.parameters.items()),
             changes=tuple(how.changes.items()),

@@ -1,18 +1,15 @@
 """`tarmac experiment`: the commands of Determined's users, for the same runs as every other command."""
 
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tarmac.artifacts.code.tree import check_size, scan
-from tarmac.cli.commands import acts
+from tarmac.cli.commands import acts, search
 from tarmac.cli.commands.ls import ls
 from tarmac.cli.commands.queue import change_queue, read_options
-from tarmac.cli.commands.search import SEARCH_COMMANDS, act_on_search, begin, is_native, is_one_run, is_search
-from tarmac.cli.commands.search import show as show_search
 from tarmac.cli.commands.show import show
 from tarmac.cli.following import follow_submitted
 from tarmac.cli.lazy import Subcommands
@@ -21,7 +18,7 @@ from tarmac.cli.output import answer
 from tarmac.cli.overriding import override_options, overrides
 from tarmac.cli.runfile import read_text
 from tarmac.cli.selecting import pages
-from tarmac.cli.session import LAST, connect
+from tarmac.cli.session import connect
 from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.errors import InvalidInput, IsExperiment, NotFound
 from tarmac.systems.determined.context import context_of
@@ -90,8 +87,8 @@ def create(
     directory = _directory(context) if context is not None else text.directory
     _check_context(directory)
     client = connect()
-    native = is_native(text.text)
-    if not native and is_one_run(text.text):
+    native = search.is_native(text.text)
+    if not native and search.is_one_run(text.text):
         raise InvalidInput(
             f"{config} describes one run, not an experiment",
             hint=f"tarmac run {config}, with --sweep NAME=VALUE,VALUE for an experiment",
@@ -108,7 +105,7 @@ def create(
             raise IsExperiment("it searches")
         record = client.submit(**request)
     except IsExperiment:
-        sys.exit(begin(client, request, None, detach=not follow or paused, as_json=as_json))
+        sys.exit(search.begin(client, request, None, detach=not follow or paused, as_json=as_json))
     if follow and not paused:
         sys.exit(follow_submitted(client, record, as_json=as_json))
     numbers = client.numbers([record.id]).get(record.id)
@@ -133,8 +130,8 @@ def list_(ctx: click.Context, *, everything: bool, as_json: bool) -> None:
 def describe(ctx: click.Context, *, experiment_: str, as_json: bool) -> None:
     """Describe one experiment: its trials, or, of a single run, as tarmac show --as determined."""
     reference = _reference(experiment_)
-    if is_search(reference):
-        ctx.invoke(show_search, reference=reference, plot_to=None, as_json=as_json)
+    if search.is_search(reference):
+        ctx.invoke(search.show, reference=reference, plot_to=None, as_json=as_json)
     else:
         ctx.invoke(show, run=reference, as_json=as_json, system=SYSTEM)
 
@@ -186,7 +183,7 @@ def _verb(name: str, command: click.Command, help_text: str) -> None:
     @click.pass_context
     def act(ctx: click.Context, *, experiments: tuple[str, ...], wait: bool, as_json: bool) -> None:
         references = [_reference(item) for item in experiments]
-        searches = [item for item in references if act_on_search(name, item, as_json=as_json)]
+        searches = [item for item in references if search.act_on_search(name, item, as_json=as_json)]
         if runs := tuple(item for item in references if item not in searches):
             more = {"now": True} if name == "kill" else {}
             ctx.invoke(command, runs=runs, wait=wait, as_json=as_json, **more)
@@ -199,7 +196,7 @@ _verb("kill", acts.stop, "End it without its grace.")
 _verb("stop", acts.stop, "The same as cancel.")
 
 
-for _command in SEARCH_COMMANDS:
+for _command in search.SEARCH_COMMANDS:
     experiment.add_command(_command)
 
 
@@ -221,12 +218,10 @@ def _check_context(directory: str) -> None:
 
 def _reference(text: str) -> str:
     """The run with this experiment number, among all runs; other texts already name a run."""
-    if not text.isdigit() or text == LAST:
-        return text
-    client = connect()
-    with suppress(NotFound):
-        return client.numbered_experiment(int(text))
-    for run in pages(client, None, {"everything": True}):
+    found = search.numbered(text)
+    if found != text or not text.isdecimal():
+        return found
+    for run in pages(connect(), None, {"everything": True}):
         if str(experiment_id(run.id)) == text:
             return str(run.id)
     raise NotFound(f"there is no experiment {text}", hint="tarmac experiment list --all names them")

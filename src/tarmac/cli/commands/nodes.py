@@ -5,7 +5,7 @@ import click
 from tarmac import api
 from tarmac.cli.lazy import Subcommands, calls_subcommand
 from tarmac.cli.options import complete_node, json_option, together
-from tarmac.cli.output import answer, print_json, print_text, remark
+from tarmac.cli.output import answer, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.nodeview import node_table
 from tarmac.cli.views.terminal import stdout_terminal
@@ -31,12 +31,8 @@ def nodes(ctx: click.Context, /, *, everything: bool, as_json: bool, **parts: st
     found = connect().nodes(**parts)
     terminal = stdout_terminal()
     grouped = len(found) > LISTED and terminal.width is not None and not everything
-    if as_json:
-        print_json({"nodes": found})
-    elif found:
-        print_text(node_table(found, terminal, grouped=grouped))
-    else:
-        remark("no node is known")
+    text = "" if as_json else node_table(found, terminal, grouped=grouped)
+    answer({"nodes": found}, text, as_json=as_json, empty="no node is known")
     if grouped and not as_json:
         remark(f"{len(found)} nodes; --all lists each, --cluster, --pool and --shard narrow")
 

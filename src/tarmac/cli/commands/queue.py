@@ -67,10 +67,8 @@ def queue(ctx: click.Context, /, *, everything: bool, expand: bool, as_json: boo
         pools = with_arrays(whole, limit=limit)
     if not (chosen["cluster"] or chosen["pool"] or as_json):
         pools = [found for found in pools if found.runs]
-    if not pools and not as_json:
-        remark("none of your runs is queued or running" if chosen["mine"] else "nothing is queued or running")
-        return
-    print_queue(pools, as_json=as_json)
+    empty = "none of your runs is queued or running" if chosen["mine"] else "nothing is queued or running"
+    print_queue(pools, as_json=as_json, empty=empty)
 
 
 @queue.command("set")
@@ -232,11 +230,9 @@ def change_queue(changes: Sequence[Change], *, as_json: bool, dialect: str | Non
     client = connect()
     sent = _on_our_scale(client, changes, dialect=dialect)
     pools = client.change_queue(sent, limit=shown_runs(as_json=as_json))
-    if pools or as_json:
-        print_queue(pools, as_json=as_json)
-    else:
-        names = ", ".join(dict.fromkeys(change["run"] for change in sent))
-        remark(f"{names}: changed, and in no queue now; the change counts once it is resumed")
+    names = ", ".join(dict.fromkeys(change["run"] for change in sent))
+    empty = f"{names}: changed, and in no queue now; the change counts once it is resumed"
+    print_queue(pools, as_json=as_json, empty=empty)
 
 
 def shown_runs(*, as_json: bool) -> int | None:
@@ -244,10 +240,10 @@ def shown_runs(*, as_json: bool) -> int | None:
     return None if as_json or stdout_terminal().width is None else LISTED
 
 
-def print_queue(pools: Sequence[api.QueuePool], *, as_json: bool) -> None:
+def print_queue(pools: Sequence[api.QueuePool], *, as_json: bool, empty: str) -> None:
     """The queues as tables, or as JSON."""
     text = queue_text(pools, now=time.time(), terminal=stdout_terminal())
-    answer({"pools": pools}, text, as_json=as_json)
+    answer({"pools": pools}, text, as_json=as_json, empty=empty)
 
 
 def _on_our_scale(client: Client, changes: Sequence[Change], *, dialect: str | None) -> list[Change]:

@@ -10,7 +10,7 @@ import click
 from tarmac import api
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import json_option, tail_option
-from tarmac.cli.output import answer, print_json, print_verbatim, remark
+from tarmac.cli.output import answer, print_verbatim, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age
 from tarmac.model.codec import json_form
@@ -46,11 +46,9 @@ def start(*, take_over: bool, as_json: bool) -> None:
 def stop(*, as_json: bool) -> None:
     """Stop the server. Runs go on; the next command that needs a server starts one, which finds them."""
     stopped = _stop()
-    if stopped or as_json:
-        pid = stopped.pid if stopped else None
-        answer({"stopped": pid}, f"the server (pid {pid}) has stopped; runs go on", as_json=as_json)
-    else:
-        remark("no server is running")
+    text = f"the server (pid {stopped.pid}) has stopped; runs go on" if stopped else ""
+    pid = stopped.pid if stopped else None
+    answer({"stopped": pid}, text, as_json=as_json, empty="no server is running")
 
 
 @server.command()
@@ -67,10 +65,9 @@ def status(*, as_json: bool) -> None:
     """Say whether the server runs; exit code 1 when it does not."""
     found = _running_server()
     if found is None:
-        if as_json:
-            print_json({"running": False, "home": str(connect(start=False).home.root)})
-        else:
-            remark("no server is running; the next command that needs one starts it")
+        document = {"running": False, "home": str(connect(start=False).home.root)}
+        empty = "no server is running; the next command that needs one starts it"
+        answer(document, "", as_json=as_json, empty=empty)
         sys.exit(NOT_RUNNING)
     _print_version(found, as_json=as_json)
 

@@ -13,7 +13,7 @@ import click
 
 from tarmac import api
 from tarmac.cli.options import json_option
-from tarmac.cli.output import answer, print_list, remark
+from tarmac.cli.output import answer, print_list
 from tarmac.cli.selecting import pages
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, parse_duration
@@ -78,10 +78,8 @@ def usage(*, by: str, since: float | None, until: float | None, as_json: bool) -
     """Show the slot-hours that users, projects or pools used."""
     totals = _totals(connect().usage(since=since, until=until), by)
     document = {"by": by, "since": since, "until": until, "usage": totals}
-    if totals or as_json:
-        answer(document, table_text(_usage_table(by), totals, stdout_terminal()), as_json=as_json)
-    else:
-        remark("nothing was used in this time")
+    text = table_text(_usage_table(by), totals, stdout_terminal())
+    answer(document, text, as_json=as_json, empty="nothing was used in this time")
 
 
 def _totals(parts: list[api.UsedSlots], by: str) -> list[dict[str, Any]]:

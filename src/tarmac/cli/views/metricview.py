@@ -63,7 +63,11 @@ def report_table(reports: Sequence[api.Report], *, now: float, terminal: Termina
         Column("WHEN", lambda report, now: age(report.at, now), right=True),
         Column("NODE", lambda report, _: report.node if several_nodes else "", optional=True),
         Column("STEP", lambda report, _: report.step, right=True),
-        Column("PROGRESS", lambda report, _: _share_text(report.progress), right=True),
+        Column(
+            "PROGRESS",
+            lambda report, _: "" if report.progress is None else f"{report.progress:.0%}",
+            right=True,
+        ),
         *(Column(one_line(name), partial(_metric, name), right=True, optional=True) for name in names),
     )
     return table_text(table, reports, terminal, now=now)
@@ -71,10 +75,6 @@ def report_table(reports: Sequence[api.Report], *, now: float, terminal: Termina
 
 def _metric(name: str, report: api.Report, _now: float) -> str:
     return metric_text(report.metrics.get(name))
-
-
-def _share_text(share: float | None) -> str:
-    return f"{share:.0%}" if share is not None else ""
 
 
 def series_name(series: api.MetricSeries) -> str:

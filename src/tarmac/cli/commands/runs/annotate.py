@@ -28,11 +28,8 @@ def label(*, run: str, changes: tuple[str, ...], as_json: bool) -> None:
     parsed = dict(map(_change, changes))
     client = connect()
     record = client.label(run, parsed) if parsed else client.run(run)
-    if record.labels or as_json:
-        lines = [f"{key}={value}" for key, value in sorted(record.labels.items())]
-        answer(record, "\n".join(lines), as_json=as_json)
-    else:
-        remark(f"{record.name} ({record.id}) has no labels")
+    text = "\n".join(f"{key}={value}" for key, value in sorted(record.labels.items()))
+    answer(record, text, as_json=as_json, empty=f"{record.name} ({record.id}) has no labels")
 
 
 @click.command()
