@@ -9,15 +9,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One command: its module and attribute, its one-line help, its section in the list."""
+    """One command: its module and attribute, its one-line help."""
 
-    section: str
     module: str
     attribute: str
     help: str
 
 
-_SECTIONS: dict[str, tuple[tuple[str, str, str], ...]] = {
+SECTIONS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Runs": (
         ("run", "commands.run", "Submit a run and follow it to its end."),
         ("launch", "commands.launch", "Start a Clusterfudge launch script as it is."),
@@ -71,8 +70,8 @@ _SECTIONS: dict[str, tuple[tuple[str, str, str], ...]] = {
 """The commands of each section: name, module in this package, help."""
 
 COMMANDS: dict[str, Entry] = {
-    name: Entry(section, f"tarmac.cli.{module}", name.replace("-", "_"), text)
-    for section, commands in _SECTIONS.items()
+    name: Entry(f"tarmac.cli.{module}", name.replace("-", "_"), text)
+    for commands in SECTIONS.values()
     for name, module, text in commands
 }
 

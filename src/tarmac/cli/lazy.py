@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tarmac.cli.catalogue import COMMANDS, SYNONYMS
+from tarmac.cli.catalogue import COMMANDS, SECTIONS, SYNONYMS
 from tarmac.model.errors import nearest
 
 if TYPE_CHECKING:
@@ -54,13 +54,10 @@ class LazyGroup(Subcommands):
         ctx: click.Context,  # noqa: ARG002 click's signature
         formatter: click.HelpFormatter,
     ) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for name, entry in COMMANDS.items():
-            sections.setdefault(entry.section, []).append((name, entry.help))
         longest = max(map(len, COMMANDS))
-        for title, rows in sections.items():
+        for title, commands in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(longest), text) for name, text in rows])
+                formatter.write_dl([(name.ljust(longest), text) for name, _, text in commands])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         if incomplete.startswith("-"):

@@ -45,6 +45,7 @@ class SubmitOptions(TypedDict, total=False):
     clone: str | None  # a run, in place of a text
     sweep: Mapping[str, str] | None  # a grid of values for parameters
     resume: bool  # the clone starts from its last checkpoint, with its code
+    idempotency_key: str | None  # the same key twice is the same run; by default a new one
 
 
 class LogChoice(TypedDict, total=False):
@@ -115,26 +116,18 @@ class Client(ResourceCalls, ExperimentCalls):
         """The version of the server."""
         return self._call(api.VERSION)
 
-    def submit(
-        self,
-        source: str | None = None,
-        *,
-        idempotency_key: str | None = None,
-        **options: Unpack[SubmitOptions],
-    ) -> api.Run:
+    def submit(self, source: str | None = None, **options: Unpack[SubmitOptions]) -> api.Run:
         """Submit the text of a run file, or a clone of another run. On return the run is durable.
 
         The options are those of `SubmitOptions`. Without `idempotency_key` the client creates one, so that a
         submission sent twice because of a broken connection is still one run.
         """
-        key = idempotency_key or _new_key()
-        body = _submission(source, kind=api.SubmissionBody, idempotency_key=key, **options)
+        body = _submission(source, kind=api.SubmissionBody, **_with_key(options))
         return self._call(api.SUBMIT, body=self._bringing([body])[0])
 
     def submit_all(self, submissions: Sequence[Mapping[str, Any]]) -> list[api.Run]:
         """Submit all of several runs or none; each is a mapping of the arguments of `submit`."""
-        kind = api.SubmissionBody
-        bodies = [_submission(kind=kind, **{"idempotency_key": _new_key(), **item}) for item in submissions]
+        bodies = [_submission(kind=api.SubmissionBody, **_with_key(item)) for item in submissions]
         return self._call(api.SUBMIT_ALL, body=api.BatchBody(runs=self._bringing(bodies)))
 
     def dry_run(self, source: str | None = None, **options: Unpack[SubmitOptions]) -> api.DryRun:
@@ -143,16 +136,10 @@ class Client(ResourceCalls, ExperimentCalls):
         return self._call(api.DRY_RUN, query=api.SubmitQuery(dry_run=True), body=body)
 
     def create_experiment(
-        self,
-        source: str | None = None,
-        *,
-        fork: str | None = None,
-        idempotency_key: str | None = None,
-        **options: Unpack[SubmitOptions],
+        self, source: str | None = None, *, fork: str | None = None, **options: Unpack[SubmitOptions]
     ) -> api.Experiment:
         """Begin a search: from a run file with a search, from one with `sweep`, or by forking another."""
-        key = idempotency_key or _new_key()
-        body = _submission(source, kind=api.ExperimentBody, idempotency_key=key, fork=fork, **options)
+        body = _submission(source, kind=api.ExperimentBody, fork=fork, **_with_key(options))
         return self._call(api.CREATE_EXPERIMENT, body=self._bringing([body])[0])
 
     def preview_search(self, source: str, **options: Unpack[SubmitOptions]) -> list[api.PreviewLine]:
@@ -373,5 +360,5 @@ def _log_query(*, since_s: float | None = None, **choice: Any) -> api.LogsQuery:
     return api.LogsQuery(since=since_s, **choice)
 
 
-def _new_key() -> str:
-    return os.urandom(16).hex()
+def _with_key(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {**options, "idempotency_key": options.get("idempotency_key") or os.urandom(16).hex()}

@@ -1,7 +1,7 @@
 """The methods of `tarmac.Client` about queue, nodes, images, clusters, artifacts, datasets, secrets."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypedDict, Unpack, cast
 
 from tarmac import api
 from tarmac.client.calls import Calls
@@ -9,6 +9,14 @@ from tarmac.client.failures import error_of
 from tarmac.model.abilities import KeptImage
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.run_records import Dataset
+
+
+class NodePart(TypedDict, total=False):
+    """The part of the nodes that a call is about."""
+
+    cluster: str | None
+    pool: str | None
+    shard: str | None
 
 
 class ResourceCalls(Calls):
@@ -51,30 +59,17 @@ class ResourceCalls(Calls):
         query = api.ImageQuery(image=image, cluster=cluster, node=node)
         return self._call(api.REMOVE_IMAGE, query=query)
 
-    def nodes(
-        self, *, cluster: str | None = None, pool: str | None = None, shard: str | None = None
-    ) -> list[api.Node]:
+    def nodes(self, **part: Unpack[NodePart]) -> list[api.Node]:
         """The nodes (of a cluster, a pool, a shard), with their runs."""
-        return self._call(api.NODES, query=api.NodesQuery(cluster=cluster, pool=pool, shard=shard))
+        return self._call(api.NODES, query=api.NodesQuery(**part))
 
-    def drain(
-        self,
-        *nodes: str,
-        cluster: str | None = None,
-        pool: str | None = None,
-        shard: str | None = None,
-        reason: str = "",
-    ) -> list[api.Node]:
+    def drain(self, *nodes: str, reason: str = "", **part: Unpack[NodePart]) -> list[api.Node]:
         """Drain nodes: the named ones, or all of a cluster, pool and shard. All of them or none."""
-        body = api.DrainBody(names=nodes, cluster=cluster, pool=pool, shard=shard, reason=reason)
-        return self._call(api.DRAIN, body=body)
+        return self._call(api.DRAIN, body=api.DrainBody(names=nodes, reason=reason, **part))
 
-    def undrain(
-        self, *nodes: str, cluster: str | None = None, pool: str | None = None, shard: str | None = None
-    ) -> list[api.Node]:
+    def undrain(self, *nodes: str, **part: Unpack[NodePart]) -> list[api.Node]:
         """Give drained nodes work again; selected as for `drain`."""
-        body = api.NodeChoice(names=nodes, cluster=cluster, pool=pool, shard=shard)
-        return self._call(api.UNDRAIN, body=body)
+        return self._call(api.UNDRAIN, body=api.NodeChoice(names=nodes, **part))
 
     def usage(self, *, since: float | None = None, until: float | None = None) -> list[api.UsedSlots]:
         """The slot use from `since` to `until` (Unix times), by user, project, cluster and pool."""
