@@ -2,27 +2,20 @@
 
 from collections.abc import Sequence
 
+from tarmac.api.run_operations import LogsQuery
 from tarmac.model.errors import NotFound, suggestion
 from tarmac.model.run import Attempt, Run, WorkerPlacement
 from tarmac.model.spec import Role
 
 
-def check_choice(
-    run: Run,
-    attempts: Sequence[Attempt],
-    *,
-    attempt: int | None,
-    role: str | None,
-    replica: int | None,
-    worker: int | None,
-    rank: int | None,
-    setup_role: str,
-) -> None:
+def check_choice(run: Run, attempts: Sequence[Attempt], choice: LogsQuery, *, setup_role: str) -> None:
     """Raise NotFound for an attempt, role, replica, worker or rank that the run does not have.
 
     Before the slots are granted, numbers that depend on them are not checked: the number of replicas, of
     processes that a launcher starts for each slot, and of ranks.
     """
+    attempt, role, replica = choice.attempt, choice.role, choice.replica
+    worker, rank = choice.worker, choice.rank
     if attempt is not None and attempt not in {each.number for each in attempts}:
         had = f"it has had {len(attempts)} so far" if attempts else "it has not started yet"
         raise NotFound(f"there is no attempt {attempt} of {run.name} ({run.id}): {had}")

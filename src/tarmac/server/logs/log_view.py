@@ -5,11 +5,12 @@ files, and so ends only after every byte of every log was sent.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tarmac import api
+from tarmac.api.run_operations import LogsQuery
 from tarmac.api.runs import StreamNotice
 from tarmac.control.service import ControlPlane
 from tarmac.launch.compose import container_launch
@@ -36,8 +37,7 @@ SETUP_ROLE = "setup"
 _NO_HOOKS = Hooks()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogQuery:
+class LogQuery(LogsQuery, frozen=True, kw_only=True):
     """Selects logs and their start: of each worker the last `tail` existing lines, or those since a time.
 
     The lines of a worker are counted over all attempts. A rank selects among the workers that have one, and
@@ -45,14 +45,6 @@ class LogQuery:
     override both. A following query with `times` gets a line once its time is known.
     """
 
-    role: str | None = None
-    replica: int | None = None
-    worker: int | None = None
-    rank: int | None = None
-    attempt: int | None = None
-    tail: int | None = None
-    since: float | None = None
-    times: bool = False
     follow: bool = False
     places: Mapping[str, int] = field(default_factory=dict)
 
@@ -95,16 +87,7 @@ class LogView:
         self._plane = plane
         self._actor = actor
         self._run = plane.find_here(actor, reference)
-        check_choice(
-            self._run,
-            plane.attempts(actor, self._run.id),
-            attempt=query.attempt,
-            role=query.role,
-            replica=query.replica,
-            worker=query.worker,
-            rank=query.rank,
-            setup_role=SETUP_ROLE,
-        )
+        check_choice(self._run, plane.attempts(actor, self._run.id), query, setup_role=SETUP_ROLE)
         self._query = query
         self._open: dict[int, _AttemptView] = {}
         self._closed: set[int] = set()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import msgspec
+from msgspec.structs import asdict
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
@@ -73,18 +74,9 @@ def _sequence_number(text: str) -> int:
 
 
 def _log_query(chosen: api.LogsQuery, last_event_id: str, *, now: float, streams: bool) -> LogQuery:
-    return LogQuery(
-        role=chosen.role,
-        replica=chosen.replica,
-        worker=chosen.worker,
-        rank=chosen.rank,
-        attempt=chosen.attempt,
-        tail=chosen.tail,
-        since=None if chosen.since is None else now - chosen.since,
-        times=chosen.times,
-        follow=streams and chosen.follow,
-        places=parse(last_event_id),
-    )
+    since = None if chosen.since is None else now - chosen.since
+    changed = {"since": since, "follow": streams and chosen.follow, "places": parse(last_event_id)}
+    return LogQuery(**{**asdict(chosen), **changed})
 
 
 def _log_list(view: LogView) -> Iterator[bytes]:
