@@ -6,14 +6,14 @@
 import json
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 import tarmac
 from tarmac.api.operation import Body, BodyOf, Operation, Query, QueryOf
-from tarmac.client.transport import Answer, Transport
+from tarmac.client.transport import Transport
 from tarmac.model.errors import NotFound, Unavailable
 
 Record = TypeVar("Record")
@@ -42,28 +42,17 @@ class Calls:
         query: QueryOf | None = None,
         body: BodyOf | None = None,
     ) -> Record:
-        """The answer of an operation; `reference` is the variable part of its path."""
-        return decoded(operation.answer, self._content(operation, reference, query=query, body=body))
-
-    def _content(
-        self,
-        operation: Operation[Record, QueryOf, BodyOf],
-        reference: str = "",
-        *,
-        query: QueryOf | None = None,
-        body: BodyOf | None = None,
-    ) -> bytes:
-        """Like `_call`, for an answer that is content and not JSON."""
+        """The answer of an operation, a record or bytes; `reference` is the variable part of its path."""
         path = path_of(operation, reference, query)
-        return self._answer(self._transport.request(operation.method, path, body=encoded(body)))
-
-    def _answer(self, answer: Answer) -> bytes:
+        answer = self._transport.request(operation.method, path, body=encoded(body))
         if answer.version not in (tarmac.__version__, self._version_seen):
             self._on_notice(_other_version(answer.version))
             self._version_seen = answer.version
         if answer.notice:
             self._on_notice(answer.notice)
-        return answer.body
+        return (
+            cast(Record, answer.body) if operation.answer is bytes else decoded(operation.answer, answer.body)
+        )
 
 
 def decoded(kind: type[Record], content: str | bytes) -> Record:

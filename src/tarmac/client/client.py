@@ -231,7 +231,7 @@ class Client(ResourceCalls, ExperimentCalls):
     ) -> Iterator[bytes]:
         """A file of that directory, piece by piece."""
         query = api.FileQuery(path=path, attempt=attempt, node=node)
-        while piece := self._content(api.FILE, reference, query=query):
+        while piece := self._call(api.FILE, reference, query=query):
             yield piece
             query = replace(query, offset=query.offset + len(piece))
 

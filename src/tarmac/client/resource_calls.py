@@ -143,7 +143,7 @@ class ResourceCalls(Calls):
 
     def artifact_piece(self, digest: str) -> bytes:
         """A piece of a file in an artifact."""
-        return self._content(api.ARTIFACT_PIECE, digest)
+        return self._call(api.ARTIFACT_PIECE, digest)
 
     def remove_artifact(self, reference: str) -> api.ArtifactContent:
         """Remove one version, by its id; return its last record."""

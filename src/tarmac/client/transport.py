@@ -31,7 +31,6 @@ SILENCE_S = 45.0
 class Answer:
     """A complete answer of the server; `notice` is a sentence for the user."""
 
-    status: int
     version: str | None
     body: bytes
     notice: str = ""
@@ -137,14 +136,10 @@ class Transport:
         repeated: submissions carry an idempotency key, all others name the target state.
         """
         while self._idle:  # drops connections that the server has closed meanwhile
-            try:
+            with suppress(OSError):
                 return self._exchange(self._idle.pop(), method, path, body)
-            except OSError:
-                continue
-        try:
+        with suppress(OSError):
             return self._exchange(self._address.connect(start=self._start), method, path, body)
-        except OSError:
-            pass
         try:
             return self._exchange(self._address.connect(start=self._start), method, path, body)
         except OSError as problem:
@@ -223,7 +218,6 @@ class Transport:
         if response.status >= 400:
             raise failure(response.status, content)
         return Answer(
-            status=response.status,
             version=response.headers.get(VERSION_HEADER),
             body=content,
             notice=unquote(response.headers.get(NOTICE_HEADER, "")),

@@ -114,8 +114,7 @@ class TextView:
         )
 
     def end(self, run: api.Run) -> None:
-        self._setup.finish()
-        self._logs.finish()
+        self.finish()
         cause = run.cause
         failing = (cause.role, cause.replica, cause.worker or 0) if cause is not None else None
         # The failing worker's lines are hard to find among those of several workers: they are shown again.
@@ -135,7 +134,7 @@ class TextView:
         """Write to stderr, on a new line even after an unfinished line of a worker on the same screen."""
         if self._cuts_lines and not self._logs.at_line_start:
             text = "\n" + text
-            self._logs.cut()
+            self._logs.at_line_start = True
         self._err.write(escapes.lines_only(text) + "\n")
         self._err.flush()
 

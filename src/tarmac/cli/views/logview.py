@@ -81,6 +81,8 @@ class LogView:
 
     `foreign` overrides them; with `raw` a terminal gets the same as a file. With a `rule` only complete lines
     are written.
+
+    With `at_line_start` a remark on stderr cuts no line; another writer that ends the open line sets it.
     """
 
     def __init__(
@@ -103,30 +105,21 @@ class LogView:
         self._attempt: object = None
         self._prefixes: dict[WorkerKey, str] = {}
         self._partial: dict[WorkerKey, str] = {}
-        self._at_line_start = True
-
-    @property
-    def at_line_start(self) -> bool:
-        """Whether the cursor is at the beginning of a line, so that a remark on stderr cuts none."""
-        return self._at_line_start
+        self.at_line_start = True
 
     @property
     def mixed(self) -> bool:
         """Whether prefixes have distinguished lines of several workers."""
         return bool(self._prefixes)
 
-    def cut(self) -> None:
-        """Note that another writer has ended the open line on the screen."""
-        self._at_line_start = True
-
     def expect(self, workers: Iterable[WorkerKey]) -> None:
         """Expect output of these workers; more than one of them means prefixes."""
         keys = set(workers)
         if keys <= self._prefixes.keys() or (len(keys) == 1 and not self._prefixes):
             return
-        if not self._prefixes and not self._at_line_start:
+        if not self._prefixes and not self.at_line_start:
             self._out.write("\n")
-            self._at_line_start = True
+            self.at_line_start = True
         self._prefixes = self._labels(sorted({*self._prefixes, *keys}))
 
     def write(self, chunk: api.LogChunk) -> None:
@@ -147,7 +140,7 @@ class LogView:
         else:
             shown = self._drawn(text)
             self._out.write(shown)
-            self._at_line_start = shown.endswith("\n") if shown else self._at_line_start
+            self.at_line_start = shown.endswith("\n") if shown else self.at_line_start
         self._out.flush()
 
     def finish(self) -> None:
@@ -190,7 +183,7 @@ class LogView:
             visible = escapes.lines_only(visible)
             visible += "\x1b[0m" if "\x1b" in visible else ""
         self._out.write(f"{self._time()}{self._prefix(key)}{visible}\n")
-        self._at_line_start = True
+        self.at_line_start = True
 
     def _time(self) -> str:
         if self._rule is None or not self._rule.timestamps:
