@@ -10,18 +10,17 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict, TypeVar, Unpack, cast
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 import tarmac
 from tarmac import api
 from tarmac.client.calls import path_of, query_of, segment
 from tarmac.client.embedded import EmbeddedServer, home_of
-from tarmac.client.experiment_calls import ExperimentCalls
+from tarmac.client.experiment_calls import ExperimentCalls, ListFilters, listing
 from tarmac.client.follow import EventCursor, LogCursor, Message, follow
 from tarmac.client.resource_calls import ResourceCalls
 from tarmac.client.sessions import ClientSession
 from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
-from tarmac.model.actor import RunScope
 from tarmac.model.codec import replace
 from tarmac.model.errors import Unavailable, WaitTimeout
 from tarmac.model.home import INHERITED_VARIABLES, Home
@@ -46,6 +45,14 @@ class SubmitOptions(TypedDict, total=False):
     sweep: Mapping[str, str] | None  # a grid of values for parameters
     resume: bool  # the clone starts from its last checkpoint, with its code
     idempotency_key: str | None  # the same key twice is the same run; by default a new one
+
+
+class RunFilters(ListFilters, total=False):
+    """The runs of a list."""
+
+    name: str | None
+    array: str | None  # the id of an array: only its members
+    everything: bool  # also runs that ended long ago
 
 
 class LogChoice(TypedDict, total=False):
@@ -159,34 +166,10 @@ class Client(ResourceCalls, ExperimentCalls):
         absolute = str(Path(directory or "").absolute())
         return self._call(api.CHECK, body=api.CheckBody(source=source, filename=filename, directory=absolute))
 
-    def runs(
-        self,
-        *,
-        states: Sequence[str] = (),
-        user: str | None = None,
-        project: str | None = None,
-        name: str | None = None,
-        array: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        before: str | None = None,
-        limit: int = 100,
-        everything: bool = False,
-        mine: bool = False,
-    ) -> api.RunPage:
+    def runs(self, *, labels: Mapping[str, str] | None = None, **filters: Unpack[RunFilters]) -> api.RunPage:
         """A page of runs (with `mine` the user's own), newest first; `before` is the last page's `next`."""
-        query = api.RunsQuery(
-            state=cast(Any, list(states)),
-            user=user,
-            scope=RunScope.MINE if mine else RunScope.ALL,
-            project=project,
-            name=name,
-            array=array,
-            label=[f"{key}={value}" for key, value in (labels or {}).items()],
-            before=before,
-            limit=limit,
-            everything=everything,
-        )
-        return self._call(api.RUNS, query=query)
+        label = [f"{key}={value}" for key, value in (labels or {}).items()]
+        return self._call(api.RUNS, query=api.RunsQuery(label=label, **listing(**filters)))
 
     def run(self, reference: str) -> api.Run:
         """A run, by id, unique prefix of an id, name (the newest of that name), or `@last`."""

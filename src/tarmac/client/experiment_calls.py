@@ -1,37 +1,37 @@
 """The methods about experiments, and about metrics across runs. Inherited by `client.Client`."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypedDict, Unpack
 
 from tarmac import api
 from tarmac.client.calls import Calls
 from tarmac.model.actor import RunScope
 
 
+class ListFilters(TypedDict, total=False):
+    """The entries of a list, and the part of it."""
+
+    states: Sequence[str]
+    user: str | None
+    mine: bool  # only the user's own
+    project: str | None
+    before: str | None  # the `next` of the last page
+    limit: int
+
+
+def listing(*, states: Sequence[str] = (), mine: bool = False, **filters: Any) -> dict[str, Any]:
+    """The query for a page of a list."""
+    return {"state": list(states), "scope": RunScope.MINE if mine else RunScope.ALL, **filters}
+
+
 class ExperimentCalls(Calls):
     """One method per route. Inherited by `Client`."""
 
     def experiments(
-        self,
-        *,
-        states: Sequence[str] = (),
-        user: str | None = None,
-        project: str | None = None,
-        archived: bool | None = None,
-        before: str | None = None,
-        limit: int = 100,
-        mine: bool = False,
+        self, *, archived: bool | None = None, **filters: Unpack[ListFilters]
     ) -> api.ExperimentPage:
         """A page of the list of experiments, newest first; `before` is the `next` of the last page."""
-        query = api.ExperimentsQuery(
-            state=cast(Any, list(states)),
-            user=user,
-            scope=RunScope.MINE if mine else RunScope.ALL,
-            project=project,
-            archived=archived,
-            before=before,
-            limit=limit,
-        )
+        query = api.ExperimentsQuery(archived=archived, **listing(**filters))
         return self._call(api.EXPERIMENTS, query=query)
 
     def experiment(self, reference: str) -> api.Experiment:
