@@ -1,4 +1,4 @@
-"""The methods of `tarmac.Client` about queue, nodes, images, clusters, artifacts, datasets, secrets."""
+"""The methods about queue, nodes, images, clusters, artifacts, datasets, secrets. Inherited by `Client`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack, cast

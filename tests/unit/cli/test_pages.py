@@ -12,10 +12,10 @@ from answers import a_report, a_run, a_summary, an_attempt, an_event
 from tarmac import api
 from tarmac.api.placement import NamedRun, Node, Why, WhyEstimate
 from tarmac.cli.commands.acts import result_text
+from tarmac.cli.commands.nodes import node_table
 from tarmac.cli.commands.show import page
 from tarmac.cli.commands.why import explanation
 from tarmac.cli.views.metricview import not_finite, report_table, report_text
-from tarmac.cli.views.nodeview import node_table
 from tarmac.cli.views.runview import ListedRun, column_names, ordered, run_table, sort_keys
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import NodeState

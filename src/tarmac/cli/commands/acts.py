@@ -13,9 +13,9 @@ from tarmac.cli import selecting
 from tarmac.cli.options import duration, json_option
 from tarmac.cli.output import print_json, print_refusals, print_text, remark
 from tarmac.cli.session import connect
-from tarmac.cli.views.arrayview import counts_text, written
 from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.cli.views.messages import ending, state_of, title
+from tarmac.cli.views.runview import counts_text, written
 from tarmac.cli.views.sharing import checkpoint_text, lost_text
 from tarmac.cli.views.terminal import stderr_terminal
 from tarmac.client import Client

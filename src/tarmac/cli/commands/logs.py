@@ -1,4 +1,7 @@
-"""`tarmac logs` prints the output of a run's workers, `tarmac attach` follows its main worker."""
+"""`tarmac logs` and `tarmac attach`: print or follow the output of a run's workers; follow its main worker.
+
+An array's members are printed one after the other.
+"""
 
 import re
 import sys

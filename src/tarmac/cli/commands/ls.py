@@ -14,8 +14,7 @@ from tarmac.cli.options import json_option, pairs_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.selecting import pages
 from tarmac.cli.session import connect
-from tarmac.cli.views.arrayview import as_array, first_members
-from tarmac.cli.views.runview import DIGEST, ListedRun, column_names, ordered, run_table, sort_keys
+from tarmac.cli.views import runview
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client import Client
 from tarmac.model.codec import replace
@@ -73,8 +72,8 @@ def ls(
     choice = _Filter.of(states, mode, system)
     if columns is not None and system is not None:
         raise click.UsageError("--as has the columns of that system: leave out --columns")
-    names = column_names(columns) if columns is not None else None
-    keys = sort_keys(sort) if sort is not None else []
+    names = runview.column_names(columns) if columns is not None else None
+    keys = runview.sort_keys(sort) if sort is not None else []
     client = connect()
     expand = expand or as_json or system is not None
     query["labels"] = dict(labels)
@@ -83,13 +82,13 @@ def ls(
         hidden = False
     else:
         runs, hidden = _recent(client, query, expand=expand)
-    lines = [ListedRun(**asdict(run)) for run in runs]
+    lines = [runview.ListedRun(**asdict(run)) for run in runs]
     if not expand:
-        lines = [as_array(line, client.array(line.id)) if line.array_id else line for line in lines]
-    digests = DIGEST in {*(names or ()), *(key for key, _ in keys)}
+        lines = [runview.as_array(line, client.array(line.id)) if line.array_id else line for line in lines]
+    digests = runview.DIGEST in {*(names or ()), *(key for key, _ in keys)}
     if digests:
         lines = [replace(line, digest=_digest(client, line)) for line in lines]
-    lines = ordered(lines, keys, now=time.time())[:limit] if keys else lines
+    lines = runview.ordered(lines, keys, now=time.time())[:limit] if keys else lines
     if as_json:
         print_json({"runs": _documents(lines, system, digests=digests)})
         return
@@ -103,17 +102,19 @@ def ls(
         return
     terminal = stdout_terminal()
     if system is None:
-        print_text(run_table(lines, now=time.time(), terminal=terminal, columns=names))
+        print_text(runview.run_table(lines, now=time.time(), terminal=terminal, columns=names))
     else:
         print_text(display(system).prepared(client, [line.id for line in lines]).runs(lines, terminal))
     if hidden:
         remark("older runs have ended too: tarmac ls --all")
 
 
-def _documents(lines: Sequence[ListedRun], system: str | None, *, digests: bool) -> list[dict[str, Any]]:
+def _documents(
+    lines: Sequence[runview.ListedRun], system: str | None, *, digests: bool
+) -> list[dict[str, Any]]:
     """The summaries as JSON: with the digests if requested, and with the word of a system."""
     documents = [asdict(line) for line in lines] if system is None else with_statuses(lines, system)
-    left_out = {"counts"} if digests else {"counts", DIGEST}
+    left_out = {"counts"} if digests else {"counts", runview.DIGEST}
     return [{name: value for name, value in each.items() if name not in left_out} for each in documents]
 
 
@@ -198,4 +199,4 @@ def _take(
     """At most `limit` matching runs; without `expand`, an array counts as one, shown by its first member."""
     page = limit if expand else None
     found = (run for run in pages(client, page, {"states": choice.states, **query}) if choice.matches(run))
-    return list(islice(found if expand else first_members(found), limit))
+    return list(islice(found if expand else runview.first_members(found), limit))

@@ -15,9 +15,9 @@ from tarmac.cli.selecting import means_all
 from tarmac.cli.session import connect
 from tarmac.cli.views import messages
 from tarmac.cli.views.amounts import age, duration, number, size, until
-from tarmac.cli.views.arrayview import array_text
 from tarmac.cli.views.metricview import NEWEST_REPORTS, not_finite, report_text
 from tarmac.cli.views.queueview import place_text, use_text
+from tarmac.cli.views.runview import array_text
 from tarmac.cli.views.sharing import block_text, checkpoint_text, cycle_text, lost_text, turns_text
 from tarmac.cli.views.table import Column, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from tarmac import api
 from tarmac.cli.views.amounts import age, number, size, until
-from tarmac.cli.views.arrayview import counts_text
 from tarmac.cli.views.messages import member_name, state_cell
+from tarmac.cli.views.runview import counts_text
 from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.resources import NodeUtilization

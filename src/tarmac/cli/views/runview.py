@@ -1,16 +1,20 @@
-"""The list of runs as a table: every column by name. Used by `ls`.
+"""The list of runs as a table: every column by name; and one line for all members of an array. Used by `ls`.
 
 A column has a cell for people; its key, or else its cell, is the value to sort by.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tarmac import api
 from tarmac.cli.views.amounts import age, duration
 from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of, title
-from tarmac.cli.views.table import Cell, Column, table_text
-from tarmac.cli.views.terminal import Terminal, fit
+from tarmac.cli.views.table import Cell, Column, facts_text, table_text
+from tarmac.cli.views.terminal import Terminal, fit, one_line
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem, suggestion
+from tarmac.model.lifecycle import RunState
+from tarmac.model.progress import RUN_OUTCOMES, Outcome
 from tarmac.model.summary import RunSummary
 
 
@@ -96,6 +100,11 @@ COLUMNS: dict[str, Column[ListedRun]] = {
     "ended": _time("ENDED", "ended_at"),
 }
 
+_ORDER = (
+    *("running", "starting", "pausing", "preempting", "stopping", "submitted", "queued", "pending", "paused"),
+    *("completed", "failed", "stopped"),
+)
+
 USUAL = ("run", "name", "state", "mode", "priority", "slots", "cluster", "user", "created", "ran", "why")
 
 _OTHER_NAMES = {"id": "run", "outcome": "state", "message": "why", "slot_type": "type", "gpus": "slots"}
@@ -147,3 +156,57 @@ def run_table(
     if columns is None and len({run.user for run in runs}) < 2:
         names.remove("user")
     return table_text([COLUMNS[name] for name in names], runs, terminal, now=now)
+
+
+def written(array: api.Array) -> str:
+    """Its name and indices, as `sweep[0-99%8]`."""
+    limit = f"%{array.at_most}" if array.at_most is not None else ""
+    return f"{array.name}[{array.indices}{limit}]"
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """The number of members in each state: `8 running, 90 queued, 2 completed`."""
+    words = sorted(counts, key=lambda word: _ORDER.index(word) if word in _ORDER else len(_ORDER))
+    return ", ".join(f"{counts[word]} {word}" for word in words)
+
+
+def array_text(array: api.Array, *, now: float, terminal: Terminal) -> str:
+    """The page of an array."""
+    fields = {
+        "array": array.id,
+        "name": terminal.paint(one_line(written(array)), "bold"),
+        "members": str(array.total),
+        "state": counts_text(array.counts),
+        "project": array.project if array.project != "default" else "",
+        "user": array.user,
+        "created": age(array.created_at, now),
+        "one": f"tarmac show '{array.name}[INDEX]'; all: tarmac ls --expand --name {array.name}",
+    }
+    return facts_text(fields, terminal)
+
+
+def first_members(runs: Iterable[RunSummary]) -> Iterator[RunSummary]:
+    """Single runs unchanged, and of each array the member that comes first."""
+    seen: set[str] = set()
+    for run in runs:
+        array_id = run.array_id
+        if array_id is None or array_id not in seen:
+            seen |= {array_id} if array_id is not None else set()
+            yield run
+
+
+def as_array(run: ListedRun, array: api.Array) -> ListedRun:
+    """The line of a member as the line of the whole array."""
+    counts = array.counts
+    only = next(iter(counts)) if len(counts) == 1 else None
+    outcome = Outcome(only) if only in RUN_OUTCOMES else None
+    return replace(
+        run,
+        id=array.id,
+        name=written(array),
+        array_index=None,
+        state=RunState.ENDED if outcome else RunState(only) if only else run.state,
+        outcome=outcome,
+        message=None,
+        counts="" if only else counts_text(counts),
+    )

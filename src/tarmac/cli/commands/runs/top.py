@@ -12,11 +12,11 @@ from contextlib import contextmanager
 import click
 
 from tarmac import api
+from tarmac.cli.commands.nodes import node_table
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.session import connect
 from tarmac.cli.views import escapes
-from tarmac.cli.views.nodeview import node_table
 from tarmac.cli.views.queueview import queue_text
 from tarmac.cli.views.terminal import Terminal, fit, stdout_terminal
 from tarmac.client import Client

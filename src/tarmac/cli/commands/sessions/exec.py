@@ -104,18 +104,32 @@ def attend(
     stdin: bool,
     terminal: bool,
     typed: bytes = b"",
-    interrupt: int | None = None,
+    interrupt: int = signal.SIGINT,
     listener: Listener | None = None,
 ) -> int:
     """Serve the near end of a command until it has ended; return its exit code.
 
     `terminal`: the command has one, so every key is passed on. `typed` is its complete input if `stdin` is
-    false. `interrupt` is the signal that Ctrl-C sends, if not SIGINT; `listener` receives the command's
+    false. `interrupt` is the signal that Ctrl-C sends; `listener` receives the command's
     output. Raises Unavailable if the connection breaks.
     """
     with _raw_terminal(terminal and stdin), _signal_pipe() as (hear, say):
-        near = _NearEnd(session, hear, say, listener, interrupt or signal.SIGINT)
-        return near.run(stdin=stdin, typed=typed, terminal=terminal)
+        near = _NearEnd(session, hear, say, listener, interrupt)
+        reader = Thread(target=near.show, name="session", daemon=True)
+        reader.start()
+        try:
+            with suppress(OSError):  # the session has ended, and the reader reports it
+                if typed:
+                    session.write(typed)
+                    session.write(b"")
+                if (left := near.send(stdin=stdin, terminal=terminal)) is not None:
+                    return SIGNALLED + left
+            reader.join()
+        finally:
+            session.close()
+        if near.problem is not None:
+            raise near.problem
+        return _exit_code(near.ended or {})
 
 
 @dataclass(slots=True)
@@ -130,24 +144,7 @@ class _NearEnd:
     ended: dict[str, Any] | None = None
     problem: Exception | None = None
 
-    def run(self, *, stdin: bool, typed: bytes, terminal: bool) -> int:
-        reader = Thread(target=self._show, name="session", daemon=True)
-        reader.start()
-        try:
-            with suppress(OSError):  # the session has ended, and the reader reports it
-                if typed:
-                    self.session.write(typed)
-                    self.session.write(b"")
-                if (left := self._send(stdin=stdin, terminal=terminal)) is not None:
-                    return SIGNALLED + left
-            reader.join()
-        finally:
-            self.session.close()
-        if self.problem is not None:
-            raise self.problem
-        return _exit_code(self.ended or {})
-
-    def _send(self, *, stdin: bool, terminal: bool) -> int | None:
+    def send(self, *, stdin: bool, terminal: bool) -> int | None:
         """Send input until the session has ended (None), or until a signal requests an exit (its number)."""
         while True:
             has_room = self.session.has_room()
@@ -171,7 +168,7 @@ class _NearEnd:
             elif not ready and has_room:
                 self.session.send(frames.PING)
 
-    def _show(self) -> None:
+    def show(self) -> None:
         """Write the received output, to its end."""
         try:
             for frame in self.session.frames():
