@@ -12,8 +12,8 @@ from tarmac import api
 from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.cli.views.followview import View, standard_view
 from tarmac.cli.views.logview import WorkerKey
+from tarmac.cli.views.messages import state_detail
 from tarmac.cli.views.metricview import NEWEST_REPORTS, not_finite
-from tarmac.cli.views.sharing import state_detail
 from tarmac.client.client import Client, LogChoice
 from tarmac.model.errors import TarmacError
 from tarmac.model.resources import DEFAULT_ROLE

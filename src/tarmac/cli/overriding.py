@@ -166,81 +166,65 @@ _REST = re.compile(r"[ \t]*(?:#.*)?(?=\n|\Z)")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
+class _Misfit(Exception):
+    """An assignment that cannot be read: a message, a hint, and the end of its last line."""
+
+
 def read_env_file(file: str, environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """The variables in a file; a name alone takes its value from `environment`, by default this process's.
 
     Raises InvalidInput with all problems, each with file and line.
     """
     text = read_text(file, what="a file of variables").text.replace("\r\n", "\n")
-    return _Parser(file, text, os.environ if environment is None else environment).variables()
+    known = os.environ if environment is None else environment
+    found: dict[str, str] = {}
+    problems: list[Problem] = []
+    at = 0
+    while at < len(text):
+        end = _line_end(text, at)
+        if text[at:end].strip() and not text[at:end].lstrip().startswith("#"):
+            try:
+                name, value, end = _assignment(text, at, end, known)
+                found[name] = value
+            except _Misfit as misfit:
+                message, hint, end = misfit.args
+                line = text.count("\n", 0, at) + 1
+                problems.append(Problem(message=f"{file}:{line}: {message}", hint=hint))
+        at = end + 1
+    if problems:
+        raise InvalidInput(problems)
+    return found
 
 
-class _Parser:
-    """Reads assignments one after the other, and collects problems."""
+def _assignment(text: str, at: int, end: int, environment: Mapping[str, str]) -> tuple[str, str, int]:
+    """The name and the value that are assigned at `at`, and the end of the last line; raises _Misfit."""
+    start = _START.match(text, at, end)
+    if start is None or not _NAME.fullmatch(start["name"]):
+        raise _Misfit("this is not of the form NAME=VALUE", "a NAME is letters, digits and _", end)
+    name, begin = start["name"], start.end()
+    if not start["equals"]:
+        if not _REST.match(text, begin):
+            raise _Misfit(f"there is no = after {name}", "write NAME=VALUE", end)
+        if name not in environment:
+            raise _Misfit(f"{name} is not set here, so there is no value to copy", f"{name}=VALUE", end)
+        return name, environment[name], end
+    mark = text[begin : begin + 1]
+    if mark not in ("'", '"'):
+        value = _COMMENT.split(text[begin:end], maxsplit=1)[0].rstrip()
+        return name, "" if value.startswith("#") else value, end
+    quoted = (_SINGLE if mark == "'" else _DOUBLE).match(text, begin)
+    if quoted is None:
+        message = f"the value of {name} begins with {mark} and does not end"
+        raise _Misfit(message, f"close it with {mark}", len(text))
+    end = _line_end(text, quoted.end())
+    if not _REST.match(text, quoted.end()):
+        raise _Misfit(f"there is more after the quoted value of {name}", "put all of it into the quotes", end)
+    if mark == "'":
+        return name, quoted[1], end
+    value = re.sub(r"\\(.)", lambda pair: _ESCAPES.get(pair[1], pair[1]), quoted[1], flags=re.DOTALL)
+    return name, value, end
 
-    def __init__(self, file: str, text: str, environment: Mapping[str, str]) -> None:
-        self._file = file
-        self._text = text
-        self._environment = environment
-        self._problems: list[Problem] = []
 
-    def variables(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        at = 0
-        while at < len(self._text):
-            end = self._line_end(at)
-            line = self._text[at:end].strip()
-            if not line or line.startswith("#"):
-                at = end + 1
-                continue
-            at = self._assignment(at, end, found)
-        if self._problems:
-            raise InvalidInput(self._problems)
-        return found
-
-    def _assignment(self, at: int, end: int, found: dict[str, str]) -> int:
-        """Read the assignment at `at` into `found`; return the start of the next line."""
-        start = _START.match(self._text, at, end)
-        if start is None or not _NAME.fullmatch(start["name"]):
-            self._refuse(at, "this is not of the form NAME=VALUE", "a NAME is letters, digits and _")
-            return end + 1
-        name = start["name"]
-        if not start["equals"]:
-            if not _REST.match(self._text, start.end()):
-                self._refuse(at, f"there is no = after {name}", "write NAME=VALUE")
-            elif name not in self._environment:
-                self._refuse(at, f"{name} is not set here, so there is no value to copy", f"{name}=VALUE")
-            else:
-                found[name] = self._environment[name]
-            return end + 1
-        mark = self._text[start.end() : start.end() + 1]
-        if mark not in ("'", '"'):
-            value = _COMMENT.split(self._text[start.end() : end], maxsplit=1)[0].rstrip()
-            found[name] = "" if value.startswith("#") else value
-            return end + 1
-        return self._quoted(name, start.end(), mark, found)
-
-    def _quoted(self, name: str, at: int, mark: str, found: dict[str, str]) -> int:
-        quoted = (_SINGLE if mark == "'" else _DOUBLE).match(self._text, at)
-        if quoted is None:
-            self._refuse(
-                at, f"the value of {name} begins with {mark} and does not end", f"close it with {mark}"
-            )
-            return len(self._text)
-        if not _REST.match(self._text, quoted.end()):
-            self._refuse(
-                at, f"there is more after the quoted value of {name}", "put all of it into the quotes"
-            )
-        value = quoted[1]
-        if mark == '"':
-            value = re.sub(r"\\(.)", lambda pair: _ESCAPES.get(pair[1], pair[1]), value, flags=re.DOTALL)
-        found[name] = value
-        return self._line_end(quoted.end()) + 1
-
-    def _line_end(self, at: int) -> int:
-        end = self._text.find("\n", at)
-        return len(self._text) if end < 0 else end
-
-    def _refuse(self, at: int, message: str, hint: str) -> None:
-        line = self._text.count("\n", 0, at) + 1
-        self._problems.append(Problem(message=f"{self._file}:{line}: {message}", hint=hint))
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end

@@ -8,8 +8,7 @@ import pytest
 
 from answers import a_run, a_share, a_summary, an_attempt, an_event
 from tarmac import api
-from tarmac.cli.views.messages import ending
-from tarmac.cli.views.sharing import block_text, cycle_text, state_detail, submitted_text, turns_text
+from tarmac.cli.views.messages import block_text, cycle_text, ending, state_detail, submitted_text, turns_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.client import Client
 from tarmac.model.progress import Event

@@ -14,9 +14,8 @@ from tarmac.cli.options import duration, json_option
 from tarmac.cli.output import print_json, print_refusals, print_text, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.errors import INTERRUPTED
-from tarmac.cli.views.messages import ending, state_of, title
+from tarmac.cli.views.messages import checkpoint_text, ending, lost_text, state_of, title
 from tarmac.cli.views.runview import counts_text, written
-from tarmac.cli.views.sharing import checkpoint_text, lost_text
 from tarmac.cli.views.terminal import stderr_terminal
 from tarmac.client import Client
 from tarmac.model import codec

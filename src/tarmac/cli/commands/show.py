@@ -18,7 +18,6 @@ from tarmac.cli.views.amounts import age, duration, number, size, until
 from tarmac.cli.views.metricview import NEWEST_REPORTS, not_finite, report_text
 from tarmac.cli.views.queueview import place_text, use_text
 from tarmac.cli.views.runview import array_text
-from tarmac.cli.views.sharing import block_text, checkpoint_text, cycle_text, lost_text, turns_text
 from tarmac.cli.views.table import Column, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.errors import listed
@@ -175,9 +174,9 @@ def _fields(
         "exit": str(run.exit_status) if run.exit_status is not None else "",
         "slots": _slots(run, attempts),
         "mode": run.mode if run.mode != messages.BATCH else "",
-        "turns": turns_text(run),
-        "report": cycle_text(run),
-        "block": block_text(run.share, attempts, now) if run.state != "ended" else "",
+        "turns": messages.turns_text(run),
+        "report": messages.cycle_text(run),
+        "block": messages.block_text(run.share, attempts, now) if run.state != "ended" else "",
         "after": after_text(run),
         "priority": str(run.priority) if run.priority else "",
         "weight": number(run.weight) if run.weight != 1 else "",
@@ -193,9 +192,9 @@ def _fields(
         "ran": _ran(attempts, now),
         "retries": _retries(run, now),
         "keeps away from": ", ".join(run.excluded_nodes),
-        "saved": checkpoint_text(run.state, attempts, now),
+        "saved": messages.checkpoint_text(run.state, attempts, now),
         "previous": _previous(attempts) if run.state != "ended" else "",
-        "lost": lost_text(attempts) if run.state != "ended" else "",
+        "lost": messages.lost_text(attempts) if run.state != "ended" else "",
         "faults": f"{run.faults} (of the platform)" if run.faults else "",
         "preempted": _preempted(run, attempts),
         "uses": use_text(attempts[-1].utilization) if attempts else "",

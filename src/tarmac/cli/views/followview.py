@@ -12,9 +12,8 @@ from msgspec.structs import asdict
 from tarmac import api
 from tarmac.cli.views import escapes
 from tarmac.cli.views.logview import LineRule, LogView, Prefix, WorkerKey
-from tarmac.cli.views.messages import ending
+from tarmac.cli.views.messages import ending, submitted_text
 from tarmac.cli.views.metricview import report_text
-from tarmac.cli.views.sharing import submitted_text
 from tarmac.cli.views.terminal import Terminal, one_line, stderr_terminal, stdout_terminal
 
 

@@ -10,9 +10,8 @@ from tarmac.cli.options import complete_run, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import duration
-from tarmac.cli.views.messages import elapsed_s, state_of
+from tarmac.cli.views.messages import elapsed_s, named, state_of
 from tarmac.cli.views.metricview import metric_text, series_name
-from tarmac.cli.views.sharing import named
 from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import Terminal, stdout_terminal
 from tarmac.client import Client
