@@ -118,7 +118,7 @@ def test_a_mistake_of_ours_is_one_line_and_a_file_of_details(tmp_path: Path) -> 
         "def broken(): raise ZeroDivisionError('surprise')\n"
         "module.broken = broken; sys.modules['broken'] = module\n"
         "from tarmac.cli.catalogue import COMMANDS, Entry\n"
-        "COMMANDS['broken'] = Entry('x', 'broken', 'broken', 'x')\n"
+        "COMMANDS['broken'] = Entry('broken', 'broken', 'x')\n"
         "from tarmac.cli.main import main; main()\n"
     )
     result = subprocess.run(
