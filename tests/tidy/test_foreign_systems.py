@@ -31,12 +31,9 @@ REMAINING = {
     "the list of displays, and the commands of their users": {
         "cli/catalogue.py",
         "cli/commands/check.py",
-        "cli/commands/experiment.py",
-        "cli/commands/launch.py",
         "cli/commands/queue.py",
         "cli/commands/search.py",
         "cli/commands/secret.py",
-        "cli/commands/sites.py",
         "cli/displays/registry.py",
         "cli/runfile.py",
         "cli/views/messages.py",

@@ -13,7 +13,8 @@ import pytest
 
 from imported import CORE, LIBRARIES, REQUESTS, STARTS, among, loaded
 from tarmac.cli.catalogue import COMMANDS, SYNONYMS
-from tarmac.cli.commands import experiment, run
+from tarmac.cli.commands import run
+from tarmac.systems.determined import command
 
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1", "COLUMNS": "80"}
 
@@ -210,6 +211,6 @@ def test_an_experiment_takes_the_options_of_a_run_that_change_its_file() -> None
 
     only_run = {"file_option", "clone", "resume", "sweep", "dry_run", "verbose", "detach", "idempotency_key"}
     reading = {"changes", "parameters", "entry_point", "dialect"}
-    assert changing(run.run) - only_run - reading <= changing(experiment.create)
-    assert {"cluster", "no_container", "rehearse"} <= changing(experiment.create)
-    assert {"--config", "--set"} <= {text for param in experiment.create.params for text in param.opts}
+    assert changing(run.run) - only_run - reading <= changing(command.create)
+    assert {"cluster", "no_container", "rehearse"} <= changing(command.create)
+    assert {"--config", "--set"} <= {text for param in command.create.params for text in param.opts}
