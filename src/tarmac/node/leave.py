@@ -80,6 +80,12 @@ def fail(run: NodeRun, cause: exit_outcome.Cause) -> Leave:
     return Leave(exit_outcome.ExitOutcome(words.FAILED, run.failure_cause))
 
 
+def fault(run: NodeRun, message: str) -> exit_outcome.ExitOutcome:
+    """The outcome of a platform fault, which the other nodes learn of: the attempt is retried."""
+    run.note_failure(run.cause(words.PLATFORM_FAULT, message))
+    return outcome_of(run)
+
+
 def wait_for(run: NodeRun, path: str) -> None:
     """Wait until the node of rank 0 has made `path`; raises Leave like `check_leave`."""
     while not os.path.exists(path):

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from typing import Any, Mapping, Optional
 
-from tarmac.node.attempt import protocol, words
+from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.document import GrantedNode, Launch, NodeLaunch, WorkerLaunch
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import Cause, Exit, ExitOutcome, LeaveRequest
@@ -23,7 +23,7 @@ from tarmac.node.kernel.mountplan import Bind, Plan
 from tarmac.node.kernel.namespaces import ProcessNamespace
 from tarmac.node.kernel.workergroup import OomKills, WorkerGroup
 from tarmac.node.processes.children import Child, Children
-from tarmac.node.processes.lease import lease_of
+from tarmac.node.processes.lease import Lease
 from tarmac.node.processes.meter import Meter
 from tarmac.node.processes.sidecar_process import SidecarProcess
 from tarmac.node.processes.wake_channel import WakeChannel
@@ -88,7 +88,7 @@ class NodeRun:
             self.node, events.flush, look_s=document.settings.look_s, outside_only=namespace is not None
         )
         self.children = Children()
-        self.lease = lease_of(document, part, self.node)
+        self.lease = Lease(document, part, self.node)
         self.meter = Meter(self.node.utilization)
         self.sidecar = SidecarProcess(
             document,
@@ -132,7 +132,7 @@ class NodeRun:
         return LogRoom(
             logs,
             limit_bytes=document.settings.log_limit_bytes,
-            say=lambda text: self.events.append("notice", text=text),
+            say=self.events.notice,
         )
 
     def replace_placeholders(self, document: Launch, part: NodeLaunch) -> None:
@@ -162,6 +162,10 @@ class NodeRun:
     def leave_kind(self) -> Optional[str]:
         """The kind of the strongest request to leave so far."""
         return self.leave_request.kind if self.leave_request else None
+
+    def cause(self, code: str, message: str, **fields: Any) -> Cause:
+        """A cause with the name of this node."""
+        return exit_outcome.cause_of(code, message, node=self.node_name, **fields)
 
     def note_exit(self, worker: Worker, left: Exit) -> None:
         """Record and report the exit of a worker, or that it could not be started."""
@@ -224,7 +228,7 @@ class NodeRun:
         try:
             untrusted.touch(self.node.pause)
         except OSError as error:
-            self.events.append("notice", text=f"the pause file cannot be made: {error}")
+            self.events.notice(f"the pause file cannot be made: {error}")
 
     def leave_signal(self, kind: str) -> Optional[str]:
         """The signal of a request to leave. A stop always has one: SIGTERM, if the spec names none."""

@@ -21,17 +21,14 @@ from tarmac.node.attempt.document import GrantedNode, Unreadable, read_document,
 from tarmac.node.attempt.exit_outcome import ExitOutcome
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import untrusted
-from tarmac.node.hooks.artifacts import artifacts_in, artifacts_out, place_artifacts
+from tarmac.node.hooks import artifacts, code, mounts, pre_post_commands, workers
 from tarmac.node.hooks.claim import claim, give_up, settle_rendezvous
-from tarmac.node.hooks.code import copy_code
-from tarmac.node.hooks.mounts import bind_inside, mount, write_files
-from tarmac.node.hooks.pre_post_commands import run_after, run_before
 from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
 from tarmac.node.hooks.watch import watch
-from tarmac.node.hooks.workers import lift, limit_workers, report_shared_pids, start_workers
-from tarmac.node.kernel import descendants, mounts, procfs, syscalls
+from tarmac.node.kernel import descendants, procfs, syscalls
+from tarmac.node.kernel.mounts import take_back
 from tarmac.node.kernel.namespaces import ProcessNamespace
-from tarmac.node.leave import outcome_of
+from tarmac.node.leave import fault, outcome_of
 from tarmac.node.noderun import Leave, NodeRun
 
 
@@ -51,13 +48,6 @@ def _enter_image(run: NodeRun) -> None:
         enter_image(run)
 
 
-def _leave_image(run: NodeRun) -> None:
-    if run.document.container is not None:
-        from tarmac.node.hooks.image import leave_image  # noqa: PLC0415
-
-        leave_image(run)
-
-
 def _log_matches(run: NodeRun, end: ExitOutcome) -> list[dict[str, Any]]:
     """Search logs for the run's policies, loading the module on use."""
     if not run.document.log_policies or end.outcome != words.FAILED:
@@ -67,31 +57,24 @@ def _log_matches(run: NodeRun, end: ExitOutcome) -> list[dict[str, Any]]:
     return log_matches(run)
 
 
-def _remove_root(run: NodeRun) -> None:
-    if run.document.container is not None:
-        from tarmac.node.hooks.image import remove_root  # noqa: PLC0415
-
-        remove_root(run)
-
-
 HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     settle_rendezvous,
-    artifacts_in,
-    write_files,
+    artifacts.artifacts_in,
+    mounts.write_files,
     give_secrets,
-    mount,
-    place_artifacts,
-    copy_code,
-    bind_inside,
+    mounts.mount,
+    artifacts.place_artifacts,
+    code.copy_code,
+    mounts.bind_inside,
     _enter_image,
     _set_up,
-    run_before,
-    limit_workers,
-    report_shared_pids,
-    start_workers,
+    pre_post_commands.run_before,
+    workers.limit_workers,
+    workers.report_shared_pids,
+    workers.start_workers,
     watch,
-    run_after,
-    artifacts_out,
+    pre_post_commands.run_after,
+    artifacts.artifacts_out,
 )
 
 _LOOK_AGAIN_S = 0.05
@@ -129,45 +112,37 @@ def run_attempt(
     run.meter.end(run.children)
     take_secrets_back(run)
     run.sidecar.finish(run.exits, run.torn, at=run.over_at or time.time())
-    lift(run)
-    _leave_image(run)
+    workers.lift(run)
+    if document.container is not None:
+        from tarmac.node.hooks import image  # noqa: PLC0415
+
+        image.leave_image(run)
     more = {"log_matches": found} if (found := _log_matches(run, end)) else {}
     run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished, **more)
     _deliver(run)
-    _remove_root(run)
-    return renew(run, end)
+    if document.container is not None:
+        image.remove_root(run)
+    return _renew(run, end)
 
 
 def _supervise(run: NodeRun) -> ExitOutcome:
     """Run every hook; returns the outcome in all cases."""
-    document = run.document
     try:
-        run.lease.begin(
-            run.children,
-            token=document.token,
-            grace_s=document.grace_s,
-            has_namespace=run.namespace is not None,
-        )
+        run.lease.begin(run.children, has_namespace=run.namespace is not None)
         for hook in HOOKS:
             hook(run)
         return outcome_of(run)
     except Leave as leave:
         return leave.outcome
     except OSError as error:
-        return _fault(run, f"{run.node_name} could not run it: {error}")
+        return fault(run, f"{run.node_name} could not run it: {error}")
     except Exception as error:  # noqa: BLE001
         # The outermost handler: a bug must leave neither workers nor an attempt without an end.
         import traceback  # noqa: PLC0415 - a runner starts while somebody waits; it seldom fails
 
         with suppress(OSError):
             untrusted.append_text(run.node.runner_log, traceback.format_exc())
-        return _fault(run, f"the runner on {run.node_name} failed: {type(error).__name__}: {error}")
-
-
-def _fault(run: NodeRun, message: str) -> ExitOutcome:
-    """A platform fault: the other nodes learn of it, and the attempt is retried automatically."""
-    run.note_failure({"code": words.PLATFORM_FAULT, "message": message, "node": run.node_name})
-    return outcome_of(run)
+        return fault(run, f"the runner on {run.node_name} failed: {type(error).__name__}: {error}")
 
 
 def _end_everything(run: NodeRun) -> None:
@@ -198,23 +173,21 @@ def _refuse(
         return
     run = claim(unreadable(node_name), node_name, attempt, namespace)
     if run is not None:
-        end = _fault(run, message)
+        end = fault(run, message)
         run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=False)
         _deliver(run)
 
 
-def renew(run: NodeRun, end: ExitOutcome) -> bool:
+def _renew(run: NodeRun, end: ExitOutcome) -> bool:
     """Revert the attempt's changes to this process; False if the process must end instead."""
-    if end.outcome != words.COMPLETED or not _is_plain(run) or _has_company():
-        return False
-    run.release()
-    return mounts.take_back(run.mounted)
-
-
-def _is_plain(run: NodeRun) -> bool:
     document = run.document
     special = document.secrets or document.setup or document.hooks or document.own_packages or run.part.mounts
-    return run.namespace is not None and not special and document.container is None
+    if end.outcome != words.COMPLETED or run.namespace is None or special or document.container is not None:
+        return False
+    if _has_company():
+        return False
+    run.release()
+    return take_back(run.mounted)
 
 
 def _has_company() -> bool:

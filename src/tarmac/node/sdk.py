@@ -25,6 +25,7 @@ import shutil
 import sys
 import time
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Dict, Iterator, Mapping, Optional
 
@@ -42,56 +43,15 @@ _WITHOUT_TORCH = ("jax", "horovod")
 """Launchers whose processes must be one world; those of others may work alone."""
 
 
-class _Poll:
-    """This process's entry in the poll file of its worker; forked children share it."""
-
-    def __init__(self) -> None:
-        self._handle: Optional[int] = None
-        self._began = False
-        self._heard = False
-
-    def begin(self) -> None:
-        """Mark this process as polling, once."""
-        path = os.environ.get(protocol.POLL_VARIABLE)
-        if not self._began and path is not None:
-            self._began = True
-            self._handle = polls.hold(path)
-
-    def note_heard(self) -> None:
-        """Record that this process knows of the pause, once."""
-        if not self._heard and self._handle is not None:
-            self._heard = True
-            polls.note_heard(self._handle)
-
-
-_poll = _Poll()
-
-
-class _World:
-    """The check of this process's world, during training: by then it has joined one."""
-
-    def __init__(self) -> None:
-        self._looked = False
-
-    def look(self) -> None:
-        """Check the world, once."""
-        if not self._looked:
-            self._looked = True
-            check_world(os.environ)
-
-
-_world = _World()
-
-
 def should_pause() -> bool:
     """True after a request to leave: save a checkpoint and exit with 0. Cheap: call it every step."""
     path = os.environ.get(protocol.PAUSE_VARIABLE)
     if path is None:
         return False
-    _poll.begin()
+    poll = polls.hold(os.environ.get(protocol.POLL_VARIABLE))
     if not os.path.exists(path):
         return False
-    _poll.note_heard()
+    polls.note_heard(poll)
     return True
 
 
@@ -137,7 +97,7 @@ def _report(step: Optional[int], progress: Optional[float], group: str, metrics:
     path = os.environ.get(protocol.REPORTS_VARIABLE)
     if path is None:
         return
-    _world.look()
+    _check_own_world()
     record = {
         "at": round(time.time(), 6),
         "rank": int(os.environ.get("RANK") or os.environ.get("NODE_RANK") or 0),
@@ -146,17 +106,9 @@ def _report(step: Optional[int], progress: Optional[float], group: str, metrics:
         "progress": None if progress is None else _plain(progress),
         "metrics": {name: _plain(value) for name, value in metrics.items()},
     }
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    except OSError:
-        return
-    try:
-        # One write, so lines of several workers never mix.
-        os.write(handle, json.dumps(record).encode() + b"\n")
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
+    line = json.dumps(record).encode() + b"\n"
+    with suppress(OSError), open(path, "ab", buffering=0) as file:
+        file.write(line)  # one write, so lines of several workers never mix
 
 
 @contextmanager
@@ -170,7 +122,7 @@ def checkpoint(step: Optional[int] = None, *, keep: Optional[int] = None) -> Ite
     process dies inside, it never becomes visible. Without a step the number follows the highest existing one.
     `keep` is the number of checkpoints that remain; older ones are removed.
     """
-    _world.look()
+    _check_own_world()
     root = _checkpoints()
     root.mkdir(parents=True, exist_ok=True)
     draft = root / f"{_unfinished()}{time.time_ns()}"
@@ -289,6 +241,12 @@ def _drop_old(root: Path, *, keep: int) -> None:
         rubbish = root / f"{_unfinished()}old.{path.name}"
         os.rename(path, rubbish)
         shutil.rmtree(rubbish, ignore_errors=True)
+
+
+@lru_cache(maxsize=1)
+def _check_own_world() -> None:
+    """Check this process's world, once, during training: by then it has joined one."""
+    check_world(os.environ)
 
 
 def check_world(environment: Mapping[str, str]) -> None:

@@ -13,13 +13,14 @@ import tarmac
 PROGRAM = """
 import os, sys
 from tarmac.node.processes.children import Children
+from tarmac.node.processes.spawn import Command
 
 children = Children()
 run = {"env": dict(os.environ), "directory": ".", "log": "log"}
 nothing, _ = os.pipe()
-guard = children.start(["cat"], stdout="out", stdin=nothing, aside=True, **run)
+guard = children.start(Command(["cat"], stdout="out", stdin=nothing, **run), aside=True)
 for _ in range(40):
-    worker = children.start(["bash", "-c", "exit 3"], **run)
+    worker = children.start(Command(["bash", "-c", "exit 3"], **run))
     while not children.none_left:
         children.reap()
     assert (worker.left, worker.exit_code) == (True, 3), (worker.left, worker.exit_code)

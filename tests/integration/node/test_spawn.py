@@ -15,7 +15,7 @@ import pytest
 from tarmac.node.kernel import namespaces
 from tarmac.node.kernel.namespaces import ProcessNamespace, Way
 from tarmac.node.processes import detach, wake_channel
-from tarmac.node.processes.spawn import CannotStart, spawn
+from tarmac.node.processes.spawn import CannotStart, Command, spawn
 
 REPORT = """
 import json, os, signal
@@ -67,7 +67,7 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 
 def run(argv: list[str], directory: Path, env: dict[str, str]) -> str:
-    os.waitpid(spawn(argv, env=env, directory=str(directory), log=str(directory / "log")), 0)
+    os.waitpid(spawn(Command(argv, env, str(directory), log=str(directory / "log"))), 0)
     return (directory / "log").read_text()
 
 

@@ -16,6 +16,7 @@ import pytest
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.kernel import procfs
 from tarmac.node.processes.children import Children
+from tarmac.node.processes.spawn import Command
 from tarmac.node.progress.torn import Torn
 from tarmac.node.progress.watcher import ProgressWatcher, tree_below
 
@@ -151,7 +152,7 @@ def test_who_was_never_seen_alive_was_struck_if_a_signal_ended_him(attempt: Atte
     log, env = str(attempt.root.parent / "log"), dict(os.environ)
     script = HALF + "os.kill(os.getpid(), signal.SIGKILL)"
     argv = [sys.executable, "-c", f"import os, signal; {script}"]
-    child = attempt.children.start(argv, env=env, directory=str(attempt.root), log=log)
+    child = attempt.children.start(Command(argv, env, str(attempt.root), log))
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert attempt.children.reap() == [child]
     attempt.progress.look()
@@ -163,7 +164,7 @@ def test_who_was_never_seen_alive_and_exited_tore_nothing(attempt: Attempt) -> N
     log, env = str(attempt.root.parent / "log"), dict(os.environ)
     for script in ("kill -9 $$", "echo whole > whole"):
         argv = ["bash", "-c", script]
-        child = attempt.children.start(argv, env=env, directory=str(attempt.root), log=log)
+        child = attempt.children.start(Command(argv, env, str(attempt.root), log))
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         assert attempt.children.reap() == [child]
         attempt.progress.look()
@@ -229,7 +230,7 @@ def test_who_was_struck_and_is_waited_for_later_tears_nothing_since(attempt: Att
     writer = attempt.start(
         "print('ready', flush=True); sys.stdin.read(); open('whole', 'wb').write(b'x'); " + READY
     )
-    child = attempt.children.start(["sleep", "1000"], env=env, directory=str(attempt.root), log=log)
+    child = attempt.children.start(Command(["sleep", "1000"], env, str(attempt.root), log))
     attempt.torn.look_at_processes()
     os.kill(child.pid, signal.SIGKILL)
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)

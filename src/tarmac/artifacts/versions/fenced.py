@@ -20,7 +20,7 @@ from tarmac.model.errors import Refused
 from tarmac.node.attempt.document import ArtifactSync, Unreadable, read_document
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.host.relay import socket_path
-from tarmac.node.processes.lease import Lease, lease_of
+from tarmac.node.processes.lease import Lease
 
 
 class Order(NamedTuple):
@@ -60,7 +60,7 @@ def read_order(attempt_directory: Path, node: str) -> Order:
         directories=part.artifacts,
         state=Path(part.artifact_state),
         sync=sync,
-        lease=lease_of(document, part, paths.node(node)),
+        lease=Lease(document, part, paths.node(node)),
     )
 
 

@@ -25,7 +25,6 @@ from tarmac.node.attempt.protocol import TOKEN_VARIABLE
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs, signals
 from tarmac.node.kernel.procfs import Process
-from tarmac.node.kernel.sockets import readable
 
 _FIRST_BYTES = 64 * 1024
 _LAST_BYTES = 4096
@@ -141,18 +140,9 @@ def _last_sign(node: NodePaths) -> float:
 
 def wait_for_end(claim: Claim, patience_s: float) -> None:
     """Wait, at most `patience_s`, until the process of a claim has ended or no longer serves it."""
-    if claim.process is None or not is_alive(claim):
-        return
-    try:
-        handle = os.pidfd_open(claim.process.pid)
-    except OSError:
-        return  # it has ended, or the kernel is older: the caller polls
     deadline = time.monotonic() + patience_s
-    try:
-        while is_alive(claim) and time.monotonic() < deadline:
-            readable(handle, _LOOK_AGAIN_S)
-    finally:
-        os.close(handle)
+    while is_alive(claim) and time.monotonic() < deadline:
+        time.sleep(_LOOK_AGAIN_S)
 
 
 def is_alive(claim: Claim) -> bool:
@@ -200,13 +190,8 @@ def end_orphans(token: str, *, timeout_s: float = 5.0) -> int:
 
 def find_orphans(token: str) -> list[Process]:
     """All other processes whose environment carries the token."""
-    found = []
-    for pid in procfs.pids():
-        if pid != os.getpid() and _carries(pid, token):
-            status = procfs.status(pid)
-            if status is not None and not status.unreaped:
-                found.append(status.process)
-    return found
+    found = [procfs.status(pid) for pid in procfs.pids() if pid != os.getpid() and _carries(pid, token)]
+    return [item.process for item in found if item is not None and not item.unreaped]
 
 
 def _carries(pid: int, token: str) -> bool:

@@ -16,25 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Optional
 
+from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import Unreadable, read_document
-from tarmac.node.attempt.protocol import (
-    ARTIFACT_KINDS,
-    ATTEMPT_FILE,
-    CLEARED_FILE,
-    FILES,
-    HEARTBEAT_FILE,
-    LOGS,
-    NODES,
-    POLL_PREFIX,
-    VENV,
-    WAKE_FIFO,
-    WORK,
-)
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import PACK_SUFFIX, PACKS, PARTIAL_PREFIX, is_digest
 
-_SCRATCH = frozenset({WORK, VENV, FILES})
-_SIGNALS = frozenset({WAKE_FIFO, HEARTBEAT_FILE})
+_SCRATCH = frozenset({protocol.WORK, protocol.VENV, protocol.FILES})
+_SIGNALS = frozenset({protocol.WAKE_FIFO, protocol.HEARTBEAT_FILE})
 """Files that only a runner uses."""
 
 _DAY_S = 86_400.0
@@ -58,7 +46,7 @@ def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) ->
         removed: dict[str, float] = {}
         if work_days is not None and _clear_scratch(attempt):
             removed["work"] = work_days
-        if log_days is not None and _remove(f"{attempt}/{LOGS}"):
+        if log_days is not None and _remove(f"{attempt}/{protocol.LOGS}"):
             removed["logs"] = log_days
         if removed:
             _note(attempt, removed)
@@ -78,12 +66,12 @@ def remove(home: str, run_id: str) -> None:
 def _clear_scratch(attempt: str) -> bool:
     """Remove the working directories of an attempt; returns whether there were any."""
     removed = False
-    for node in _directories(f"{attempt}/{NODES}"):
+    for node in _directories(f"{attempt}/{protocol.NODES}"):
         for path in _directories(node):
             removed = (Path(path).name in _SCRATCH and _remove(path)) or removed
         with suppress(OSError):
             for item in Path(node).iterdir():
-                if item.name in _SIGNALS or item.name.startswith(POLL_PREFIX):
+                if item.name in _SIGNALS or item.name.startswith(protocol.POLL_PREFIX):
                     item.unlink()
     return removed
 
@@ -101,7 +89,7 @@ def _remove_empty(artifacts: Path) -> None:
     """Remove the artifact directories that are empty."""
     with suppress(OSError):  # a directory with content stays, and so do its parents
         if not artifacts.is_symlink():
-            for kind in ARTIFACT_KINDS:
+            for kind in protocol.ARTIFACT_KINDS:
                 with suppress(OSError):
                     (artifacts / kind).rmdir()
             artifacts.rmdir()
@@ -109,7 +97,7 @@ def _remove_empty(artifacts: Path) -> None:
 
 def _note(attempt: str, removed: dict[str, float]) -> None:
     """Record the removed parts, and after how many days."""
-    path = f"{attempt}/{CLEARED_FILE}"
+    path = f"{attempt}/{protocol.CLEARED_FILE}"
     with suppress(OSError, ValueError):
         removed = {**untrusted.read_object(path), **removed}
     with suppress(OSError):
@@ -165,7 +153,7 @@ def _used(home: str, live: Collection[str]) -> Iterator[str]:
         attempts = os.path.join(home, "runs", run_id, "attempts")
         for number in _names(attempts):
             with suppress(Unreadable):
-                document = read_document(os.path.join(attempts, number, ATTEMPT_FILE))
+                document = read_document(os.path.join(attempts, number, protocol.ATTEMPT_FILE))
                 yield os.path.basename(document.code or "")
                 yield from (document.settings.sdk or "").split(os.sep)
 

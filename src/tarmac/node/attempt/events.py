@@ -54,6 +54,10 @@ class EventLog:
             del self._lines[_REMEMBERED // 4 : _REMEMBERED // 2]
             self._forgotten = True
 
+    def notice(self, text: str) -> None:
+        """Add a message for the user."""
+        self.append("notice", text=text)
+
     def flush(self) -> bool:
         """Write the waiting lines and notify the engine; False if some still wait."""
         if not self._pending:

@@ -102,9 +102,13 @@ def node_outcome(
     if exits and all(item.good and not item.leave_began for item in exits):
         return ExitOutcome(words.COMPLETED, None)  # all workers had completed before any request
     if request is None and node_leaves:
-        return ExitOutcome(words.LOST, _left(node))
+        message = f"{node} told its runner to leave"
+        return ExitOutcome(words.LOST, {"code": words.PLATFORM_FAULT, "message": message, "node": node})
     if request is None:
-        return _outcome_of_exits(exits, node=node)
+        bad = next((item for item in exits if not item.good), None)
+        if bad is None:
+            return ExitOutcome(words.COMPLETED, None)
+        return ExitOutcome(words.FAILED, failure(bad, node=node))
     return _outcome_of_request(exits, node=node, request=request, time_limit_s=time_limit_s)
 
 
@@ -167,13 +171,6 @@ def left_as_requested(item: Exit, by_signal: Optional[str]) -> bool:
 _WORST_FIRST = (words.FAILED, words.LOST, words.STOPPED, words.PREEMPTED, words.PAUSED)
 
 
-def _outcome_of_exits(exits: Sequence[Exit], *, node: str) -> ExitOutcome:
-    bad = next((item for item in exits if not item.good), None)
-    if bad is None:
-        return ExitOutcome(words.COMPLETED, None)
-    return ExitOutcome(words.FAILED, failure(bad, node=node))
-
-
 def _outcome_of_request(
     exits: Sequence[Exit], *, node: str, request: LeaveRequest, time_limit_s: Optional[float]
 ) -> ExitOutcome:
@@ -195,7 +192,3 @@ def _outcome_of_request(
     if request.kind == words.PREEMPT:
         return ExitOutcome(words.PREEMPTED, {"code": words.PREEMPTION, "message": "preempted by another run"})
     return ExitOutcome(words.PAUSED, {"code": words.USER_REQUEST, "message": "paused by request"})
-
-
-def _left(node: str) -> Cause:
-    return {"code": words.PLATFORM_FAULT, "message": f"{node} told its runner to leave", "node": node}

@@ -15,13 +15,13 @@ import os
 from contextlib import suppress
 from typing import Callable
 
-from tarmac.node.attempt import protocol, words
+from tarmac.node.attempt import protocol
 from tarmac.node.attempt.claims import lost_before
 from tarmac.node.attempt.paths import make_directory
 from tarmac.node.files import untrusted
-from tarmac.node.leave import attend, notify_nodes, outcome_of, wait_for
+from tarmac.node.leave import attend, fault, notify_nodes, wait_for
 from tarmac.node.noderun import Leave, NodeRun
-from tarmac.node.processes.spawn import CannotStart
+from tarmac.node.processes.spawn import CannotStart, Command
 
 
 def artifacts_in(run: NodeRun) -> None:
@@ -61,25 +61,20 @@ def artifacts_out(run: NodeRun) -> None:
 
 
 def _place(run: NodeRun) -> None:
-    command = run.sidecar.command("fill")
     # The runner's environment, not the run's: it gives access to the store.
-    env = dict(os.environ)
+    env, node = dict(os.environ), run.node
+    command = Command(run.sidecar.command("fill"), env, "/", log=node.sync_log, stdout=node.sync)
     try:
-        child = run.children.start(
-            command, env=env, directory="/", log=run.node.sync_log, stdout=run.node.sync
-        )
+        child = run.children.start(command)
     except CannotStart as problem:
-        raise _cannot(run, str(problem)) from None
-    attend(run, child, news=run.sidecar.take_news, at_once=True)
-    if child.exit_code != 0:
-        raise _cannot(run, "see its notices")
-
-
-def _cannot(run: NodeRun, why: str) -> Leave:
-    """A platform fault: the attempt is retried automatically, and never starts without its artifacts."""
-    message = f"the run's artifacts could not be placed on {run.node_name}: {why}"
-    run.note_failure({"code": words.PLATFORM_FAULT, "message": message, "node": run.node_name})
-    return Leave(outcome_of(run))
+        why = str(problem)
+    else:
+        attend(run, child, news=run.sidecar.take_news, at_once=True)
+        if child.exit_code == 0:
+            return
+        why = "see its notices"
+    # The attempt is retried, and never starts without its artifacts.
+    raise Leave(fault(run, f"the run's artifacts could not be placed on {run.node_name}: {why}"))
 
 
 def _clear(run: NodeRun, rubbish: Callable[[str], bool]) -> None:

@@ -36,8 +36,7 @@ def copy_code(run: NodeRun) -> None:
     except (OSError, ValueError) as error:
         _clear(run.node.work)
         message = f"the code cannot be copied to {run.node_name}: {error}"
-        cause = {"code": words.CODE_UNREADABLE, "message": message, "node": run.node_name}
-        raise fail(run, cause) from error
+        raise fail(run, run.cause(words.CODE_UNREADABLE, message)) from error
 
 
 def make_tree(snapshot: str, target: str, between: Callable[[], None]) -> None:

@@ -25,6 +25,9 @@ LEAST_READ_BYTES = 64 << 20
 """Fewer bytes are lines of a log, or the reads of a thread that monitors the machine."""
 
 
+_NOTHING = Transfer(0, 0)
+
+
 class Grace:
     """The grace of the workers on one node."""
 
@@ -77,7 +80,7 @@ class Grace:
         run = self._run
         why = f"{failure.get('message')} while all were leaving"
         still = f"saved nothing for {run.document.patience_s:g} s"
-        run.events.append("notice", text=f"the workers on {run.node_name} are ended: {why}, and they {still}")
+        run.events.notice(f"the workers on {run.node_name} are ended: {why}, and they {still}")
 
 
 class Saving:
@@ -89,13 +92,7 @@ class Saving:
     def goes_on(self, processes: Iterable[Process]) -> bool:
         """Whether they have saved something since the last call."""
         before, self._known = self._known, procfs.transfers(processes)
-        fresh = [_since(before.get(process), now) for process, now in self._known.items()]
-        written_bytes = sum(each.written_bytes for each in fresh)
-        read_bytes = sum(each.read_bytes for each in fresh)
+        pairs = [(before.get(process, _NOTHING), now) for process, now in self._known.items()]
+        written_bytes = sum(now.written_bytes - old.written_bytes for old, now in pairs)
+        read_bytes = sum(now.read_bytes - old.read_bytes for old, now in pairs)
         return written_bytes >= LEAST_WRITTEN_BYTES or read_bytes >= LEAST_READ_BYTES
-
-
-def _since(before: Optional[Transfer], now: Transfer) -> Transfer:
-    if before is None:
-        return now
-    return Transfer(now.read_bytes - before.read_bytes, now.written_bytes - before.written_bytes)

@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from typing import Any, NoReturn, Optional, Sequence
 
-from tarmac.node.attempt import exit_outcome, protocol, words
+from tarmac.node.attempt import protocol, words
 from tarmac.node.attempt.document import ContainerLaunch
 from tarmac.node.container import drivers, making, root
 from tarmac.node.container.apptainer import flat_root
@@ -62,9 +62,7 @@ def enter_image(run: NodeRun) -> None:
     run.events.append("image", name=image.name, digest=image.digest, **pulled)
     try:
         request = _request(run, part, images, image, use)
-        run.container = making.make(
-            driver, facts, request, lambda text: run.events.append("notice", text=text)
-        )
+        run.container = making.make(driver, facts, request, run.events.notice)
     except root.CannotMake as error:
         hint = "`tarmac doctor` says what is missing; `--no-container` runs the command on the node itself"
         raise _failed(
@@ -261,4 +259,4 @@ def _be_puller(run: NodeRun, part: ContainerLaunch, say: int) -> NoReturn:
 def _failed(run: NodeRun, code: str, message: str, hint: Optional[str]) -> Leave:
     """The failure of an attempt without a container."""
     whole = f"{message} ({hint})" if hint else message
-    return fail(run, exit_outcome.cause_of(code, f"{run.node_name}: {whole}", node=run.node_name))
+    return fail(run, run.cause(code, f"{run.node_name}: {whole}"))

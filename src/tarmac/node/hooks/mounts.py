@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Iterator, Optional, Sequence
 
-from tarmac.node.attempt import exit_outcome, protocol, words
+from tarmac.node.attempt import protocol, words
 from tarmac.node.kernel import mounts
 from tarmac.node.kernel.mountplan import Bind
 from tarmac.node.leave import fail
@@ -95,8 +95,7 @@ def _has_source(run: NodeRun, bind: Bind, variables: Sequence[str] = ()) -> bool
             _note(run, [(bind, variables)], f"{bind.source}: {reason}")
             return False
         message = f"cannot bind {bind.source} to {bind.target} on {run.node_name}: {reason}"
-        cause = exit_outcome.cause_of(words.SETUP_FAILED, message, node=run.node_name)
-        raise fail(run, cause) from None
+        raise fail(run, run.cause(words.SETUP_FAILED, message)) from None
     return True
 
 
@@ -145,7 +144,7 @@ def _note(run: NodeRun, wishes: Sequence[Wish], reason: str) -> None:
     targets = ", ".join(bind.target for bind, _ in wishes)
     variables = ", ".join(variable for _, variables in wishes for variable in variables)
     real = f"; {variables}: the real place" if variables else ""
-    run.events.append("notice", text=f"not available here: {targets} ({reason}){real}")
+    run.events.notice(f"not available here: {targets} ({reason}){real}")
 
 
 def write_files(run: NodeRun) -> None:

@@ -29,7 +29,7 @@ def log_matches(run: NodeRun) -> List[Dict[str, Any]]:
     policies = run.document.log_policies
     logs = [run.setup_log, *(worker.log for worker in run.workers)]
     listen, say = os.pipe()
-    child = run.children.fork(lambda: _be_searcher(policies, logs, say), aside=True)
+    child = run.children.fork(lambda: _be_searcher(policies, logs, run.node_name, say), aside=True)
     os.close(say)
     answers = _listen(run, listen)
     run.children.end_aside(child)
@@ -37,17 +37,8 @@ def log_matches(run: NodeRun) -> List[Dict[str, Any]]:
     if not found or "over" not in found[-1]:
         within = f"in {PATIENCE_S:g} s"
         text = f"its log policies: the logs on {run.node_name} were not searched to their end {within}"
-        run.events.append("notice", text=text)
-    return [
-        {
-            "policy": policies[each["policy"]].label,
-            "node": run.node_name,
-            "line": each["line"],
-            "action": policies[each["policy"]].action,
-        }
-        for each in found
-        if "policy" in each
-    ]
+        run.events.notice(text)
+    return [each for each in found if "policy" in each]
 
 
 def _listen(run: NodeRun, handle: int) -> List[bytes]:
@@ -65,12 +56,14 @@ def _listen(run: NodeRun, handle: int) -> List[bytes]:
     return answer.split(b"\n")[:-1]
 
 
-def _be_searcher(policies: Sequence[LogPattern], logs: Sequence[str], say: int) -> NoReturn:
+def _be_searcher(policies: Sequence[LogPattern], logs: Sequence[str], node: str, say: int) -> NoReturn:
     """In the child process: report each policy with a match, then the end of the search."""
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     try:
         for number, line in search(policies, logs):
-            os.write(say, json.dumps({"policy": number, "line": line}).encode() + b"\n")
+            policy = policies[number]
+            match = {"policy": policy.label, "node": node, "line": line, "action": policy.action}
+            os.write(say, json.dumps(match).encode() + b"\n")
         os.write(say, b'{"over": true}\n')
     finally:
         os._exit(0)

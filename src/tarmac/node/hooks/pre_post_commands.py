@@ -25,7 +25,7 @@ from tarmac.node.kernel import fifo
 from tarmac.node.leave import attend, check_leave, fail, notify_nodes, wait_for
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.processes.children import Child
-from tarmac.node.processes.spawn import CannotStart
+from tarmac.node.processes.spawn import CannotStart, Command
 
 BEFORE = ("before_login", "before")
 AFTER = ("after", "after_login")
@@ -61,7 +61,7 @@ def run_after(run: NodeRun) -> None:
         failed = _carry_out(run, name, argv, check=interrupted.check)
         if interrupted.happened:
             reason = f"the run was asked to {run.leave_kind or 'leave'}"
-            run.events.append("notice", text=f"command {number} of the hook {name} was ended: {reason}")
+            run.events.notice(f"command {number} of the hook {name} was ended: {reason}")
             return
         if failed is not None:
             _note(run, _cause(run, f"command {number} of the hook {name}", failed, code=words.EXIT_CODE))
@@ -132,13 +132,8 @@ def _carry_out(
     run.events.flush()
     try:
         check(run)
-        child = run.children.start(
-            argv,
-            env=environment.complete(run.document.setup_env, run),
-            directory=run.node.work,
-            log=run.setup_log,
-            place=run.container,
-        )
+        env = environment.complete(run.document.setup_env, run)
+        child = run.children.start(Command(argv, env, run.node.work, run.setup_log, place=run.container))
         attend(run, child, check=check)
     except CannotStart as problem:
         child = Child(0)
@@ -152,10 +147,9 @@ def _carry_out(
 
 
 def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> exit_outcome.Cause:
-    return exit_outcome.cause_of(
+    return run.cause(
         code,
         f"{what} on {run.node_name} failed: {child.how}",
-        node=run.node_name,
         exit_code=child.exit_code,
         signal=child.signal,
         tail=logroom.last_lines(run.setup_log, run.mask),
@@ -167,4 +161,4 @@ def _note(run: NodeRun, cause: exit_outcome.Cause) -> None:
     if run.failure_cause is None and all(item.good for item in run.exits):
         run.note_failure(cause)
     else:
-        run.events.append("notice", text=cause["message"])
+        run.events.notice(cause["message"])

@@ -78,9 +78,8 @@ def _write_files(run: NodeRun) -> dict[str, str]:
     place, in_memory = secretfiles.make(run.document.token, run.part.node, run.node.directory)
     run.shown.append(Bind(place, place))
     if not in_memory:
-        run.events.append(
-            "notice", text=f"no file system in memory at {secretfiles.MEMORY}: files of secrets lie on disk"
-        )
+        where = secretfiles.MEMORY
+        run.events.notice(f"no file system in memory at {where}: files of secrets lie on disk")
     return {name: secretfiles.write(place, name, value) for name, value in values.items()}
 
 

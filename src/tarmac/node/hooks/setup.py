@@ -10,19 +10,7 @@ from __future__ import annotations
 import os
 from typing import Optional, Sequence
 
-from tarmac.node.attempt import exit_outcome, words
-from tarmac.node.attempt.steps import (
-    AptStep,
-    CheckoutStep,
-    CommandStep,
-    PipStep,
-    Step,
-    clone_words,
-    in_words,
-    pip_arguments,
-    script_lines,
-    split,
-)
+from tarmac.node.attempt import steps, words
 from tarmac.node.files import gitrules, logroom
 from tarmac.node.files.gitrules import Refused
 from tarmac.node.leave import check_leave, fail
@@ -51,18 +39,18 @@ def set_up(run: NodeRun) -> None:
             raise _failed(run, number, step, failed, log=work.log) from None
 
 
-def _carry_out(work: SetupWork, layers: Optional[Layers], step: Step) -> None:
-    if isinstance(step, CommandStep):
-        for line in script_lines(step):
+def _carry_out(work: SetupWork, layers: Optional[Layers], step: steps.Step) -> None:
+    if isinstance(step, steps.CommandStep):
+        for line in steps.script_lines(step):
             work.say(f"+ {line}")
         work.do(step.argv, env=work.env())
-    elif isinstance(step, CheckoutStep):
+    elif isinstance(step, steps.CheckoutStep):
         commit = clone(work, step)
         if step.install:
             place = os.path.join(work.directory, step.path)
             source = (gitrules.shown(step.url), commit, step.submodules)
-            packages.install(work, layers, split(step.install), directory=place, source=source)
-    elif isinstance(step, PipStep):
+            packages.install(work, layers, steps.split(step.install), directory=place, source=source)
+    elif isinstance(step, steps.PipStep):
         if step.imported is None:
             _install(work, layers, step)
         elif (file := packages.importer(work.directory, step.imported)) and packages.is_missing(
@@ -76,27 +64,26 @@ def _carry_out(work: SetupWork, layers: Optional[Layers], step: Step) -> None:
                 raise StepFailed(
                     failed.how, exit_code=failed.exit_code, ended_by=failed.ended_by, hint=failed.hint or hint
                 ) from None
-    elif isinstance(step, AptStep):
+    elif isinstance(step, steps.AptStep):
         packages.install_system_packages(work, step)
 
 
-def _install(work: SetupWork, layers: Optional[Layers], step: PipStep) -> None:
+def _install(work: SetupWork, layers: Optional[Layers], step: steps.PipStep) -> None:
     upgrade = ["--upgrade"] if step.upgrade else []
-    arguments = [*upgrade, *pip_arguments(step.requirements)]
+    arguments = [*upgrade, *steps.pip_arguments(step.requirements)]
     packages.install(work, layers, arguments, directory=work.directory)
 
 
-def _failed(run: NodeRun, number: int, step: Step, failed: StepFailed, *, log: str) -> Leave:
+def _failed(run: NodeRun, number: int, step: steps.Step, failed: StepFailed, *, log: str) -> Leave:
     """The failure of an attempt with a failed setup step."""
     lines: Sequence[str] = [gitrules.without_secrets(line) for line in logroom.last_lines(log, run.mask)]
     run.events.append(
         "setup_failed", step=number, exit_code=failed.exit_code, signal=failed.ended_by, tail=lines
     )
     how = f"{failed.how} ({failed.hint})" if failed.hint else failed.how
-    cause = exit_outcome.cause_of(
+    cause = run.cause(
         words.SETUP_FAILED,
-        f"setup step {number + 1} ({in_words(step)}) on {run.node_name} failed: {how}",
-        node=run.node_name,
+        f"setup step {number + 1} ({steps.in_words(step)}) on {run.node_name} failed: {how}",
         exit_code=failed.exit_code,
         signal=failed.ended_by,
         tail=lines,
@@ -104,9 +91,9 @@ def _failed(run: NodeRun, number: int, step: Step, failed: StepFailed, *, log: s
     return fail(run, cause)
 
 
-def clone(work: SetupWork, step: CheckoutStep) -> str:
+def clone(work: SetupWork, step: steps.CheckoutStep) -> str:
     """Clone and check out; returns the full commit. Raises StepFailed."""
-    work.say(f"+ {clone_words(step)}")
+    work.say(f"+ {steps.clone_words(step)}")
     rules = work.run.git
     try:
         url = gitrules.check_url(step.url, rules)

@@ -166,7 +166,7 @@ class Watch:
             text = untrusted.read_bytes(run.node.world, _LONGEST_WORLD_BYTES).decode("utf-8", "replace")
         except (OSError, ValueError):
             return
-        run.events.append("notice", text=" ".join(text.split()))
+        run.events.notice(" ".join(text.split()))
 
     def _first_failed(self) -> Optional[Exit]:
         lenient = [worker.exit for worker in self._run.workers if not worker.part.stop_on_failure]
@@ -184,7 +184,7 @@ class Watch:
             if kind == words.STOP_NOW:
                 self._sweep_within(0.0)
         elif run.wake_channel.node_leaves and not self._leave_began:
-            run.events.append("notice", text=f"{run.node_name} told the runner to leave")
+            run.events.notice(f"{run.node_name} told the runner to leave")
             run.raise_pause_file()
             self._request_leave(run.leave_signal(words.STOP), withholds=True)
 
@@ -247,7 +247,7 @@ class Watch:
         refusing = descendants.end(but=self._run.children.aside, before=self._progress.before_leaving)
         if refusing and now - self._swept_at > _GIVE_UP_S:
             pids = ", ".join(str(process.pid) for process in refusing)
-            self._run.events.append("notice", text=f"processes of another user cannot be ended: {pids}")
+            self._run.events.notice(f"processes of another user cannot be ended: {pids}")
             return True
         return False
 

@@ -17,11 +17,11 @@ from tarmac.node.attempt import protocol
 from tarmac.node.attempt.exit_outcome import Exit
 from tarmac.node.files.logroom import size_text
 from tarmac.node.kernel import procfs, signals, workergroup
-from tarmac.node.kernel.workergroup import CPU, MEMORY, Choice
+from tarmac.node.kernel.workergroup import CPU, MEMORY
 from tarmac.node.leave import check_leave
 from tarmac.node.noderun import NodeRun, Worker
 from tarmac.node.processes.meter import gpus_of
-from tarmac.node.processes.spawn import CannotStart
+from tarmac.node.processes.spawn import CannotStart, Command
 from tarmac.node.progress.torn import Torn
 from tarmac.node.progress.watcher import ProgressWatcher, tree_below
 
@@ -61,13 +61,9 @@ def _start(run: NodeRun, worker: Worker) -> None:
     env = environment.complete(part.env, run)
     env[protocol.POLL_VARIABLE] = run.node.polls(part.name)
     try:
+        groups = worker.group.members if worker.group is not None else ()
         worker.child = run.children.start(
-            part.argv,
-            env=env,
-            directory=worker.directory,
-            log=worker.log,
-            groups=worker.group.members if worker.group is not None else (),
-            place=run.container,
+            Command(part.argv, env, worker.directory, worker.log, groups=groups, place=run.container)
         )
     except CannotStart as problem:
         left = Exit(
@@ -104,7 +100,7 @@ def limit_workers(run: NodeRun) -> None:
             try:
                 worker.group = workergroup.make(
                     f"{run.document.attempt_id}-{run.part.node}-{worker.part.name}",
-                    Choice(places, {}),
+                    places,
                     cpus=worker.part.cpus,
                     memory_bytes=worker.part.memory_bytes,
                 )
@@ -162,11 +158,11 @@ def _controllers_of(worker: Worker) -> list[str]:
 def _report(run: NodeRun, why_not: dict[str, str]) -> None:
     if CPU in why_not:
         text = f"cpus: not enforced on {run.node_name}: {why_not[CPU]}"
-        run.events.append("notice", text=text)
+        run.events.notice(text)
     if MEMORY in why_not:
         watched = "it is watched, and a worker that holds more is ended"
         text = f"memory: not enforced on {run.node_name} ({watched}): {why_not[MEMORY]}"
-        run.events.append("notice", text=text)
+        run.events.notice(text)
 
 
 def report_shared_pids(run: NodeRun) -> None:
@@ -176,7 +172,7 @@ def report_shared_pids(run: NodeRun) -> None:
     for line in dict.fromkeys(_lines(run)):
         if _REACHING.search(f"{line} "):
             where = f"{run.node_name} cannot set a run's processes apart"
-            run.events.append("notice", text=f"reaches processes of others too ({where}): {line[:_LONGEST]}")
+            run.events.notice(f"reaches processes of others too ({where}): {line[:_LONGEST]}")
 
 
 def _lines(run: NodeRun) -> Iterator[str]:

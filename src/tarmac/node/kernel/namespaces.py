@@ -25,7 +25,7 @@ NAME = "tarmac"
 _RESTRICTED = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 _MOST = "/proc/sys/user/max_user_namespaces"
 _PROC_FLAGS = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
-_WORKS = b"works"
+_WORKS = "works"
 
 
 class Way(NamedTuple):
@@ -112,17 +112,29 @@ def _fork_as_root(way: Way, become: _Become) -> int:
 
 def _fork_as_user(way: Way, become: _Become) -> int:
     """A user cannot return: a process in between unshares, forks, reports the pid and ends."""
+
+    def report_pid(say: int) -> None:
+        divide(way)
+        pid = os.fork()
+        if pid == 0:
+            os.close(say)
+            _become_first(become)
+        os.write(say, str(pid).encode())
+
+    reply = _reply_of(report_pid)
+    if not reply.isdigit():
+        raise _NoneLeft(reply or "the process in between ended early")
+    return int(reply)
+
+
+def _reply_of(report: Callable[[int], object]) -> str:
+    """The text that `report` writes in a temporary process to the descriptor that it gets; or its OSError."""
     hear, say = os.pipe()
-    between = os.fork()
-    if between == 0:
+    pid = os.fork()
+    if pid == 0:
         try:
             os.close(hear)
-            divide(way)
-            pid = os.fork()
-            if pid == 0:
-                os.close(say)
-                _become_first(become)
-            os.write(say, str(pid).encode())
+            report(say)
         except OSError as error:
             os.write(say, str(error).encode())
         finally:
@@ -131,10 +143,8 @@ def _fork_as_user(way: Way, become: _Become) -> int:
     with open(hear, "rb") as heard:
         reply = heard.read().decode("utf-8", "replace")
     with suppress(ChildProcessError):  # reaped by the kernel, in a warm parent
-        os.waitpid(between, 0)
-    if not reply.isdigit():
-        raise _NoneLeft(reply or "the process in between ended early")
-    return int(reply)
+        os.waitpid(pid, 0)
+    return reply
 
 
 _FORKS = {AS_ROOT: _fork_as_root, AS_USER: _fork_as_user}
@@ -198,23 +208,13 @@ def become_own_root(namespaces: int = 0, *, as_root: bool = False) -> None:
 
 def _try(by: str) -> str:
     """Why this method fails here; empty if it works."""
-    hear, say = os.pipe()
 
-    def report_success(_namespace: Optional[ProcessNamespace]) -> NoReturn:
-        os.write(say, _WORKS)
-        os._exit(0)
-
-    pid = os.fork()
-    if pid == 0:
-        try:
-            _FORKS[by](Way(by), report_success)
-        except OSError as error:
-            os.write(say, str(error).encode())
-        finally:
+    def make(say: int) -> None:
+        def report_success(_namespace: Optional[ProcessNamespace]) -> NoReturn:
+            os.write(say, _WORKS.encode())
             os._exit(0)
-    os.close(say)
-    with open(hear, "rb") as heard:
-        reply = heard.read()
-    with suppress(ChildProcessError):  # reaped by the kernel, in a warm parent
-        os.waitpid(pid, 0)
-    return "" if reply == _WORKS else reply.decode("utf-8", "replace") or "its trial ended early"
+
+        _FORKS[by](Way(by), report_success)
+
+    reply = _reply_of(make)
+    return "" if reply == _WORKS else reply or "its trial ended early"

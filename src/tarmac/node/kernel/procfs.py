@@ -154,16 +154,17 @@ def of_machine() -> str:
 
 def group(number: int) -> list[Process]:
     """Every living process of a process group."""
-    found = map(status, pids())
-    return [item.process for item in found if item is not None and item.group == number and not item.unreaped]
+    return [item.process for item in _living() if item.group == number]
 
 
 def session(number: int) -> list[Process]:
     """Every living process of a session."""
+    return [item.process for item in _living() if item.session == number]
+
+
+def _living() -> list[Status]:
     found = map(status, pids())
-    return [
-        item.process for item in found if item is not None and item.session == number and not item.unreaped
-    ]
+    return [item for item in found if item is not None and not item.unreaped]
 
 
 def handles(pid: int, number: int) -> bool:
@@ -314,17 +315,12 @@ def _opened_files(process: str, files: Collection[FileId]) -> Iterator[tuple[Fil
             file_id = (found.st_dev, found.st_ino)
             if file_id not in files or not stat.S_ISREG(found.st_mode):
                 continue
-            flags = _flags(f"{process}/fdinfo/{handle}")
+            information = lines(f"{process}/fdinfo/{handle}")
+            flags = int(next(line for line in information if line.startswith("flags:")).split()[1], 8)
             if flags & os.O_ACCMODE != os.O_RDONLY:
                 yield file_id, bool(flags & os.O_APPEND)
-        except OSError:
+        except (OSError, StopIteration):
             continue  # closed since
-
-
-def _flags(information: str) -> int:
-    """The flags with which a file was opened."""
-    with open(information, "rb") as file:
-        return int(next(line for line in file if line.startswith(b"flags:")).split()[1], 8)
 
 
 def _mapped(maps: str) -> Iterator[tuple[int, int, str]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import glob
 import os
 from contextlib import suppress
-from typing import Collection, NamedTuple, Optional, Sequence
+from typing import Collection, Mapping, NamedTuple, Optional, Sequence
 
 from tarmac.node.kernel import procfs
 from tarmac.node.kernel.procfs import lines
@@ -67,11 +67,11 @@ class WorkerGroup(NamedTuple):
         return None
 
 
-def make(name: str, choice: Choice, *, cpus: float, memory_bytes: int) -> WorkerGroup:
-    """Make the groups that limit a worker; on OSError none is left."""
+def make(name: str, places: Mapping[str, Place], *, cpus: float, memory_bytes: int) -> WorkerGroup:
+    """Make the groups that limit a worker, by their controllers; on OSError none is left."""
     made = WorkerGroup({})
     try:
-        for controller, place in choice.places.items():
+        for controller, place in places.items():
             path = os.path.join(place.directory, f"{_PREFIX}{name}")
             with suppress(FileExistsError):  # made for another controller of this worker
                 os.mkdir(path)

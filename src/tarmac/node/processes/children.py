@@ -10,11 +10,10 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import Callable, NoReturn, Optional, Sequence
+from typing import Callable, NoReturn, Optional
 
-from tarmac.node.container.entry import AnyContainer
 from tarmac.node.kernel import procfs, signals
-from tarmac.node.processes.spawn import spawn
+from tarmac.node.processes.spawn import Command, spawn
 
 
 class Child:
@@ -66,33 +65,9 @@ class Children:
         self.aside: frozenset[int] = frozenset()
         self._ends: dict[int, bool] = {}
 
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        env: dict[str, str],
-        directory: str,
-        log: str,
-        stdout: Optional[str] = None,
-        stdin: Optional[int] = None,
-        groups: Sequence[str] = (),
-        place: Optional[AnyContainer] = None,
-        aside: bool = False,
-    ) -> Child:
+    def start(self, command: Command, *, aside: bool = False) -> Child:
         """Start a process, of the attempt or `aside`; raises spawn.CannotStart, or OSError."""
-        return self._note(
-            spawn(
-                argv,
-                env=env,
-                directory=directory,
-                log=log,
-                stdout=stdout,
-                stdin=stdin,
-                groups=groups,
-                place=place,
-            ),
-            aside=aside,
-        )
+        return self._note(spawn(command), aside=aside)
 
     def fork(self, become: Callable[[], NoReturn], *, aside: bool = False) -> Child:
         """Fork a process, of the attempt or `aside`, that calls `become`. Raises OSError."""

@@ -48,34 +48,26 @@ def contact_path(directory: str, address: str) -> str:
     return os.path.join(directory, f"contact-{address}")
 
 
-def lease_of(document: Launch, part: NodeLaunch, node: NodePaths) -> Lease:
-    """The lease of a node's part of an attempt, whose files are `node`."""
-    directory, lease_s = document.settings.contact, document.settings.lease_s
-    return Lease(node, lease_s, contact=None if directory is None else contact_path(directory, part.address))
-
-
 class Lease:
-    """The lease of one node's part; `lease_s` None: there is none, and it never expires.
+    """The lease of one node's part, whose files are `node`; without `lease_s` it never expires."""
 
-    `contact` is the file of this node that the cluster renews, if there is one.
-    """
-
-    def __init__(self, node: NodePaths, lease_s: Optional[float], *, contact: Optional[str] = None) -> None:
+    def __init__(self, document: Launch, part: NodeLaunch, node: NodePaths) -> None:
         self._path = node.lease
-        self._signs = (node.lease,) if contact is None else (node.lease, contact)
-        self._lease_s = lease_s
-        self._token, self._grace_s = "", 0.0
+        self._signs = [node.lease]
+        if document.settings.contact is not None:
+            self._signs.append(contact_path(document.settings.contact, part.address))
+        self._lease_s = document.settings.lease_s
+        self._token, self._grace_s = document.token, document.grace_s
         self._renewed_s = _now_s()
         self.guard = Aside(self._be_guard)
 
-    def begin(self, children: Children, *, token: str, grace_s: float, has_namespace: bool) -> None:
+    def begin(self, children: Children, *, has_namespace: bool) -> None:
         """Start the lease now. Raises OSError."""
         if self._lease_s is None:
             return
         untrusted.touch(self._path)
         _stamp(self._path)
         self._renewed_s = _now_s()
-        self._token, self._grace_s = token, grace_s
         self.guard.due = time.monotonic() + (GUARDED_AFTER_S if has_namespace else 0.0)
         self.guard.look(children)
 

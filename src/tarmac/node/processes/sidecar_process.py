@@ -21,7 +21,7 @@ from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs
 from tarmac.node.kernel.namespaces import ProcessNamespace
 from tarmac.node.processes.children import Child, Children
-from tarmac.node.processes.spawn import CannotStart
+from tarmac.node.processes.spawn import CannotStart, Command
 from tarmac.node.processes.wake_channel import WakeChannel
 
 _STARTS_AT_THE_END = 5
@@ -110,7 +110,7 @@ class SidecarProcess:
         if self._child is None or self._child.exit_code != 0:
             places = ", ".join(sorted({os.path.dirname(path) for path in self._part.artifacts.values()}))
             where = f"it stays on {self._part.node} in {places}"
-            self._events.append("notice", text=f"what changed of the artifacts is not in the store: {where}")
+            self._events.notice(f"what changed of the artifacts is not in the store: {where}")
         self._release()
 
     def take_news(self) -> None:
@@ -132,12 +132,12 @@ class SidecarProcess:
         elif "kept" in message:
             self._events.append("artifact_kept", saved_at=message["kept"], **facts)
         elif "notice" in message:
-            self._events.append("notice", text=f"artifacts ({message['notice']}): {message['why']}")
+            self._events.notice(f"artifacts ({message['notice']}): {message['why']}")
         elif "placed" in message:
             self._events.append("artifact_placed", id=message["placed"])
         elif "failed" in message:
             again = f"; tried again in {message['again_s']:g} s" if message["again_s"] is not None else ""
-            self._events.append("notice", text=f"artifacts ({message['failed']}): {message['why']}{again}")
+            self._events.notice(f"artifacts ({message['failed']}): {message['why']}{again}")
 
     def _something(self, kinds: Sequence[str]) -> bool:
         return any(_holds_anything(self._part.artifacts[kind]) for kind in kinds)
@@ -151,20 +151,14 @@ class SidecarProcess:
             os.set_inheritable(self._namespace.proc, True)
             env[procfs.MACHINE_VARIABLE] = f"/proc/self/fd/{self._namespace.proc}"
         try:
-            self._child = self._children.start(
-                self.command("sync"),
-                env=env,
-                directory="/",
-                log=self._node.sync_log,
-                stdout=self._node.sync,
-                stdin=hear,
-                aside=True,
-            )
+            log, reports = self._node.sync_log, self._node.sync
+            command = Command(self.command("sync"), env, "/", log, stdout=reports, stdin=hear)
+            self._child = self._children.start(command, aside=True)
             self._say = say
         except (CannotStart, OSError) as problem:
             os.close(say)
             self._next_due = time.monotonic() + 12 * _START_AGAIN_S
-            self._events.append("notice", text=f"artifacts cannot be kept here: {problem}")
+            self._events.notice(f"artifacts cannot be kept here: {problem}")
         finally:
             os.close(hear)
             if self._namespace is not None:

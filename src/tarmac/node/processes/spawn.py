@@ -12,7 +12,7 @@ import errno
 import os
 import signal
 import sys
-from typing import Mapping, NoReturn, Optional, Sequence, Tuple
+from typing import Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from tarmac.node.attempt import words
 from tarmac.node.container.entry import AnyContainer
@@ -39,57 +39,67 @@ class CannotStart(Exception):
         self.exit_code = exit_code
 
 
-def spawn(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    directory: str,
-    log: str,
-    stdout: Optional[str] = None,
-    stdin: Optional[int] = None,
-    groups: Sequence[str] = (),
-    place: Optional[AnyContainer] = None,
-) -> int:
-    """The pid of a new process whose output is appended to `log`; raises CannotStart, or OSError.
+class Command(NamedTuple):
+    """A command to start, and the file `log` to which its output is appended.
 
     With `stdout`, its standard output goes to that file instead. `stdin` becomes its input. Before exec it
     joins the control groups whose `cgroup.procs` are `groups`, and enters the `place`; directory and command
     are paths inside it.
     """
-    if not argv:
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    directory: str
+    log: str
+    stdout: Optional[str] = None
+    stdin: Optional[int] = None
+    groups: Sequence[str] = ()
+    place: Optional[AnyContainer] = None
+
+
+def spawn(command: Command) -> int:
+    """The pid of a new process that executes the command; raises CannotStart, or OSError."""
+    if not command.argv:
         raise CannotStart("its command is empty", words.NOT_FOUND_EXIT)
-    log_handle = untrusted.open_to_append(log)
+    log_handle = untrusted.open_to_append(command.log)
     stdout_handle = -1
     try:
-        stdout_handle = log_handle if stdout is None else untrusted.open_to_append(stdout)
-        streams = (stdin, stdout_handle, log_handle)
-        if os.getpid() == _FIRST and _SPAWNS and not groups and place is None:
-            pid, problem = _start_untied(argv, env, directory, streams)
-            path = _find(argv[0], env=env, directory=directory) if problem else None
+        stdout_handle = log_handle if command.stdout is None else untrusted.open_to_append(command.stdout)
+        streams = (command.stdin, stdout_handle, log_handle)
+        if os.getpid() == _FIRST and _SPAWNS and not command.groups and command.place is None:
+            pid, problem = _start_untied(command, streams)
+            path = _find(command.argv[0], command.env, command.directory) if problem else None
         else:
-            pid, problem, path = _start_tied(argv, env, directory, streams, groups=groups, place=place)
+            pid, problem, path = _start_tied(command, streams)
     finally:
         os.close(log_handle)
         if stdout_handle not in (-1, log_handle):
             os.close(stdout_handle)
     if problem:
-        raise _explain(argv[0], problem, path, env=env)
+        raise _explain(command.argv[0], problem, path, env=command.env)
     return pid
 
 
-def _start_untied(
-    argv: Sequence[str], env: Mapping[str, str], directory: str, streams: _Streams
-) -> tuple[int, int]:
+def _start_untied(command: Command, streams: _Streams) -> tuple[int, int]:
     """The pid, or the reason why the command cannot be executed; for the first process of a namespace."""
     stdin, output, errors = streams
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if stdin is None else stdin
     actions = [(os.POSIX_SPAWN_DUP2, *pair) for pair in ((nothing, 0), (output, 1), (errors, 2))]
-    problem = errno.ENOENT
+    name, problem = command.argv[0], errno.ENOENT
     try:
-        os.chdir(directory)  # this process has one thread, and its other paths are absolute
-        for path in _candidates(argv[0], env):
+        os.chdir(command.directory)  # this process has one thread, and its other paths are absolute
+        for path in [name] if os.path.dirname(name) else _existing(name, command.env):
             try:
-                return _posix_spawn(path, argv, env, actions), 0
+                pid = os.posix_spawn(
+                    path,
+                    list(command.argv),
+                    command.env,
+                    file_actions=actions,
+                    setsid=True,
+                    setsigmask=[],  # the runner waits for its signals with them blocked
+                    setsigdef=wake_channel.IGNORED,  # exec itself resets the handled signals
+                )
+                return pid, 0
             except OSError as error:
                 if error.errno in _EXHAUSTED:
                     raise
@@ -98,7 +108,7 @@ def _start_untied(
                     problem = error.errno
         return 0, problem
     except NotImplementedError:  # this C library lacks an option
-        return _start_tied(argv, env, directory, streams, groups=(), place=None)[:2]
+        return _start_tied(command, streams)[:2]
     except (ValueError, TypeError):
         return 0, errno.EINVAL
     except OSError as error:
@@ -111,37 +121,7 @@ def _start_untied(
             os.close(nothing)
 
 
-def _posix_spawn(
-    path: str, argv: Sequence[str], env: Mapping[str, str], actions: list[tuple[int, int, int]]
-) -> int:
-    return os.posix_spawn(
-        path,
-        list(argv),
-        env,
-        file_actions=actions,
-        setsid=True,
-        setsigmask=[],  # the runner waits for its signals with them blocked
-        setsigdef=wake_channel.IGNORED,  # exec itself resets the handled signals
-    )
-
-
-def _candidates(command: str, env: Mapping[str, str]) -> list[str]:
-    """The paths of the command, in the order of tries."""
-    if os.path.dirname(command):
-        return [command]
-    found = (os.path.join(place, command) for place in os.get_exec_path(env))
-    return [path for path in found if os.path.exists(path)]  # a failed try costs a process
-
-
-def _start_tied(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    directory: str,
-    streams: _Streams,
-    *,
-    groups: Sequence[str],
-    place: Optional[AnyContainer],
-) -> tuple[int, int, Optional[str]]:
+def _start_tied(command: Command, streams: _Streams) -> tuple[int, int, Optional[str]]:
     """The same, in a process that first joins the groups, enters the place and ties itself to the runner.
 
     Also returns the path of a command that cannot be executed.
@@ -150,9 +130,9 @@ def _start_tied(
     runner = os.getpid()
     pid = os.fork()
     if pid == 0:
-        for group in groups:
+        for group in command.groups:
             _join(group, say)
-        _become(argv, env=env, directory=directory, streams=streams, say=say, runner=runner, place=place)
+        _become(command, streams, say=say, runner=runner)
     os.close(say)
     with open(hear, "rb") as heard:
         problem = heard.read()
@@ -162,22 +142,14 @@ def _start_tied(
     return pid, int(number or 0), os.fsdecode(path) or None
 
 
-def _become(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    directory: str,
-    streams: _Streams,
-    say: int,
-    runner: int,
-    place: Optional[AnyContainer],
-) -> NoReturn:
+def _become(command: Command, streams: _Streams, *, say: int, runner: int) -> NoReturn:
     """In the child: become the command, or write the reason for a failure to the pipe. Never returns."""
+    argv, env, directory = command.argv, command.env, command.directory
     try:
         os.setsid()
-        if place is not None:
-            place.enter()  # before tying: a change of the user removes the tie
-            argv, env, directory = place.start(argv, env, directory)
+        if command.place is not None:
+            command.place.enter()  # before tying: a change of the user removes the tie
+            argv, env, directory = command.place.start(argv, env, directory)
         syscalls.die_with_parent(signal.SIGKILL)
         if os.getppid() != runner:
             os._exit(1)  # the runner ended before this process was tied to it
@@ -192,8 +164,7 @@ def _become(
         os.execvpe(argv[0], list(argv), env)
     except (OSError, ValueError, TypeError) as error:
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
-        path = _find(argv[0], env=env, directory=directory) or ""
-        os.write(say, os.fsencode(f"{number}\n{path}"))
+        os.write(say, os.fsencode(f"{number}\n{_find(argv[0], env, directory) or ''}"))
     finally:
         os._exit(words.NOT_FOUND_EXIT)
 
@@ -227,10 +198,12 @@ def _explain(command: str, number: int, path: Optional[str], *, env: Mapping[str
     return CannotStart(f"{path or command}: {reason}", words.NOT_EXECUTABLE_EXIT)
 
 
-def _find(command: str, *, env: Mapping[str, str], directory: str) -> Optional[str]:
-    places = [""] if "/" in command else os.get_exec_path(env)
-    for place in places:
-        path = os.path.join(directory, place, command)
-        if os.path.exists(path):
-            return path
-    return None
+def _find(name: str, env: Mapping[str, str], directory: str) -> Optional[str]:
+    return next(iter(_existing(name, env, directory)), None)
+
+
+def _existing(name: str, env: Mapping[str, str], directory: str = "") -> list[str]:
+    """The existing paths of a command, in the order of tries: a failed try costs a process."""
+    places = [""] if "/" in name else os.get_exec_path(env)
+    paths = [os.path.join(directory, place, name) for place in places]
+    return [path for path in paths if os.path.exists(path)]

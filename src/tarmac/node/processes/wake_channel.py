@@ -108,14 +108,12 @@ class WakeChannel:
             if handle == also:
                 continue
             if handle == self._signals:
-                signals = syscalls.read_signals(handle)
-                self.node_leaves = self.node_leaves or any(self._is_leave_signal(item) for item in signals)
+                for info in syscalls.read_signals(handle):
+                    is_inside = self._outside_only and info.sender != 0
+                    self.node_leaves |= info.number in _LEAVE_SIGNALS and not is_inside
             else:
                 self._remember(fifo.drain(handle))
         return any(handle == also for handle, _ in ready)
-
-    def _is_leave_signal(self, info: syscalls.SignalInfo) -> bool:
-        return info.number in _LEAVE_SIGNALS and not (self._outside_only and info.sender)
 
     def _remember(self, heard: bytes) -> None:
         """Remember the channel's messages by their file's name: a full disk has no room for the file."""

@@ -12,6 +12,7 @@ import fcntl
 import os
 import stat
 from contextlib import suppress
+from functools import lru_cache
 from typing import Iterable, Iterator, NamedTuple, Optional
 
 from tarmac.node.attempt import protocol
@@ -26,8 +27,11 @@ class Polling(NamedTuple):
     roles: frozenset[str]
 
 
-def hold(path: str) -> Optional[int]:
-    """Mark this process as polling until it ends; None if that is impossible."""
+@lru_cache(maxsize=1)
+def hold(path: Optional[str]) -> Optional[int]:
+    """Mark this process as polling until it ends; None if that is impossible. Forked children share it."""
+    if path is None:
+        return None
     try:
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
     except OSError:
@@ -37,10 +41,12 @@ def hold(path: str) -> Optional[int]:
     return handle
 
 
-def note_heard(handle: int) -> None:
-    """Record that this process knows of the pause: its peers follow it, even after its end."""
-    with suppress(OSError):
-        os.write(handle, b"heard\n")
+@lru_cache(maxsize=1)
+def note_heard(handle: Optional[int]) -> None:
+    """Record that this process knows of the pause, once: its peers follow it, even after its end."""
+    if handle is not None:
+        with suppress(OSError):
+            os.write(handle, b"heard\n")
 
 
 def look(nodes: Iterable[str]) -> Polling:

@@ -10,38 +10,15 @@ import stat
 import time
 from contextlib import suppress
 
-from tarmac.node.kernel.syscalls import (
-    IN_ACCESS,
-    IN_CLOSE_NOWRITE,
-    IN_CLOSE_WRITE,
-    IN_CREATE,
-    IN_DELETE,
-    IN_IGNORED,
-    IN_ISDIR,
-    IN_MOVED_FROM,
-    IN_MOVED_TO,
-    IN_OPEN,
-    IN_Q_OVERFLOW,
-    Happening,
-    Inotify,
-)
-from tarmac.node.progress.tree import (
-    CLOSED,
-    FOUND,
-    MOST_DIRECTORIES,
-    NAMED,
-    OPENED,
-    SHOWN,
-    Change,
-    Glimpse,
-    unfinished,
-    walk,
-)
+from tarmac.node.kernel import syscalls
+from tarmac.node.progress import tree
 
-_NAMES = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO
-_CHANGES = _NAMES | IN_CLOSE_WRITE | IN_OPEN
+_NAMES = syscalls.IN_CREATE | syscalls.IN_DELETE | syscalls.IN_MOVED_FROM | syscalls.IN_MOVED_TO
+_CHANGES = _NAMES | syscalls.IN_CLOSE_WRITE | syscalls.IN_OPEN
 _SHOWN, _CLOSED, _READ = "shown", "closed", "read"
-_READS = IN_ACCESS | IN_CLOSE_NOWRITE  # the second alone reports a file that is mapped into memory
+_READS = (
+    syscalls.IN_ACCESS | syscalls.IN_CLOSE_NOWRITE
+)  # the second alone reports a file that is mapped into memory
 
 
 class _Place:
@@ -56,16 +33,16 @@ class TreeWatch:
     """The tree below `root`, watched from now on. Raises OSError if it cannot be watched."""
 
     def __init__(self, root: str) -> None:
-        self._inotify = Inotify()
+        self._inotify = syscalls.Inotify()
         self._places: dict[int, _Place] = {}
         self._moving: set[int] = set()
         self._seen: set[str] = set()
         self._found: dict[str, tuple[int, int]] = {}
-        self._changes: list[Change] = []
+        self._changes: list[tree.Change] = []
         self.complete = True
         """Whether every change was reported: the kernel's queue and its watches are limited."""
         try:
-            for directory, entries in walk(root):
+            for directory, entries in tree.walk(root):
                 self._watch(directory, {entry.name for entry in entries})
             if not self._places:
                 raise FileNotFoundError(root)
@@ -76,13 +53,13 @@ class TreeWatch:
             # The kernel gives this user no more watches: the existing ones must suffice.
             self.complete = False
 
-    def look(self, *, writers_done: bool = False) -> Glimpse:
+    def look(self, *, writers_done: bool = False) -> tree.Glimpse:
         """The events since the last call; `writers_done`: no process is writing."""
         now = time.time()
         self._seen = set()
         self._look_at_found(writers_done=writers_done)
         for event in self._inotify.happened():
-            self.complete = self.complete and not event.mask & IN_Q_OVERFLOW
+            self.complete = self.complete and not event.mask & syscalls.IN_Q_OVERFLOW
             place = self._places.get(event.watch)
             if place is not None:
                 self._take(place, event)
@@ -90,13 +67,13 @@ class TreeWatch:
             self._look_at_found(writers_done=True)
         if _READ in self._seen:
             self._watch_changes_only()
-        return Glimpse(*(now if what in self._seen else None for what in (_SHOWN, _CLOSED, _READ)))
+        return tree.Glimpse(*(now if what in self._seen else None for what in (_SHOWN, _CLOSED, _READ)))
 
     def fileno(self) -> int:
         """A descriptor that is readable after an event."""
         return self._inotify.fileno()
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[tree.Change]:
         """The changes to files since the last call, in order, up to the last `look`."""
         found, self._changes = self._changes, []
         return found
@@ -105,48 +82,48 @@ class TreeWatch:
         """Stop watching, for a process that continues. It takes milliseconds: expensive for a short run."""
         self._inotify.close()
 
-    def _take(self, place: _Place, event: Happening) -> None:
-        mask, name = event.mask, event.name
+    def _take(self, place: _Place, event: syscalls.Happening) -> None:
+        mask, name, path = event.mask, event.name, os.path.join(place.path, event.name)
         if mask & _NAMES:
-            self._changes.append(Change(NAMED, os.path.join(place.path, name)))
-        if mask & IN_IGNORED:
+            self._changes.append(tree.Change(tree.NAMED, path))
+        if mask & syscalls.IN_IGNORED:
             del self._places[event.watch]  # the directory was removed
-        elif unfinished(name) and not mask & IN_MOVED_FROM:
+        elif tree.unfinished(name) and not mask & syscalls.IN_MOVED_FROM:
             place.old.discard(name)
-        elif mask & (IN_MOVED_FROM | IN_MOVED_TO):
-            if self._note_move(place, event) and _holds_something(place, name):
+        elif mask & (syscalls.IN_MOVED_FROM | syscalls.IN_MOVED_TO):
+            if self._note_move(place, event) and _holds_something(path):
                 self._seen.add(_SHOWN)
-            if mask & IN_MOVED_TO:
-                self._changes.append(Change(SHOWN, os.path.join(place.path, name)))
-        elif mask & IN_ISDIR:
-            if mask & IN_CREATE:
-                self._watch_new(os.path.join(place.path, name))
-        elif mask & IN_OPEN:
-            self._changes.append(Change(OPENED, os.path.join(place.path, name)))
-        elif mask & (IN_CREATE | IN_CLOSE_WRITE):
+            if mask & syscalls.IN_MOVED_TO:
+                self._changes.append(tree.Change(tree.SHOWN, path))
+        elif mask & syscalls.IN_ISDIR:
+            if mask & syscalls.IN_CREATE:
+                self._watch_new(path)
+        elif mask & syscalls.IN_OPEN:
+            self._changes.append(tree.Change(tree.OPENED, path))
+        elif mask & syscalls.IN_CREATE:
             place.old.discard(name)
-            self._note_file(os.path.join(place.path, name), closed=bool(mask & IN_CLOSE_WRITE))
-            if mask & IN_CREATE:
-                if os.path.islink(os.path.join(place.path, name)):
-                    self._seen.add(_SHOWN)
-            elif _holds_something(place, name):
-                self._found.pop(os.path.join(place.path, name), None)
+            self._note_name(path)
+        elif mask & syscalls.IN_CLOSE_WRITE:
+            place.old.discard(name)
+            self._changes.append(tree.Change(tree.CLOSED, path))
+            if _holds_something(path):
+                self._found.pop(path, None)
                 self._seen.add(_CLOSED)
         elif mask & _READS and name in place.old:
             self._seen.add(_READ)
 
-    def _note_file(self, path: str, *, closed: bool) -> None:
-        """Note that a file was closed, or got a name: a new file, or one with other names."""
-        if closed:
-            self._changes.append(Change(CLOSED, path))
-            return
+    def _note_name(self, path: str) -> None:
+        """Note that a file got a name: it is a new file, or one with other names."""
         with suppress(OSError):
-            if os.lstat(path).st_nlink > 1:
-                self._changes.append(Change(SHOWN, path))
+            found = os.lstat(path)
+            if found.st_nlink > 1:
+                self._changes.append(tree.Change(tree.SHOWN, path))
+            if stat.S_ISLNK(found.st_mode):
+                self._seen.add(_SHOWN)
 
-    def _note_move(self, place: _Place, event: Happening) -> bool:
+    def _note_move(self, place: _Place, event: syscalls.Happening) -> bool:
         """Note half of a rename; True if it made something visible that did not exist at the start."""
-        if event.mask & IN_MOVED_FROM:
+        if event.mask & syscalls.IN_MOVED_FROM:
             if event.name in place.old:
                 place.old.discard(event.name)
                 self._moving.add(event.cookie)
@@ -157,20 +134,20 @@ class TreeWatch:
             place.old.add(event.name)
         else:
             place.old.discard(event.name)
-        if event.mask & IN_ISDIR:
+        if event.mask & syscalls.IN_ISDIR:
             self._watch_new(os.path.join(place.path, event.name))
         return not was_old
 
     def _watch_new(self, root: str) -> None:
         """Watch a new directory. Its entries may be complete, or still be written."""
         try:
-            for directory, entries in walk(root):
-                if len(self._places) >= MOST_DIRECTORIES:
+            for directory, entries in tree.walk(root):
+                if len(self._places) >= tree.MOST_DIRECTORIES:
                     self.complete = False
                     return
                 if self._watch(directory, set()):
                     self._found.update((entry.path, _size_and_time(entry.path)) for entry in entries)
-                    self._changes += [Change(FOUND, entry.path) for entry in entries]
+                    self._changes += [tree.Change(tree.FOUND, entry.path) for entry in entries]
         except FileNotFoundError:
             pass  # removed again
         except OSError:
@@ -217,10 +194,10 @@ def _size_and_time(path: str) -> tuple[int, int]:
     return (found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else (0, 0)
 
 
-def _holds_something(place: _Place, name: str) -> bool:
+def _holds_something(path: str) -> bool:
     """Whether an entry still exists and is not an empty file."""
     try:
-        found = os.lstat(os.path.join(place.path, name))
+        found = os.lstat(path)
     except OSError:
         return False
     return not stat.S_ISREG(found.st_mode) or found.st_size > 0

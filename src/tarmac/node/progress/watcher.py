@@ -131,7 +131,7 @@ class ProgressWatcher:
         if self._reports_too_long:
             most = protocol.LONGEST_REPORTS_BYTES >> 20
             text = f"its workers on this node reported more than {most} MiB: what comes after is left out"
-            self._events.append("notice", text=text)
+            self._events.notice(text)
 
     def _look_at_tree(self, tree: Tree, *, writers_done: bool) -> None:
         def more() -> list[Change]:

@@ -15,7 +15,7 @@ from tarmac.node.files import untrusted
 from tarmac.node.leave import attend, check_leave
 from tarmac.node.noderun import NodeRun
 from tarmac.node.processes.children import Child
-from tarmac.node.processes.spawn import CannotStart
+from tarmac.node.processes.spawn import CannotStart, Command
 
 
 class StepFailed(Exception):
@@ -106,9 +106,9 @@ class SetupWork:
         outside: bool,
     ) -> Child:
         place = None if outside else self.run.container
-        directory = directory or self.directory
         try:
-            child = self.run.children.start(argv, env=dict(env), directory=directory, log=log, place=place)
+            command = Command(argv, dict(env), directory or self.directory, log, place=place)
+            child = self.run.children.start(command)
         except CannotStart as problem:
             raise StepFailed(str(problem), exit_code=problem.exit_code) from None
         attend(self.run, child)
