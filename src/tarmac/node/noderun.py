@@ -102,7 +102,8 @@ class NodeRun:
         self.victims = OomKills()
         self.workers = [Worker(item, attempt, directory=self._start_of(item)) for item in part.workers]
         self.setup_log = attempt.log(f"setup.{self.node_name}")
-        self.log_room = self._room_of_logs(document)
+        logs = [self.setup_log, *(worker.log for worker in self.workers)]
+        self.log_room = LogRoom(logs, limit_bytes=document.settings.log_limit_bytes, say=events.notice)
         self.exits: list[Exit] = []
         self.node_env: dict[str, str] = {}
         self.secret_values: dict[str, str] = {}
@@ -125,15 +126,6 @@ class NodeRun:
             for limit, seconds in ((words.TIME_LIMIT, document.time_limit_s), (words.WALL_TIME, wall_s))
             if seconds is not None
         }
-
-    def _room_of_logs(self, document: Launch) -> LogRoom:
-        """The space of all logs on this node: of the workers, and of the commands before and after them."""
-        logs = [self.setup_log, *(worker.log for worker in self.workers)]
-        return LogRoom(
-            logs,
-            limit_bytes=document.settings.log_limit_bytes,
-            say=self.events.notice,
-        )
 
     def replace_placeholders(self, document: Launch, part: NodeLaunch) -> None:
         """Replace document and part by ones without placeholders."""
@@ -173,9 +165,9 @@ class NodeRun:
         self.exits.append(left)
         self.events.append(
             "worker_ended",
-            role=left.role,
-            replica=left.replica,
-            index=left.worker,
+            role=left.part.role,
+            replica=left.part.replica,
+            index=left.part.worker,
             exit_code=left.exit_code,
             signal=left.signal,
             tail=left.tail,

@@ -16,8 +16,7 @@ def kinds(path: Path) -> list[str]:
 def test_events_are_lines_and_news_is_told(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "news")
     news = os.open(tmp_path / "news", os.O_RDWR | os.O_NONBLOCK)
-    log = EventLog(str(tmp_path / "events"))
-    log.notify_at(str(tmp_path / "news"), "run.1")
+    log = EventLog(str(tmp_path / "events"), notify=str(tmp_path / "news"), attempt_id="run.1")
     assert log.flush(), "there is nothing to write"
     log.append("claimed", pid=7)
     log.append("running")

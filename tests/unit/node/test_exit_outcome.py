@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tarmac.node.attempt import words
+from tarmac.node.attempt.document import WorkerLaunch
 from tarmac.node.attempt.exit_outcome import (
     Exit,
     ExitOutcome,
@@ -20,7 +21,7 @@ LOST_PEER = {"code": "platform_fault", "message": "the runner on n1 died"}
 
 
 def left(code: int | None = 0, signal: str | None = None, **how: object) -> Exit:
-    return Exit("main", 0, 0, code, signal, **how)  # type: ignore[arg-type]
+    return Exit(WorkerLaunch("main", 0, 0, ()), code, signal, **how)  # type: ignore[arg-type]
 
 
 def outcome(*exits: Exit, **facts: object) -> tuple[str, str | None]:
@@ -125,7 +126,7 @@ def test_a_failure_that_ends_nobody_says_nothing_about_a_pause() -> None:
 
 
 def test_the_cause_names_the_worker() -> None:
-    found = node_outcome([Exit("eval", 2, 1, None, "SIGSEGV", tail=["a", "b"])], node="n7")
+    found = node_outcome([Exit(WorkerLaunch("eval", 2, 1, ()), None, "SIGSEGV", tail=["a", "b"])], node="n7")
     assert found.cause == {
         "code": "signal",
         "message": "worker eval.2.1 on n7 was ended by SIGSEGV",

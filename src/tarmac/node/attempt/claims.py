@@ -113,7 +113,8 @@ def lost_before(attempt: AttemptPaths, number: int, nodes: Optional[Sequence[str
         parts = [paths.node(name) for name in (nodes or paths.node_names())]
         started = [part for part in parts if _has_started(part)]
         if started:
-            signs = [_last_sign(part) for part in started if not has_ended(part)]
+            lost = [(part.heartbeat, part.events) for part in started if not has_ended(part)]
+            signs = [max(os.lstat(sign).st_mtime for sign in part if os.path.lexists(sign)) for part in lost]
             return Lost(earlier, min(signs)) if signs else None
     return None
 
@@ -132,10 +133,6 @@ def _has_started(node: NodePaths) -> bool:
         return _STARTED in untrusted.first_bytes(node.events, _FIRST_BYTES)
     except OSError:
         return False
-
-
-def _last_sign(node: NodePaths) -> float:
-    return max(os.lstat(path).st_mtime for path in (node.heartbeat, node.events) if os.path.lexists(path))
 
 
 def wait_for_end(claim: Claim, patience_s: float) -> None:

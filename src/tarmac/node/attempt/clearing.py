@@ -29,10 +29,10 @@ _DAY_S = 86_400.0
 
 
 def remains(runs: str) -> list[str]:
-    """The runs with files in a directory of runs."""
+    """The entries of a directory, such as the runs with files in one of runs; none if it is missing."""
     try:
         return os.listdir(runs)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 
@@ -135,11 +135,11 @@ def clear_copies(home: str, live: Collection[str], *, unused_days: float, versio
     for snapshot in _older(os.path.join(home, "code"), before):
         directory, name = os.path.split(snapshot)
         if is_digest(name) and name not in used:
-            _unlink(snapshot)
-            _unlink(os.path.join(directory, PACKS, name + PACK_SUFFIX))
+            Path(snapshot).unlink(missing_ok=True)
+            Path(os.path.join(directory, PACKS, name + PACK_SUFFIX)).unlink(missing_ok=True)
             removed += 1
         elif name.startswith(PARTIAL_PREFIX):
-            _unlink(snapshot)
+            Path(snapshot).unlink(missing_ok=True)
     for installed in _older(os.path.join(home, "node"), before):
         if os.path.basename(installed) not in used:
             shutil.rmtree(installed, ignore_errors=True)
@@ -151,7 +151,7 @@ def _used(home: str, live: Collection[str]) -> Iterator[str]:
     """The snapshots of code and the versions of tarmac that attempts of these runs name."""
     for run_id in live:
         attempts = os.path.join(home, "runs", run_id, "attempts")
-        for number in _names(attempts):
+        for number in remains(attempts):
             with suppress(Unreadable):
                 document = read_document(os.path.join(attempts, number, protocol.ATTEMPT_FILE))
                 yield os.path.basename(document.code or "")
@@ -160,20 +160,8 @@ def _used(home: str, live: Collection[str]) -> Iterator[str]:
 
 def _older(directory: str, before: float) -> Iterator[str]:
     """The paths in a directory that were last used before a time."""
-    for name in _names(directory):
+    for name in remains(directory):
         path = os.path.join(directory, name)
         with suppress(FileNotFoundError):  # removed since
             if os.lstat(path).st_mtime < before:
                 yield path
-
-
-def _names(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _unlink(path: str) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(path)

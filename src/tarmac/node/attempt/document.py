@@ -334,10 +334,6 @@ class GrantedNode(NamedTuple):
         left_s = max(0.0, self.ends_at - now)
         return max(left_s - min(END_MARGIN_S, left_s / 10) - grace_s, left_s / 2)
 
-    def addresses_by_text(self) -> dict[str, str]:
-        """Every address, by its placeholder in attempt.json."""
-        return {protocol.late_address(rank): address for rank, address in enumerate(self.addresses)}
-
     def with_devices(self, part: NodeLaunch) -> NodeLaunch:
         """The node's part with the devices of each worker; raises OSError if there are too few."""
         if self.devices is None:

@@ -29,20 +29,17 @@ _MENDED = "events.jsonl held what this runner had not written, or not what it ha
 class EventLog:
     """Appends events and notifies the engine. Values that `mask` hides appear in none."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, notify: Optional[str] = None, attempt_id: str = "") -> None:
+        """Appends to `path`, and notifies the engine at the FIFO `notify` of news of the attempt."""
         self.mask = NO_SECRETS
         self._path = path
+        self._notify = notify
+        self._news = f"{attempt_id}\n".encode()
         self._handle = -1
         self._pending = b""
         self._lines: list[bytes] = []
         self._forgotten = False
         self._written_bytes = 0
-        self._notify: Optional[str] = None
-        self._news = b""
-
-    def notify_at(self, notify: Optional[str], attempt_id: str) -> None:
-        """From now on notify the engine at the FIFO `notify` of news of the attempt."""
-        self._notify, self._news = notify, f"{attempt_id}\n".encode()
 
     def append(self, kind: str, **fields: object) -> None:
         """Add an event; it is on disk after the next `flush`."""

@@ -24,6 +24,7 @@ import signal
 from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from tarmac.node.attempt import words
+from tarmac.node.attempt.document import WorkerLaunch
 
 Cause = dict[str, Any]
 
@@ -39,9 +40,7 @@ class Exit(NamedTuple):
     memory; `detail` gives the reason for an exit code other than 0, if known.
     """
 
-    role: str
-    replica: int
-    worker: int
+    part: WorkerLaunch
     exit_code: Optional[int]
     signal: Optional[str]
     leave_began: bool = False
@@ -52,7 +51,6 @@ class Exit(NamedTuple):
     detail: str = ""
     fault: Optional[str] = None
     tail: Sequence[str] = ()
-    rank: Optional[int] = None
 
     @property
     def good(self) -> bool:
@@ -62,8 +60,8 @@ class Exit(NamedTuple):
     @property
     def name(self) -> str:
         """The worker's name for messages."""
-        name = f"worker {self.role}.{self.replica}.{self.worker}"
-        return name if self.rank is None else f"rank {self.rank} ({name})"
+        name = f"worker {self.part.name}"
+        return name if self.part.rank is None else f"rank {self.part.rank} ({name})"
 
 
 class LeaveRequest(NamedTuple):
@@ -103,7 +101,7 @@ def node_outcome(
         return ExitOutcome(words.COMPLETED, None)  # all workers had completed before any request
     if request is None and node_leaves:
         message = f"{node} told its runner to leave"
-        return ExitOutcome(words.LOST, {"code": words.PLATFORM_FAULT, "message": message, "node": node})
+        return ExitOutcome(words.LOST, cause_of(words.PLATFORM_FAULT, message, node=node))
     if request is None:
         bad = next((item for item in exits if not item.good), None)
         if bad is None:
@@ -141,10 +139,10 @@ def failure(item: Exit, *, node: str) -> Cause:
     return cause_of(
         code,
         message,
-        role=item.role,
-        replica=item.replica,
-        worker=item.worker,
-        rank=item.rank,
+        role=item.part.role,
+        replica=item.part.replica,
+        worker=item.part.worker,
+        rank=item.part.rank,
         node=node,
         exit_code=item.exit_code,
         signal=item.signal,
@@ -175,20 +173,18 @@ def _outcome_of_request(
     exits: Sequence[Exit], *, node: str, request: LeaveRequest, time_limit_s: Optional[float]
 ) -> ExitOutcome:
     if request.kind in (words.STOP, words.STOP_NOW):
-        return ExitOutcome(words.STOPPED, {"code": words.USER_REQUEST, "message": "stopped by request"})
+        return ExitOutcome(words.STOPPED, cause_of(words.USER_REQUEST, "stopped by request"))
     if request.kind == words.LEASE_EXPIRED:
         message = f"{node} was cut off: the server did not ask about the attempt for longer than its lease"
-        return ExitOutcome(words.LOST, {"code": words.LEASE_EXPIRED, "message": message, "node": node})
+        return ExitOutcome(words.LOST, cause_of(words.LEASE_EXPIRED, message, node=node))
     if request.kind == words.TIME_LIMIT:
         limit = "its time limit" if time_limit_s is None else f"its time limit of {time_limit_s:g} s"
-        return ExitOutcome(
-            words.FAILED, {"code": words.TIME_LIMIT, "message": f"reached {limit}", "node": node}
-        )
+        return ExitOutcome(words.FAILED, cause_of(words.TIME_LIMIT, f"reached {limit}", node=node))
     otherwise = [item for item in exits if item.leave_began and not left_as_requested(item, request.signal)]
     if otherwise:
         return ExitOutcome(words.FAILED, failure(otherwise[0], node=node))
     if request.kind == words.WALL_TIME:
-        return ExitOutcome(words.PREEMPTED, {"code": words.WALL_TIME, "message": LEFT_IN_TIME})
+        return ExitOutcome(words.PREEMPTED, cause_of(words.WALL_TIME, LEFT_IN_TIME))
     if request.kind == words.PREEMPT:
-        return ExitOutcome(words.PREEMPTED, {"code": words.PREEMPTION, "message": "preempted by another run"})
-    return ExitOutcome(words.PAUSED, {"code": words.USER_REQUEST, "message": "paused by request"})
+        return ExitOutcome(words.PREEMPTED, cause_of(words.PREEMPTION, "preempted by another run"))
+    return ExitOutcome(words.PAUSED, cause_of(words.USER_REQUEST, "paused by request"))

@@ -71,7 +71,10 @@ def _reader(hint: Any) -> _Read:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Union:
         kinds = [each for each in arguments if each is not type(None)]
-        return _or_null(_reader(kinds[0])) if len(kinds) == 1 else _one_of(kinds)
+        if len(kinds) > 1:
+            return _one_of(kinds)
+        item = _reader(kinds[0])
+        return lambda value: None if value is None else item(value)
     if origin is tuple:
         return _list_of(_reader(arguments[0]))
     if origin is collections.abc.Mapping:
@@ -79,10 +82,6 @@ def _reader(hint: Any) -> _Read:
     if hasattr(hint, "_fields"):
         return reader(hint)
     return _PLAIN[hint]
-
-
-def _or_null(item: _Read) -> _Read:
-    return lambda value: None if value is None else item(value)
 
 
 def _one_of(kinds: list[Any]) -> _Read:
@@ -124,16 +123,13 @@ def _are_texts(found: Iterable[Any]) -> bool:
     return set(map(type, found)) <= _TEXTS
 
 
-def _text(value: Any) -> Any:
-    if type(value) is not str:
-        raise Malformed("a text is expected")
-    return value
+def _exactly(kind: type, expected: str) -> _Read:
+    def read(value: Any) -> Any:
+        if type(value) is not kind:
+            raise Malformed(f"{expected} is expected")
+        return value
 
-
-def _whole(value: Any) -> Any:
-    if type(value) is not int:
-        raise Malformed("a whole number is expected")
-    return value
+    return read
 
 
 def _number(value: Any) -> Any:
@@ -142,10 +138,10 @@ def _number(value: Any) -> Any:
     return float(value)
 
 
-def _flag(value: Any) -> Any:
-    if type(value) is not bool:
-        raise Malformed("true or false is expected")
-    return value
-
-
-_PLAIN: dict[Any, _Read] = {str: _text, int: _whole, float: _number, bool: _flag}
+_text = _exactly(str, "a text")
+_PLAIN: dict[Any, _Read] = {
+    str: _text,
+    int: _exactly(int, "a whole number"),
+    float: _number,
+    bool: _exactly(bool, "true or false"),
+}

@@ -41,8 +41,7 @@ def claim(
     if not claims.take(node, document.token, pid=pid, name=name):
         give_up(namespace)
         return None
-    events = EventLog(node.events)
-    events.notify_at(document.settings.notify, document.attempt_id)
+    events = EventLog(node.events, notify=document.settings.notify, attempt_id=document.attempt_id)
     events.append("claimed", pid=pid, **({"name": granted.name} if granted is not None else {}))
     make_directory(attempt.logs)
     return NodeRun(document, document.part(node_name), attempt, events, namespace=namespace, granted=granted)
@@ -62,7 +61,8 @@ def settle_rendezvous(run: NodeRun) -> None:
     if len(granted.names) != len(run.document.nodes):
         needed = len(run.document.nodes)
         raise OSError(f"the attempt needs {needed} nodes, and was given {len(granted.names)}")
-    late = {**granted.addresses_by_text(), protocol.LATE_PORT: str(_port(run))}
+    late = {protocol.late_address(rank): address for rank, address in enumerate(granted.addresses)}
+    late[protocol.LATE_PORT] = str(_port(run))
     document = read_document(run.attempt.description, late)
     run.replace_placeholders(document, granted.with_devices(document.part(run.part.node)))
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Callable, Dict, List, Tuple
+from contextlib import ExitStack
+from typing import Any, BinaryIO, Callable, Dict, List, Tuple
 
 from tarmac.node.attempt import words
 from tarmac.node.attempt.paths import make_directory
@@ -41,25 +42,27 @@ def copy_code(run: NodeRun) -> None:
 
 def make_tree(snapshot: str, target: str, between: Callable[[], None]) -> None:
     """Make a snapshot's directories and files, then its links, so no file is written through a link."""
-    packs = _Packs(os.path.join(os.path.dirname(snapshot), PACKS))
+    packs: Dict[str, BinaryIO] = {}
     links: List[Tuple[str, str]] = []
     directories: List[Tuple[str, int]] = []
-    try:
-        with open(snapshot, encoding="ascii") as lines:
-            next(lines)
-            for line in lines:
-                entry = json.loads(line)
-                to = _inside(target, entry[2])
-                if entry[0] == "d":
-                    os.mkdir(to, 0o700)
-                    directories.append((to, entry[1]))
-                elif entry[0] == "l":
-                    links.append((to, entry[1]))
-                else:
-                    _make_file(packs, entry, to, between)
-                between()
-    finally:
-        packs.close()
+    with ExitStack() as stack:
+        lines = stack.enter_context(open(snapshot, encoding="ascii"))
+        next(lines)
+        for line in lines:
+            entry = json.loads(line)
+            to = _inside(target, entry[2])
+            if entry[0] == "d":
+                os.mkdir(to, 0o700)
+                directories.append((to, entry[1]))
+            elif entry[0] == "l":
+                links.append((to, entry[1]))
+            else:
+                pack = entry[3]
+                if pack not in packs:
+                    path = os.path.join(os.path.dirname(snapshot), PACKS, os.path.basename(pack))
+                    packs[pack] = stack.enter_context(open(path, "rb"))
+                _make_file(packs[pack].fileno(), entry, to, between)
+            between()
     for to, destination in links:
         os.symlink(destination, to)
     for to, mode in reversed(directories):
@@ -74,29 +77,10 @@ def _clear(directory: str) -> None:
     os.makedirs(directory, exist_ok=True)
 
 
-class _Packs:
-    """The packs of a code store, opened on first use."""
-
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
-        self._open: Dict[str, int] = {}
-
-    def descriptor(self, name: str) -> int:
-        if name not in self._open:
-            path = os.path.join(self._directory, os.path.basename(name))
-            self._open[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        return self._open[name]
-
-    def close(self) -> None:
-        for descriptor in self._open.values():
-            os.close(descriptor)
-
-
-def _make_file(packs: _Packs, entry: List[Any], to: str, between: Callable[[], None]) -> None:
+def _make_file(reading: int, entry: List[Any], to: str, between: Callable[[], None]) -> None:
     _, mode, _, pack, offset, size_bytes, dated_ns = entry
     writing = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
-        reading = packs.descriptor(pack)
         end = offset + size_bytes
         while offset < end:
             sent = os.sendfile(writing, reading, offset, min(end - offset, _CHUNK_BYTES))

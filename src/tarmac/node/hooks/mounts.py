@@ -150,10 +150,8 @@ def _note(run: NodeRun, wishes: Sequence[Wish], reason: str) -> None:
 def write_files(run: NodeRun) -> None:
     """Write the files below the node's own directory, readable only by the run's user."""
     for name, text in run.part.files.items():
-        path = os.path.join(run.node.files, name)
-        if os.path.commonpath([os.path.realpath(path), os.path.realpath(run.node.files)]) != os.path.realpath(
-            run.node.files
-        ):
+        path, top = os.path.join(run.node.files, name), os.path.realpath(run.node.files)
+        if os.path.commonpath([os.path.realpath(path), top]) != top:
             raise OSError(f"the file {name!r} would lie outside its directory")
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -58,8 +58,9 @@ def run_after(run: NodeRun) -> None:
     if run.leave_request is not None or not _wait_for_others(run, interrupted):
         return
     for name, number, argv in _commands(run, AFTER):
-        failed = _carry_out(run, name, argv, check=interrupted.check)
-        if interrupted.happened:
+        try:
+            failed = _carry_out(run, name, argv, check=interrupted.check)
+        except Leave:
             reason = f"the run was asked to {run.leave_kind or 'leave'}"
             run.events.notice(f"command {number} of the hook {name} was ended: {reason}")
             return
@@ -73,7 +74,6 @@ class _Interruption:
 
     def __init__(self) -> None:
         self._patience_due: Optional[float] = None
-        self.happened = False
 
     def check(self, run: NodeRun) -> None:
         """Note a request; raises Leave if it interrupts the commands."""
@@ -86,7 +86,6 @@ class _Interruption:
         if kind is not None or run.wake_channel.node_leaves:
             if kind is not None:
                 run.note_leave_request(kind)
-            self.happened = True
             # `runner` computes the outcome again, from all exits.
             raise Leave(exit_outcome.ExitOutcome(words.STOPPED, None))
 
@@ -123,10 +122,7 @@ def _commands(run: NodeRun, names: tuple[str, ...]) -> Iterator[tuple[str, int, 
 def _carry_out(
     run: NodeRun, name: str, argv: tuple[str, ...], *, check: Callable[[NodeRun], None]
 ) -> Optional[Child]:
-    """Run one command; returns its process if it failed, else None. `check` raises Leave to end it.
-
-    Only commands before the workers raise Leave: after the workers, the remaining steps must still run.
-    """
+    """Run one command; returns its process if it failed, else None. `check` raises Leave to end it."""
     lines = (f"+ {name}: {line}\n" for line in script_lines(CommandStep(argv)))
     untrusted.append_text(run.setup_log, "".join(lines))
     run.events.flush()
@@ -139,10 +135,6 @@ def _carry_out(
         child = Child(0)
         child.exit_code = problem.exit_code
         untrusted.append_text(run.setup_log, f"{problem}\n")
-    except Leave:
-        if name in BEFORE:
-            raise
-        return None
     return None if child.exit_code == 0 else child
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 
 from tarmac.node.attempt import sealed
-from tarmac.node.attempt.document import SecretLaunch
 from tarmac.node.files import secretfiles
 from tarmac.node.kernel.mountplan import Bind
 from tarmac.node.noderun import NodeRun
@@ -22,23 +21,22 @@ _VALUE, _PATH, _DIRECTORY = "{value}", "{path}", "{directory}"
 _GIT = "GIT_SSH_COMMAND"
 
 
-class ValueMissing(OSError):
-    """The starter of the runner did not pass the value."""
-
-
 def give_secrets(run: NodeRun) -> None:
-    """Set the variables and write the files; raises OSError if a file cannot be written."""
+    """Set the variables and write the files; raises OSError if that is impossible."""
     secrets, values = run.document.secrets, run.secret_values
     if not secrets:
         return
+    way = "request to start" if run.granted is None else "job: its key is missing, or its file"
     for secret in secrets:
         if secret.name not in values:
-            raise ValueMissing(f"the value of secret {secret.name} did not come {_way(run)}")
+            raise OSError(f"the value of secret {secret.name} did not come with the {way}")
     _remove_sealed(run)
     paths = _write_files(run)
     for secret in secrets:
         path = paths.get(secret.file or "", "")
-        _set_variables(run, secret, value=values[secret.name], path=path)
+        for variable, text in secret.variables.items():
+            with_path = text.replace(_PATH, path).replace(_DIRECTORY, path.rpartition("/")[0])
+            run.secret_env[variable] = values[secret.name] if text == _VALUE else with_path
         if _GIT in secret.variables:  # checkout steps use the run's own key
             run.git = run.git._replace(key=path)
         if secret.target is not None:
@@ -52,14 +50,6 @@ def take_secrets_back(run: NodeRun) -> None:
         secretfiles.remove(run.document.token, run.part.node, run.node.directory)
     if run.document.secrets:
         _remove_sealed(run)
-
-
-def _way(run: NodeRun) -> str:
-    return (
-        "with the request to start"
-        if run.granted is None
-        else "with the job: its key is missing, or its file"
-    )
 
 
 def _remove_sealed(run: NodeRun) -> None:
@@ -81,12 +71,3 @@ def _write_files(run: NodeRun) -> dict[str, str]:
         where = secretfiles.MEMORY
         run.events.notice(f"no file system in memory at {where}: files of secrets lie on disk")
     return {name: secretfiles.write(place, name, value) for name, value in values.items()}
-
-
-def _set_variables(run: NodeRun, secret: SecretLaunch, *, value: str, path: str) -> None:
-    for name, text in secret.variables.items():
-        if text == _VALUE:
-            run.secret_env[name] = value
-        else:
-            with_path = text.replace(_PATH, path)
-            run.secret_env[name] = with_path.replace(_DIRECTORY, path.rpartition("/")[0])

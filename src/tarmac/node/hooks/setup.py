@@ -105,7 +105,8 @@ def clone(work: SetupWork, step: steps.CheckoutStep) -> str:
     if os.path.lexists(place) and not _empty_directory(place):
         raise StepFailed(f"{step.path} is there already, and not empty")
     try:
-        _clone(work, url, branch if commit is None else None, place)
+        options = [f"--branch={branch}"] if branch is not None and commit is None else []
+        _git(work, "clone", "--quiet", "--no-hardlinks", "--template=", *options, "--", url, place)
         _check_out(work, place, commit)
         if step.submodules:
             _git(work, "submodule", "--quiet", "update", "--init", "--recursive", directory=place)
@@ -128,11 +129,6 @@ def inside(directory: str, path: str) -> str:
     if os.path.isabs(path) or real == root or os.path.commonpath([root, real]) != root:
         raise StepFailed(f"{path!r} is not below the working directory")
     return place
-
-
-def _clone(work: SetupWork, url: str, branch: Optional[str], place: str) -> None:
-    options = [f"--branch={branch}"] if branch is not None else []
-    _git(work, "clone", "--quiet", "--no-hardlinks", "--template=", *options, "--", url, place)
 
 
 def _check_out(work: SetupWork, place: str, commit: Optional[str]) -> None:

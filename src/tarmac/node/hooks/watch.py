@@ -104,7 +104,7 @@ class Watch:
 
     def _note_exit(self, worker: Worker) -> None:
         """Report the exit of a worker."""
-        run, part, child = self._run, worker.part, worker.child
+        run, child = self._run, worker.child
         assert child is not None
         worker.index.note(time.time(), final=True)
         self._progress.note_exit(good=child.exit_code == 0)
@@ -112,11 +112,10 @@ class Watch:
         struck = child.signal == signal.SIGKILL.name
         by_runner = struck and self._swept_at is not None
         by_others = not by_runner and (struck or child.exit_code == 128 + signal.SIGKILL)
+        stops_on_nan = worker.part.env.get(protocol.STOP_ON_NAN_VARIABLE) == "1"
         memory = ran_out(run, worker, struck=by_others) if child.exit_code != 0 and not by_runner else None
         left = Exit(
-            part.role,
-            part.replica,
-            part.worker,
+            worker.part,
             exit_code=child.exit_code,
             signal=child.signal,
             leave_began=self._leave_began,
@@ -124,16 +123,10 @@ class Watch:
             by_launcher=any(_LAUNCHER_SIGN in line for line in lines),
             out_of_memory=memory is not None,
             memory=memory or "",
-            detail=self._why_exited(worker),
+            detail=newest_not_finite(run.node.reports, run.mask) if stops_on_nan else "",
             tail=lines,
-            rank=part.rank,
         )
         run.note_exit(worker, left)
-
-    def _why_exited(self, worker: Worker) -> str:
-        if worker.part.env.get(protocol.STOP_ON_NAN_VARIABLE) != "1":
-            return ""
-        return newest_not_finite(self._run.node.reports, self._run.mask)
 
     def _look_for_failure(self) -> None:
         """End all workers after one failed, here or on another node."""

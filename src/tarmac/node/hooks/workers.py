@@ -66,15 +66,7 @@ def _start(run: NodeRun, worker: Worker) -> None:
             Command(part.argv, env, worker.directory, worker.log, groups=groups, place=run.container)
         )
     except CannotStart as problem:
-        left = Exit(
-            part.role,
-            part.replica,
-            part.worker,
-            exit_code=problem.exit_code,
-            signal=None,
-            fault=str(problem),
-            rank=part.rank,
-        )
+        left = Exit(part, exit_code=problem.exit_code, signal=None, fault=str(problem))
         run.note_exit(worker, left)
     else:
         pid = worker.child.pid

@@ -95,12 +95,6 @@ def state(pid: int) -> bytes:
     return b"X" if fields is None else fields[0]
 
 
-def cpu_ticks(pid: int) -> int:
-    """The clock ticks of a process and of its reaped children; 0 if it has ended."""
-    fields = _fields(pid)
-    return 0 if fields is None else sum(map(int, fields[11:15]))
-
-
 def _fields(pid: int) -> Optional[list[bytes]]:
     """The fields of a process's `stat` from its state on; None if there is none with that pid."""
     text = _stat(pid)
@@ -239,7 +233,8 @@ def proportional_bytes(processes: Iterable[Process]) -> int:
 
 def cpu_s(processes: Iterable[Process]) -> float:
     """The processor time of processes and of their reaped children so far."""
-    return sum(cpu_ticks(process.pid) for process in processes) / _TICKS_PER_S
+    found = (_fields(process.pid) for process in processes)
+    return sum(sum(map(int, fields[11:15])) for fields in found if fields is not None) / _TICKS_PER_S
 
 
 def transfers(processes: Iterable[Process]) -> dict[Process, Transfer]:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
-from typing import AbstractSet, Protocol
+from typing import AbstractSet
 
 _WAITING = 64
 
@@ -82,7 +82,7 @@ def find_free_port(address: str = ANYWHERE, taken: AbstractSet[int] = frozenset(
 
 
 def derived_port(name: str) -> int:
-    """The port derived_port from a name, the same on all machines."""
+    """The port derived from a name, the same on all machines."""
     return FIRST_PORT + zlib.crc32(name.encode()) % (EPHEMERAL_FIRST - FIRST_PORT)
 
 
@@ -118,21 +118,17 @@ def _can_bind(family: socket.AddressFamily, address: str, port: int) -> bool:
     return True
 
 
-class _HasDescriptor(Protocol):
-    def fileno(self) -> int: ...
-
-
-def readable(source: int | _HasDescriptor, within_s: float | None = None) -> bool:
+def readable(source: int | socket.socket, within_s: float | None = None) -> bool:
     """Wait until a descriptor is readable (a pidfd: its process has ended); returns whether it is."""
     return _ready(source, select.POLLIN, within_s)
 
 
-def writable(source: int | _HasDescriptor, within_s: float | None = None) -> bool:
+def writable(source: int | socket.socket, within_s: float | None = None) -> bool:
     """Wait until a descriptor is writable, or permanently closed; returns whether it is."""
     return _ready(source, select.POLLOUT, within_s)
 
 
-def _ready(source: int | _HasDescriptor, event: int, within_s: float | None) -> bool:
+def _ready(source: int | socket.socket, event: int, within_s: float | None) -> bool:
     poll = select.poll()
     poll.register(source, event)
     return bool(poll.poll(None if within_s is None else max(0.0, within_s) * 1000))

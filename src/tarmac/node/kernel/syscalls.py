@@ -159,7 +159,10 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
 
 def pivot_root(new: str, old: str) -> None:
     """Make `new` the root of this namespace; the old root appears at `old`, below it."""
-    _check(_libc.syscall(_pivot_root_number(), os.fsencode(new), os.fsencode(old)), f"pivot_root {new}")
+    machine = os.uname().machine
+    if machine not in _PIVOT_ROOT:  # the C library has no function for it, only its number
+        raise OSError(errno.ENOSYS, f"pivot_root is not known here for {machine}")
+    _check(_libc.syscall(_PIVOT_ROOT[machine], os.fsencode(new), os.fsencode(old)), f"pivot_root {new}")
 
 
 def unmount(target: str) -> None:
@@ -175,29 +178,6 @@ def reserve(handle: int, size_bytes: int) -> None:
 def punch(handle: int, offset_bytes: int, size_bytes: int) -> None:
     """Free the disk space of part of a file, which then reads as zeros. Raises OSError."""
     _check(_libc.fallocate(handle, _HOLE | _WITHOUT_GROWING, offset_bytes, size_bytes), "fallocate")
-
-
-def inotify_open() -> int:
-    """A descriptor that reports events in directories; never waits, closed by exec. Raises OSError."""
-    return _natural(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), "inotify_init1")
-
-
-def inotify_watch(handle: int, path: str, mask: int) -> int:
-    """Watch a directory for the events in `mask` only; returns the number of the watch."""
-    return _natural(_libc.inotify_add_watch(handle, os.fsencode(path), mask), "inotify_add_watch")
-
-
-def inotify_unwatch(handle: int, number: int) -> None:
-    """Stop watching a directory. Raises OSError, also if it is gone."""
-    _check(_libc.inotify_rm_watch(handle, number), "inotify_rm_watch")
-
-
-def _pivot_root_number() -> int:
-    """The number of pivot_root(2), for which the C library has no function."""
-    machine = os.uname().machine
-    if machine not in _PIVOT_ROOT:
-        raise OSError(errno.ENOSYS, f"pivot_root is not known here for {machine}")
-    return _PIVOT_ROOT[machine]
 
 
 def _check(result: int, what: str) -> None:
@@ -229,6 +209,7 @@ class Happening(NamedTuple):
 
 
 _MOST_LEFT = 16
+_OPEN_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
 _spare: list[int] = []
 """A released empty queue, reused for the next one: closing one takes the kernel milliseconds."""
 
@@ -237,12 +218,14 @@ class Inotify:
     """One queue of events. Raises OSError if the kernel refuses this user a (further) queue."""
 
     def __init__(self) -> None:
-        self._handle = _spare.pop() if _spare else inotify_open()
+        self._handle = _spare.pop() if _spare else _natural(_libc.inotify_init1(_OPEN_FLAGS), "inotify_init1")
         self._watches: set[int] = set()
 
     def watch(self, directory: str, mask: int) -> int:
         """Report events in a directory from now on; a second call changes the mask. Raises OSError."""
-        number = inotify_watch(self._handle, directory, mask | IN_ONLYDIR)
+        path = os.fsencode(directory)
+        watch = _libc.inotify_add_watch(self._handle, path, mask | IN_ONLYDIR)
+        number = _natural(watch, "inotify_add_watch")
         self._watches.add(number)
         return number
 
@@ -277,6 +260,6 @@ class Inotify:
     def _empty(self) -> None:
         for number in self._watches:
             with suppress(OSError):  # the watched directory is gone
-                inotify_unwatch(self._handle, number)
+                _check(_libc.inotify_rm_watch(self._handle, number), "inotify_rm_watch")
         for _ in self.happened():
             pass

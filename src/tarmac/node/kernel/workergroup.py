@@ -229,9 +229,11 @@ def survey(*, groups: str = _PROC_GROUPS, root: str = _ROOT) -> list[Place]:
             found += _unified(root, path)
             continue
         for name in {MEMORY, CPU} & set(names.split(",")):
-            place = _first_directory(os.path.join(root, name), path)
-            if place is not None:
-                found.append(Place(1, place, frozenset({name}), os.access(place, os.W_OK)))
+            # This process's group; the top if a container shows only a part of the tree.
+            for place in (os.path.join(root, name, path.lstrip("/")).rstrip("/"), os.path.join(root, name)):
+                if os.path.isdir(place):
+                    found.append(Place(1, place, frozenset({name}), os.access(place, os.W_OK)))
+                    break
     return found
 
 
@@ -245,11 +247,3 @@ def _unified(root: str, path: str) -> list[Place]:
         if controllers and os.path.isdir(directory):
             found.append(Place(2, directory, controllers, os.access(directory, os.W_OK)))
     return found
-
-
-def _first_directory(tree: str, path: str) -> Optional[str]:
-    """This process's group in a tree; the top if a container shows only a part of the tree."""
-    for directory in (os.path.join(tree, path.lstrip("/")).rstrip("/"), tree):
-        if os.path.isdir(directory):
-            return directory
-    return None

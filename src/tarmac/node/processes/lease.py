@@ -76,10 +76,12 @@ class Lease:
         if self._lease_s is None:
             return None
         now_s = _now_s()
-        seen_s = [_stamped_s(path) for path in self._signs]
-        known_s = [sign_s for sign_s in seen_s if sign_s is not None and sign_s <= now_s]
-        if known_s:  # otherwise the last poll counts; a later time was not stamped since the boot
-            self._renewed_s = max(known_s)
+        known_s = []
+        for path in self._signs:
+            with suppress(OSError):  # there is none
+                known_s.append(os.lstat(path).st_mtime_ns / 1e9)
+        # Without one the last poll counts; a time after now was not stamped since the boot.
+        self._renewed_s = max((at_s for at_s in known_s if at_s <= now_s), default=self._renewed_s)
         return self._renewed_s + self._lease_s - now_s
 
     def _be_guard(self, runner: int) -> NoReturn:
@@ -93,14 +95,6 @@ class Lease:
                     claims.end_orphans(self._token)
                     if lost:
                         os._exit(0)
-
-
-def _stamped_s(path: str) -> Optional[float]:
-    """The stamp of a file, in time since the boot; None if there is none."""
-    try:
-        return os.lstat(path).st_mtime_ns / 1e9
-    except OSError:
-        return None
 
 
 def _now_s() -> float:
