@@ -14,7 +14,7 @@ if not __package__:
 
 import json
 import signal
-from typing import NoReturn, Optional
+from typing import Optional
 
 from tarmac.node import runner
 from tarmac.node.attempt import sealed
@@ -52,7 +52,14 @@ def main(arguments: list[str]) -> None:
         detach.default_signals()  # if SIGCHLD is ignored, no child can be waited for
         sys.stdout.write(json.dumps(making.try_container(*arguments[1:])._asdict()))
     else:
-        _usage()
+        ways = (
+            "run DIRECTORY NODE",
+            "join DIRECTORY RANK NODES ENDS_AT [DEVICES]",
+            "take DIRECTORY DIGEST",
+            "warm FD SECONDS",
+            "trial DIRECTORY DRIVER",
+        )
+        raise SystemExit(f"usage: python tarmac/node {' | '.join(ways)}")
 
 
 def _run(
@@ -79,17 +86,6 @@ def _run(
         number = signal.sigwait(heard)
         if number != signal.SIGCHLD:
             os.kill(pid, number)
-
-
-def _usage() -> NoReturn:
-    ways = (
-        "run DIRECTORY NODE",
-        "join DIRECTORY RANK NODES ENDS_AT [DEVICES]",
-        "take DIRECTORY DIGEST",
-        "warm FD SECONDS",
-        "trial DIRECTORY DRIVER",
-    )
-    raise SystemExit(f"usage: python tarmac/node {' | '.join(ways)}")
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ class NodeRun:
         self.node_env: dict[str, str] = {}
         self.secret_values: dict[str, str] = {}
         self.secret_env: dict[str, str] = {}
-        self.secret_mounts: list[tuple[str, str, tuple[str, ...]]] = []
+        self.secret_mounts: list[Bind] = []
         self.shown: list[Bind] = []
         self.git = document.git
         self.venv: Optional[str] = None
@@ -286,7 +286,8 @@ class NodeRun:
             untrusted.write_new(draft, json.dumps(record).encode())
             os.link(draft, path)
         finally:
-            _remove(draft)
+            with suppress(OSError):
+                os.unlink(draft)
 
     def _ring_others(self, message: bytes) -> None:
         for name in self.document.node_names:
@@ -304,8 +305,3 @@ def _read_json(path: str) -> Optional[dict[str, Any]]:
 def _cause_in(record: Optional[dict[str, Any]]) -> Optional[Cause]:
     cause = record.get("cause") if record else None
     return cause if isinstance(cause, dict) else None
-
-
-def _remove(path: str) -> None:
-    with suppress(OSError):
-        os.unlink(path)

@@ -17,7 +17,7 @@ import select
 import signal
 import socket
 from functools import partial
-from typing import Callable, Iterator, NamedTuple, NoReturn, Optional
+from typing import Callable, NamedTuple, NoReturn, Optional
 
 from tarmac.node import environment, runner
 from tarmac.node.attempt import protocol
@@ -58,23 +58,11 @@ def serve(fd: int, *, idle_s: int) -> None:
     gc.collect()
     gc.freeze()  # runners share the present memory: keep its pages unchanged
     try:
-        for request in _lines(channel):
-            channel.sendall(json.dumps(parent.answer(request)).encode() + b"\n")
+        with open(fd, "rb", closefd=False) as requests:
+            while line := requests.readline(protocol.LONGEST_REQUEST_BYTES):  # longer ones are refused
+                channel.sendall(json.dumps(parent.answer(line)).encode() + b"\n")
     except ConnectionError:
         pass  # closed during the answer: a normal end
-
-
-def _lines(channel: socket.socket) -> Iterator[bytes]:
-    """The requests, each without its newline; an overlong line is returned in part, and refused."""
-    waiting = b""
-    while piece := channel.recv(65536):
-        waiting += piece
-        while b"\n" in waiting:
-            line, _, waiting = waiting.partition(b"\n")
-            yield line
-        if len(waiting) > protocol.LONGEST_REQUEST_BYTES:
-            yield waiting
-            waiting = b""
 
 
 class _Parent:

@@ -38,7 +38,7 @@ def test_a_fenced_node_never_starts(warm: Warm, tmp_path: Path) -> None:
     assert claims.fence(attempt.node())
     wait_for_end(warm.start(attempt))
     assert attempt.events() == []
-    assert claims.read(attempt.node()) == Claim(token="", process=None, boot_id="", fenced=True)
+    assert claims.read(attempt.node()) == Claim(token="", process=None, boot_id="")
     assert not claims.fence(attempt.node())
 
 
@@ -77,7 +77,7 @@ def test_no_claim_yet(tmp_path: Path) -> None:
 def test_a_reused_pid_is_not_the_runner() -> None:
     own = procfs.status(os.getpid())
     assert own is not None
-    alive = Claim("token", own.process, procfs.boot_id(), fenced=False)
+    alive = Claim("token", own.process, procfs.boot_id())
     assert claims.is_alive(alive)
     earlier = Process(own.process.pid, own.process.start_ticks - 1)
     assert not claims.is_alive(alive._replace(process=earlier))

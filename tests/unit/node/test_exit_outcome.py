@@ -37,7 +37,7 @@ UNASKED = [
     ([left(0), left(3)], ("failed", "exit_code")),
     ([left(None, "SIGSEGV")], ("failed", "signal")),
     ([left(None, "SIGTERM")], ("failed", "signal")),
-    ([left(None, "SIGKILL", out_of_memory=True)], ("failed", "out_of_memory")),
+    ([left(None, "SIGKILL", memory="")], ("failed", "out_of_memory")),
     ([left(127, fault="'trainn': there is no such command")], ("failed", "command_not_found")),
 ]
 
@@ -58,7 +58,7 @@ LEFT_OTHERWISE = [
     (left(1, leave_began=True), "exit_code"),
     (left(None, "SIGSEGV", leave_began=True), "signal"),
     (left(None, "SIGKILL", leave_began=True), "signal"),
-    (left(None, "SIGKILL", leave_began=True, out_of_memory=True), "out_of_memory"),
+    (left(None, "SIGKILL", leave_began=True, memory=""), "out_of_memory"),
 ]
 
 

@@ -35,16 +35,20 @@ _LOOK_AGAIN_S = 0.001
 
 
 class Claim(NamedTuple):
-    """The claiming process. `fenced`: no runner may start the part, and there is no process.
+    """The claiming process; None: the part is fenced, and no runner may start it.
 
     `name` is the process's name while it serves this claim: afterwards it may serve another.
     """
 
-    token: str
-    process: Optional[Process]
-    boot_id: str
-    fenced: bool
+    token: str = ""
+    process: Optional[Process] = None
+    boot_id: str = ""
     name: str = ""
+
+    @property
+    def fenced(self) -> bool:
+        """Whether no runner may start the part."""
+        return self.process is None
 
 
 def take(node: NodePaths, token: str, *, pid: int, name: str = "") -> bool:
@@ -69,7 +73,7 @@ def read(node: NodePaths) -> Optional[Claim]:
     except FileNotFoundError:
         return None
     if record.get("fenced"):
-        return Claim(token="", process=None, boot_id="", fenced=True)
+        return Claim()
     pid, ticks = record["pid"], record["start_ticks"]
     if not (type(pid) is int and type(ticks) is int and pid > 0):
         raise ValueError("it names no process")
@@ -77,7 +81,6 @@ def read(node: NodePaths) -> Optional[Claim]:
         token=str(record["token"]),
         process=Process(pid, ticks),
         boot_id=str(record["boot_id"]),
-        fenced=False,
         name=str(record.get("name", "")),
     )
 

@@ -17,6 +17,7 @@ from tarmac.node.attempt import protocol, records
 from tarmac.node.attempt.steps import Step
 from tarmac.node.files import untrusted
 from tarmac.node.files.gitrules import GitRules
+from tarmac.node.kernel.mountplan import Bind
 
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """The name of a node, which is also the name of the directory with its part of an attempt."""
@@ -60,19 +61,13 @@ class WorkerLaunch(NamedTuple):
         return f"{self.role}.{self.replica}.{self.worker}"
 
 
-class Mount(NamedTuple):
-    """A literal path to provide in the attempt's private view of a node's disk.
+Mount = Bind
+"""A literal path to provide in the attempt's private view of a node's disk.
 
-    The source is absolute, "." (the working directory), or a file or directory below `NodeLaunch.files`;
-    `/mnt/checkpoints` and its like name the artifact directory. A relative target is below the working
-    directory (bound after the code is there). `variables` name the target if the bind exists, else the real
-    source: programs that read them always find it.
-    """
-
-    source: str
-    target: str
-    read_only: bool = False
-    variables: tuple[str, ...] = ()
+The source is absolute, "." (the working directory), or a file or directory below `NodeLaunch.files`;
+`/mnt/checkpoints` and its like name the artifact directory. A relative target is below the working directory
+(bound after the code is there).
+"""
 
 
 class SecretLaunch(NamedTuple):

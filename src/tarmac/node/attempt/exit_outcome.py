@@ -46,8 +46,7 @@ class Exit(NamedTuple):
     leave_began: bool = False
     by_runner: bool = False
     by_launcher: bool = False
-    out_of_memory: bool = False
-    memory: str = ""
+    memory: Optional[str] = None
     detail: str = ""
     fault: Optional[str] = None
     tail: Sequence[str] = ()
@@ -130,7 +129,7 @@ def failure(item: Exit, *, node: str) -> Cause:
     """The cause for a worker's failure."""
     if item.fault is not None:
         code, message = words.COMMAND_NOT_FOUND, f"{item.name} on {node} cannot start: {item.fault}"
-    elif item.out_of_memory:
+    elif item.memory is not None:
         code, message = words.OUT_OF_MEMORY, f"{item.name} on {node} ran out of memory{item.memory}"
     elif item.signal is not None:
         code, message = words.SIGNAL, f"{item.name} on {node} was ended by {item.signal}"

@@ -101,8 +101,10 @@ def _request(
     run: NodeRun, part: ContainerLaunch, images: Images, image: Image, use: Optional[int]
 ) -> making.Request:
     """The container to make."""
-    if not image.digest and os.path.isdir(image.layers[0]) and part.shows is not None:
-        _check_shown(image.layers[0], part.shows)
+    top, tops = image.layers[0], part.shows
+    is_shown = not image.digest and os.path.isdir(top)  # unchanged, with its whole content
+    if is_shown and tops is not None and not _is_below(top, [os.path.realpath(each) for each in tops]):
+        raise root.CannotMake(f"{top} is a directory of the node that containers may not show here")
     slots = sorted({slot for worker in run.part.workers for slot in worker.slots})
     found = making.devices_of_slots(slots)
     shown = root.Root(
@@ -155,12 +157,6 @@ def _within(binds: list[Bind], tops: tuple[str, ...]) -> list[Bind]:
         if _is_below(bind.source, tops) and not _is_below(os.path.realpath(bind.source), allowed):
             raise root.CannotMake(f"{bind.source} leads out of what containers may show here")
     return binds
-
-
-def _check_shown(path: str, tops: tuple[str, ...]) -> None:
-    """Check a directory that serves as an image unchanged, since the container shows its whole content."""
-    if not _is_below(path, [os.path.realpath(top) for top in tops]):
-        raise root.CannotMake(f"{path} is a directory of the node that containers may not show here")
 
 
 def _is_below(path: str, tops: Sequence[str]) -> bool:

@@ -15,9 +15,6 @@ from tarmac.node.kernel.mountplan import Bind
 from tarmac.node.leave import fail
 from tarmac.node.noderun import NodeRun
 
-Wish = tuple[Bind, Sequence[str]]
-"""A bind, and the variables that name its target."""
-
 _ARTIFACTS = {target: kind for kind, target in protocol.ARTIFACT_MOUNTS.items()}
 """The kinds of artifact directories, by the literal path that names one as a source."""
 
@@ -28,44 +25,42 @@ def mount(run: NodeRun) -> None:
     Raises Leave if a source is missing.
     """
     wishes = list(_wishes(run))
-    for bind, variables in wishes:
-        run.node_env.update(dict.fromkeys(variables, bind.source))
-    wishes = [wish for wish in wishes if _has_source(run, *wish)]
+    for wish in wishes:
+        run.node_env.update(dict.fromkeys(wish.variables, wish.source))
+    wishes = [wish for wish in wishes if _has_source(run, wish)]
     if not wishes:
         return
     if run.document.container is not None:  # its root has every named path
-        for bind, variables in wishes:
-            run.shown.append(bind)
-            run.node_env.update(dict.fromkeys(variables, bind.target))
+        run.shown += wishes
+        for wish in wishes:
+            run.node_env.update(dict.fromkeys(wish.variables, wish.target))
         return
     try:
-        plan = mounts.make_true([bind for bind, _ in wishes], own_view=run.own_disk_view)
+        plan = mounts.make_true(wishes, own_view=run.own_disk_view)
         run.own_disk_view = run.own_disk_view or bool(plan.binds)
         run.mounted = plan
     except mounts.NotAllowed as error:
         _note(run, wishes, str(error))
         return
     for target, reason in plan.refused:
-        _note(run, [wish for wish in wishes if wish[0].target == target], reason)
+        _note(run, [wish for wish in wishes if wish.target == target], reason)
     targets = {bind.target for bind in plan.binds}
     for kind, target in protocol.ARTIFACT_MOUNTS.items():
         if kind in run.part.artifacts and target in targets:
             run.sidecar.seen[kind] = target
-    for bind, variables in wishes:
-        if bind.target in targets:
-            run.node_env.update(dict.fromkeys(variables, bind.target))
+    for bind in plan.binds:
+        run.node_env.update(dict.fromkeys(bind.variables, bind.target))
 
 
 def bind_inside(run: NodeRun) -> None:
     """Make binds below the working directory, over the code. Raises Leave if a source is missing."""
-    for part in run.part.mounts:
-        wish = Bind(part.source, part.target, part.read_only)
-        if os.path.isabs(part.target) or not _has_source(run, wish):
+    for wish in run.part.mounts:
+        if os.path.isabs(wish.target) or not _has_source(run, wish):
             continue
         for directory in run.directories:
-            bind = wish._replace(target=os.path.join(directory, os.path.normpath(part.target)))
+            bind = wish._replace(target=os.path.join(directory, os.path.normpath(wish.target)))
             if (reason := _bind_inside(bind, run, directory)) is not None:
-                _note(run, [(wish, ())], reason)
+                _note(run, [wish], reason)
 
 
 def _bind_inside(bind: Bind, run: NodeRun, directory: str) -> Optional[str]:
@@ -85,25 +80,25 @@ def _bind_inside(bind: Bind, run: NodeRun, directory: str) -> Optional[str]:
     return None
 
 
-def _has_source(run: NodeRun, bind: Bind, variables: Sequence[str] = ()) -> bool:
+def _has_source(run: NodeRun, bind: Bind) -> bool:
     """Whether the source of a bind exists; if not, a rehearsal gets a notice, any other run raises Leave."""
     try:
         os.stat(bind.source)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if run.document.rehearsal:
-            _note(run, [(bind, variables)], f"{bind.source}: {reason}")
+            _note(run, [bind], f"{bind.source}: {reason}")
             return False
         message = f"cannot bind {bind.source} to {bind.target} on {run.node_name}: {reason}"
         raise fail(run, run.cause(words.SETUP_FAILED, message)) from None
     return True
 
 
-def _wishes(run: NodeRun) -> Iterator[Wish]:
+def _wishes(run: NodeRun) -> Iterator[Bind]:
     """Every bind to an absolute path."""
     for kind, target in protocol.ARTIFACT_MOUNTS.items():
         if kind in run.part.artifacts:
-            yield Bind(run.part.artifacts[kind], target), protocol.ARTIFACT_VARIABLES[kind]
+            yield Bind(run.part.artifacts[kind], target, variables=protocol.ARTIFACT_VARIABLES[kind])
     for part in run.part.mounts:
         if os.path.isabs(part.target):
             source = os.path.join(run.node.files, part.source)
@@ -112,9 +107,8 @@ def _wishes(run: NodeRun) -> Iterator[Wish]:
                 os.makedirs(source, exist_ok=True)  # made before the code, which is copied into it in place
             elif part.source in _ARTIFACTS:
                 source = run.part.artifacts.get(_ARTIFACTS[part.source], source)
-            yield Bind(source, part.target, part.read_only), part.variables
-    for source, target, variables in run.secret_mounts:
-        yield Bind(source, target, read_only=True), variables
+            yield part._replace(source=source)
+    yield from run.secret_mounts
 
 
 def _make_room(bind: Bind, work: str) -> bool:
@@ -139,10 +133,10 @@ def _link(bind: Bind) -> None:
     os.symlink(bind.source, bind.target)
 
 
-def _note(run: NodeRun, wishes: Sequence[Wish], reason: str) -> None:
+def _note(run: NodeRun, wishes: Sequence[Bind], reason: str) -> None:
     """Append a notice that these targets are missing, with the variables that name the real directories."""
-    targets = ", ".join(bind.target for bind, _ in wishes)
-    variables = ", ".join(variable for _, variables in wishes for variable in variables)
+    targets = ", ".join(wish.target for wish in wishes)
+    variables = ", ".join(variable for wish in wishes for variable in wish.variables)
     real = f"; {variables}: the real place" if variables else ""
     run.events.notice(f"not available here: {targets} ({reason}){real}")
 

@@ -41,7 +41,7 @@ def give_secrets(run: NodeRun) -> None:
             run.git = run.git._replace(key=path)
         if secret.target is not None:
             names = tuple(name for name, text in secret.variables.items() if text == _PATH)
-            run.secret_mounts.append((path, secret.target, names))
+            run.secret_mounts.append(Bind(path, secret.target, read_only=True, variables=names))
 
 
 def take_secrets_back(run: NodeRun) -> None:

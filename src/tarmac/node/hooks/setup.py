@@ -61,9 +61,8 @@ def _carry_out(work: SetupWork, layers: Optional[Layers], step: steps.Step) -> N
                 _install(work, layers, step)
             except StepFailed as failed:
                 hint = f"{file} imports {step.imported}: install it in the run's Python or image beforehand"
-                raise StepFailed(
-                    failed.how, exit_code=failed.exit_code, ended_by=failed.ended_by, hint=failed.hint or hint
-                ) from None
+                failed.hint = failed.hint or hint
+                raise
     elif isinstance(step, steps.AptStep):
         packages.install_system_packages(work, step)
 

@@ -121,8 +121,7 @@ class Watch:
             leave_began=self._leave_began,
             by_runner=by_runner,
             by_launcher=any(_LAUNCHER_SIGN in line for line in lines),
-            out_of_memory=memory is not None,
-            memory=memory or "",
+            memory=memory,
             detail=newest_not_finite(run.node.reports, run.mask) if stops_on_nan else "",
             tail=lines,
         )

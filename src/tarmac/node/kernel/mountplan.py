@@ -22,11 +22,15 @@ _MOST_ENTRIES = 500
 
 
 class Bind(NamedTuple):
-    """`source` appears at `target`; with `read_only`, it cannot be changed through there."""
+    """`source` appears at `target`; with `read_only`, it cannot be changed through there.
+
+    `variables` name the target if the bind exists, else the source: programs that read them always find it.
+    """
 
     source: str
     target: str
     read_only: bool = False
+    variables: tuple[str, ...] = ()
 
 
 class Cover(NamedTuple):

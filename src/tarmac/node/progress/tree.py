@@ -73,17 +73,6 @@ def unfinished(name: str) -> bool:
     return name.startswith(protocol.UNFINISHED) or name == protocol.TORN
 
 
-class _Times(NamedTuple):
-    """The times that reveal a change or a read of a file."""
-
-    inode: int
-    changed_at: float
-    written_ns: int
-    read_ns: int
-    link: bool
-    empty: bool
-
-
 class TreeTimes:
     """The tree below `root`, observed from now on."""
 
@@ -114,14 +103,15 @@ class TreeTimes:
         read: Optional[float] = None
         for path, now in _files(self._root):
             before = self._before.get(path)
-            if before is not None and (before.inode, before.written_ns) == (now.inode, now.written_ns):
-                if now.read_ns > before.read_ns and not now.link:
-                    read = min(read or now.read_ns / 1e9, now.read_ns / 1e9)
-            elif now.changed_at > self._newest and not now.empty:
-                if now.link:
-                    shown = max(shown or 0.0, now.changed_at)
+            is_link = stat.S_ISLNK(now.st_mode)
+            if before and (before.st_ino, before.st_mtime_ns) == (now.st_ino, now.st_mtime_ns):
+                if now.st_atime_ns > before.st_atime_ns and not is_link:
+                    read = min(read or now.st_atime_ns / 1e9, now.st_atime_ns / 1e9)
+            elif now.st_ctime > self._newest and now.st_size > 0:
+                if is_link:
+                    shown = max(shown or 0.0, now.st_ctime)
                 else:
-                    closed = max(closed or 0.0, now.changed_at)
+                    closed = max(closed or 0.0, now.st_ctime)
         self._newest = max(self._newest, shown or 0.0, closed or 0.0)
         return Glimpse(shown, closed, read)
 
@@ -129,16 +119,10 @@ class TreeTimes:
         """Do nothing: no resource is held."""
 
 
-def _files(root: str) -> Iterator[tuple[str, _Times]]:
+def _files(root: str) -> Iterator[tuple[str, os.stat_result]]:
     for _, entries in walk(root):
         for entry in entries:
             with suppress(OSError):
                 found = os.lstat(entry.path)
-                if stat.S_ISDIR(found.st_mode):
-                    continue
-                link = stat.S_ISLNK(found.st_mode)
-                empty = found.st_size == 0
-                yield (
-                    entry.path,
-                    _Times(found.st_ino, found.st_ctime, found.st_mtime_ns, found.st_atime_ns, link, empty),
-                )
+                if not stat.S_ISDIR(found.st_mode):
+                    yield entry.path, found
