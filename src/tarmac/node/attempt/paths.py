@@ -35,7 +35,7 @@ class AttemptPaths:
 
     def root(self, node: str) -> str:
         """The container's writable layer on a node, if the attempt runs in an image; removed at the end."""
-        return os.path.join(self.directory, protocol.ROOTS, node)
+        return os.path.join(self.directory, "roots", node)
 
     def node_names(self) -> list[str]:
         """The nodes with a part on this disk."""
@@ -62,19 +62,19 @@ class NodePaths:
         self.events = os.path.join(directory, protocol.EVENTS_FILE)
         self.heartbeat = os.path.join(directory, protocol.HEARTBEAT_FILE)
         self.utilization = os.path.join(directory, protocol.UTILIZATION_FILE)
-        self.lease = os.path.join(directory, protocol.LEASE_FILE)
+        self.lease = os.path.join(directory, "lease")
         self.wake = os.path.join(directory, protocol.WAKE_FIFO)
         self.work = os.path.join(directory, protocol.WORK)
         self.files = os.path.join(directory, protocol.FILES)
         self.venv = os.path.join(directory, protocol.VENV)
         self.reports = os.path.join(directory, protocol.REPORTS_FILE)
         self.finished = os.path.join(directory, protocol.FINISHED_FILE)
-        self.world = os.path.join(directory, protocol.WORLD_FILE)
-        self.pause = os.path.join(directory, protocol.PAUSE_FILE)
+        self.world = os.path.join(directory, "world")
+        self.pause = os.path.join(directory, "pause")
         self.left = os.path.join(directory, protocol.LEFT_FILE)
-        self.runner_log = os.path.join(directory, protocol.RUNNER_LOG)
-        self.sync = os.path.join(directory, protocol.SYNC_FILE)
-        self.sync_log = os.path.join(directory, protocol.SYNC_LOG)
+        self.runner_log = os.path.join(directory, "runner.log")
+        self.sync = os.path.join(directory, "sync.jsonl")
+        self.sync_log = os.path.join(directory, "sync.log")
 
     def polls(self, worker: str) -> str:
         """The poll file of the worker ROLE.REPLICA.WORKER."""

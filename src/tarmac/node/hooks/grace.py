@@ -12,7 +12,7 @@ disk to send it elsewhere.
 from __future__ import annotations
 
 import time
-from typing import Iterable, Optional
+from typing import Optional
 
 from tarmac.node.attempt import exit_outcome
 from tarmac.node.attempt.exit_outcome import Cause, Exit
@@ -34,7 +34,7 @@ class Grace:
     def __init__(self, run: NodeRun) -> None:
         self._run = run
         self._failure: Optional[Cause] = None
-        self._saving: Optional[Saving] = None
+        self._transfers: dict[Process, Transfer] = {}
         self.due: Optional[float] = None
         """The time of the next check (monotonic clock); None: no worker has failed."""
 
@@ -43,9 +43,9 @@ class Grace:
         if self._failure is None:
             self._look_for_failure(leave_signal)
             return False
-        if self._saving is None or self.due is None or time.monotonic() < self.due:
+        if self.due is None or time.monotonic() < self.due:
             return False
-        if self._saving.goes_on(descendants.living(but=self._run.children.aside)):
+        if self._is_saving():
             self._begin_again()
             return False
         self.due = None
@@ -61,7 +61,7 @@ class Grace:
             self._failure = exit_outcome.failure(failed, node=run.node_name)
             run.note_failure_while_leaving(self._failure)
         if self._failure is not None:
-            self._saving = Saving(descendants.living(but=run.children.aside))
+            self._is_saving()  # from here on
             self._begin_again()
 
     def _first_failed(self, leave_signal: Optional[str]) -> Optional[Exit]:
@@ -73,6 +73,15 @@ class Grace:
                 return left
         return None
 
+    def _is_saving(self) -> bool:
+        """Whether the processes of the node have saved something since the last call."""
+        before = self._transfers
+        self._transfers = procfs.transfers(descendants.living(but=self._run.children.aside))
+        pairs = [(before.get(process, _NOTHING), now) for process, now in self._transfers.items()]
+        written_bytes = sum(now.written_bytes - old.written_bytes for old, now in pairs)
+        read_bytes = sum(now.read_bytes - old.read_bytes for old, now in pairs)
+        return written_bytes >= LEAST_WRITTEN_BYTES or read_bytes >= LEAST_READ_BYTES
+
     def _begin_again(self) -> None:
         self.due = time.monotonic() + self._run.document.patience_s
 
@@ -81,18 +90,3 @@ class Grace:
         why = f"{failure.get('message')} while all were leaving"
         still = f"saved nothing for {run.document.patience_s:g} s"
         run.events.notice(f"the workers on {run.node_name} are ended: {why}, and they {still}")
-
-
-class Saving:
-    """The transfers of processes between two calls."""
-
-    def __init__(self, processes: Iterable[Process]) -> None:
-        self._known = procfs.transfers(processes)
-
-    def goes_on(self, processes: Iterable[Process]) -> bool:
-        """Whether they have saved something since the last call."""
-        before, self._known = self._known, procfs.transfers(processes)
-        pairs = [(before.get(process, _NOTHING), now) for process, now in self._known.items()]
-        written_bytes = sum(now.written_bytes - old.written_bytes for old, now in pairs)
-        read_bytes = sum(now.read_bytes - old.read_bytes for old, now in pairs)
-        return written_bytes >= LEAST_WRITTEN_BYTES or read_bytes >= LEAST_READ_BYTES

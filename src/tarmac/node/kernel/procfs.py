@@ -59,17 +59,17 @@ def boot_id() -> str:
 
 def status(pid: int) -> Optional[Status]:
     """The status of a process; None if there is none with that pid."""
-    text = _stat(pid)
-    if text is None:
+    found = _stat(pid)
+    if found is None:
         return None
-    fields = _fields_of(text)
+    name, fields = found
     return Status(
         Process(pid, int(fields[19])),
         parent_pid=int(fields[1]),
         group=int(fields[2]),
         session=int(fields[3]),
         unreaped=fields[0] in (b"Z", b"X"),
-        name=os.fsdecode(text[text.index(b"(") + 1 : text.rindex(b")")]),
+        name=os.fsdecode(name),
     )
 
 
@@ -97,20 +97,18 @@ def state(pid: int) -> bytes:
 
 def _fields(pid: int) -> Optional[list[bytes]]:
     """The fields of a process's `stat` from its state on; None if there is none with that pid."""
-    text = _stat(pid)
-    return None if text is None else _fields_of(text)
+    found = _stat(pid)
+    return None if found is None else found[1]
 
 
-def _fields_of(text: bytes) -> list[bytes]:
-    # The name may contain blanks and brackets: the fields follow its last bracket.
-    return text[text.rindex(b")") + 2 :].split()
-
-
-def _stat(pid: int) -> Optional[bytes]:
+def _stat(pid: int) -> Optional[tuple[bytes, list[bytes]]]:
+    """The name of a process, and its fields."""
     try:
-        return content(f"/proc/{pid}/stat")
+        text = content(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError):
         return None
+    name, _, fields = text.rpartition(b")")  # the name may contain blanks and brackets
+    return name.partition(b"(")[2], fields.split()
 
 
 def environment(pid: int) -> bytes:
@@ -120,8 +118,7 @@ def environment(pid: int) -> bytes:
     """
     deadline = time.monotonic() + EXEC_S
     while True:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            found = file.read()
+        found = content(f"/proc/{pid}/environ")
         if found or not _has_environment(pid) or time.monotonic() > deadline:
             return found
         select.select([], [], [], 0.001)
@@ -163,11 +160,7 @@ def _living() -> list[Status]:
 
 def handles(pid: int, number: int) -> bool:
     """Whether a process has a handler for this signal."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-            caught = next((line for line in file if line.startswith("SigCgt:")), "SigCgt: 0")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    caught = next((line for line in lines(f"/proc/{pid}/status") if line.startswith("SigCgt:")), "SigCgt: 0")
     return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
@@ -244,24 +237,18 @@ def transfers(processes: Iterable[Process]) -> dict[Process, Transfer]:
 
 
 def _transfer(process: Process) -> Optional[Transfer]:
-    with suppress(OSError, ValueError, KeyError), open(f"/proc/{process.pid}/io", encoding="ascii") as file:
-        fields = dict(line.split(": ") for line in file)
-        return Transfer(int(fields["rchar"]), int(fields["wchar"]))
-    return None
+    fields = dict(line.split(": ") for line in lines(f"/proc/{process.pid}/io"))
+    return Transfer(int(fields["rchar"]), int(fields["wchar"])) if fields else None
 
 
 def _resident_bytes(process: Process) -> int:
-    path = f"/proc/{process.pid}/statm"
-    with suppress(OSError, ValueError, IndexError), open(path, encoding="ascii") as file:
-        return int(file.read().split()[1]) * _PAGE_BYTES
-    return 0
+    found = lines(f"/proc/{process.pid}/statm")
+    return int(found[0].split()[1]) * _PAGE_BYTES if found else 0
 
 
 def _proportional_bytes(process: Process) -> int:
-    path = f"/proc/{process.pid}/smaps_rollup"
-    with suppress(OSError, ValueError, StopIteration), open(path, encoding="ascii") as file:
-        return int(next(line for line in file if line.startswith("Pss:")).split()[1]) * 1024
-    return _resident_bytes(process)
+    shares = [line for line in lines(f"/proc/{process.pid}/smaps_rollup") if line.startswith("Pss:")]
+    return int(shares[0].split()[1]) * 1024 if shares else _resident_bytes(process)
 
 
 FileId = tuple[int, int]

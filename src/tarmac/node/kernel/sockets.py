@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import AbstractSet
 
+from tarmac.node.kernel.procfs import lines
+
 _WAITING = 64
 
 
@@ -94,11 +96,8 @@ def is_free_port(port: int, address: str = ANYWHERE) -> bool:
 
 
 def _ephemeral_first() -> int:
-    try:
-        with open(EPHEMERAL_RANGE) as file:
-            first = int(file.read().split()[0])
-    except (OSError, ValueError, IndexError):
-        return EPHEMERAL_FIRST
+    bounds = " ".join(lines(EPHEMERAL_RANGE)).split()
+    first = int(bounds[0]) if bounds else EPHEMERAL_FIRST
     return first if first > FIRST_PORT else EPHEMERAL_FIRST
 
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import glob
 import os
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Collection, Mapping, NamedTuple, Optional, Sequence
 
 from tarmac.node.kernel import procfs
@@ -77,7 +78,8 @@ def make(name: str, places: Mapping[str, Place], *, cpus: float, memory_bytes: i
                 os.mkdir(path)
             made.groups[controller] = (place.version, path)
             for file, text in _settings(controller, place, cpus=cpus, memory_bytes=memory_bytes):
-                _write(os.path.join(path, file), text, needed=file in _NEEDED)
+                with nullcontext() if file in _NEEDED else suppress(OSError):
+                    Path(path, file).write_text(text, encoding="ascii")
     except OSError:
         made.remove()
         raise
@@ -132,15 +134,6 @@ def _removed(path: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _write(path: str, text: str, *, needed: bool) -> None:
-    try:
-        with open(path, "w", encoding="ascii") as file:
-            file.write(text)
-    except OSError:
-        if needed:
-            raise
 
 
 class OomKills:

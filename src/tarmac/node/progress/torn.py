@@ -82,12 +82,15 @@ class Torn:
         self._leaving = leaving
         late = time.monotonic() >= self._looked_at + _LOOK_FOR_OTHERS_S
         self._look_due = self._look_due or bool(changes) or late
-        if self._look_due:
-            self._look_for_processes(urgent=False)
+        if self._look_due and self._budget.is_left():
+            self.look_at_processes()
 
     def look_at_processes(self, *, before_signal: bool = False) -> None:
         """Find all living processes and their open files; `before_signal`: a signal to leave follows."""
-        self._look_for_processes(urgent=True)
+        with self._budget.spending():
+            self._known |= set(procfs.descendants(os.getpid(), but=self._children.aside))
+            self._look_for_writers()
+        self._looked_at, self._look_due = time.monotonic(), False
         if before_signal:
             self._recipients = set(self._known)
             self._signal_at = self._signal_at or time.monotonic()
@@ -123,14 +126,10 @@ class Torn:
             self._take_closing(file_id, struck, leaving)
         if change.what in (OPENED, FOUND):
             self._opened[file_id] = set(self._leaving)  # a process that was already leaving has not opened it
-            self._note_size(file_id, change.path)
             self._writers.pop(file_id, None)
-
-    def _note_size(self, file_id: FileId, path: str) -> None:
-        """Record the smallest size since the last closing, since a reader may also open the file."""
-        with suppress(OSError):
-            size_bytes = os.lstat(path).st_size
-            self._opened_bytes[file_id] = min(size_bytes, self._opened_bytes.get(file_id, size_bytes))
+            with suppress(OSError):  # the smallest size since the last closing: a reader may also open it
+                size_bytes = os.lstat(change.path).st_size
+                self._opened_bytes[file_id] = min(size_bytes, self._opened_bytes.get(file_id, size_bytes))
 
     def _take_closing(self, file_id: FileId, struck: Set[Process], leaving: Set[Process]) -> None:
         suspects = (struck | leaving) - self._opened.pop(file_id, set())
@@ -176,14 +175,6 @@ class Torn:
             return False
         below = procfs.descendants(os.getpid(), but=self._children.aside, unreaped=True)
         return pids.issuperset(process.pid for process in below)
-
-    def _look_for_processes(self, *, urgent: bool) -> None:
-        if not urgent and not self._budget.is_left():
-            return
-        with self._budget.spending():
-            self._known |= set(procfs.descendants(os.getpid(), but=self._children.aside))
-            self._look_for_writers()
-        self._looked_at, self._look_due = time.monotonic(), False
 
     def _look_for_writers(self) -> None:
         by_file = open_for_writing((process.pid for process in self._known), self._opened.keys())
