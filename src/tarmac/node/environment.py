@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import pwd
 from functools import lru_cache
-from typing import Mapping
+from typing import Mapping, Optional
 
 from tarmac.node.attempt import protocol
+from tarmac.node.container.entry import AnyContainer
 from tarmac.node.noderun import NodeRun
 
 _OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR")
@@ -32,14 +33,26 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 def complete(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
     """The complete environment of a process: the attempt's variables and those of this node."""
+    return _complete(variables, run, run.container)
+
+
+def outside(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
+    """The environment of a process beside the runner, even if the attempt runs in a container."""
+    own_path = {"PATH": os.environ.get("PATH", _PATH)} if run.container is not None else {}
+    return _complete({**variables, **own_path}, run, None)
+
+
+def _complete(
+    variables: Mapping[str, str], run: NodeRun, container: Optional[AnyContainer]
+) -> dict[str, str]:
     env = {**account(), **{name: os.environ[name] for name in _OF_THE_USER if name in os.environ}}
-    if run.container is not None:
-        env = _of_container(run.container.image.env, variables)
+    if container is not None:
+        env = _of_container(container.image.env, variables)
     if run.granted is not None:
         env.update({name: os.environ[name] for name in _OF_SLURM if name in os.environ})
     env.update(variables)
-    if run.container is not None and run.container.image.numbers:
-        env.update(_renumbered(env, run.container.image.numbers))
+    if container is not None:
+        env.update(_renumbered(env, container.image.numbers))
     env.update(run.secret_env)
     env.update(run.node_env)
     if run.venv is not None:
@@ -54,16 +67,6 @@ def complete(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
         # Last, since modules of the run take precedence.
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (env.get("PYTHONPATH"), run.document.settings.sdk)))
     return env
-
-
-def outside(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
-    """The environment of a process beside the runner, even if the attempt runs in a container."""
-    env = {**variables, "PATH": os.environ.get("PATH", _PATH)} if run.container is not None else variables
-    container, run.container = run.container, None
-    try:
-        return complete(env, run)
-    finally:
-        run.container = container
 
 
 def _of_container(image: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:

@@ -26,6 +26,7 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any, Dict, Iterator, Mapping, Optional
 
@@ -204,18 +205,17 @@ def _sync(path: str | Path) -> None:
 def _take_name(root: Path, draft: Path, step: Optional[int]) -> str:
     """Give the draft its visible name; an existing checkpoint of the same step never changes."""
     number = _highest(root) + 1 if step is None else int(step)
-    name, again = f"{protocol.STEP_PREFIX}{number}", 1
-    while True:
+    name = first = f"{protocol.STEP_PREFIX}{number}"
+    for again in count(2):
         try:
             os.rename(draft, root / name)
+            break
         except OSError:
             if not (root / name).exists():
                 raise
-            again += 1
-            name = f"{protocol.STEP_PREFIX}{number}.{again}"
-        else:
-            _sync(root)
-            return name
+            name = f"{first}.{again}"
+    _sync(root)
+    return name
 
 
 def _highest(root: Path) -> int:

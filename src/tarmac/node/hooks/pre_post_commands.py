@@ -18,6 +18,7 @@ from typing import Callable, Iterator, Optional
 from tarmac.node import environment
 from tarmac.node.attempt import exit_outcome, words
 from tarmac.node.attempt.claims import has_ended
+from tarmac.node.attempt.document import Argv
 from tarmac.node.attempt.paths import NodePaths
 from tarmac.node.attempt.steps import CommandStep, script_lines
 from tarmac.node.files import logroom, untrusted
@@ -38,11 +39,10 @@ def run_before(run: NodeRun) -> None:
     if run.part.rank != 0:
         wait_for(run, run.attempt.prepared)
         return
-    for name, number, argv in _commands(run, BEFORE):
+    for name, what, argv in _commands(run, BEFORE):
         failed = _carry_out(run, name, argv, check=check_leave)
         if failed is not None:
-            cause = _cause(run, f"command {number} of the hook {name}", failed, code=words.SETUP_FAILED)
-            raise fail(run, cause)
+            raise fail(run, _cause(run, what, failed, code=words.SETUP_FAILED))
     notify_nodes(run, run.attempt.prepared)
 
 
@@ -57,15 +57,19 @@ def run_after(run: NodeRun) -> None:
     interrupted = _Interruption()
     if run.leave_request is not None or not _wait_for_others(run, interrupted):
         return
-    for name, number, argv in _commands(run, AFTER):
+    for name, what, argv in _commands(run, AFTER):
         try:
             failed = _carry_out(run, name, argv, check=interrupted.check)
         except Leave:
             reason = f"the run was asked to {run.leave_kind or 'leave'}"
-            run.events.notice(f"command {number} of the hook {name} was ended: {reason}")
+            run.events.notice(f"{what} was ended: {reason}")
             return
         if failed is not None:
-            _note(run, _cause(run, f"command {number} of the hook {name}", failed, code=words.EXIT_CODE))
+            cause = _cause(run, what, failed, code=words.EXIT_CODE)
+            if run.failure_cause is None and all(item.good for item in run.exits):
+                run.note_failure(cause)
+            else:  # the attempt had failed before
+                run.events.notice(cause["message"])
             return
 
 
@@ -113,15 +117,14 @@ def _left(node: NodePaths) -> bool:
     return os.path.exists(node.left) or has_ended(node)
 
 
-def _commands(run: NodeRun, names: tuple[str, ...]) -> Iterator[tuple[str, int, tuple[str, ...]]]:
+def _commands(run: NodeRun, names: tuple[str, ...]) -> Iterator[tuple[str, str, Argv]]:
+    """The commands of these hooks: the name of each one's hook, its own for messages, and its argv."""
     for name in names:
         for number, argv in enumerate(run.document.hooks.get(name, ()), start=1):
-            yield name, number, argv
+            yield name, f"command {number} of the hook {name}", argv
 
 
-def _carry_out(
-    run: NodeRun, name: str, argv: tuple[str, ...], *, check: Callable[[NodeRun], None]
-) -> Optional[Child]:
+def _carry_out(run: NodeRun, name: str, argv: Argv, *, check: Callable[[NodeRun], None]) -> Optional[Child]:
     """Run one command; returns its process if it failed, else None. `check` raises Leave to end it."""
     lines = (f"+ {name}: {line}\n" for line in script_lines(CommandStep(argv)))
     untrusted.append_text(run.setup_log, "".join(lines))
@@ -146,11 +149,3 @@ def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> exit_outcome.
         signal=child.signal,
         tail=logroom.last_lines(run.setup_log, run.mask),
     )
-
-
-def _note(run: NodeRun, cause: exit_outcome.Cause) -> None:
-    """A failure after the workers fails the attempt, unless it failed before."""
-    if run.failure_cause is None and all(item.good for item in run.exits):
-        run.note_failure(cause)
-    else:
-        run.events.notice(cause["message"])

@@ -101,7 +101,8 @@ def clone(work: SetupWork, step: steps.CheckoutStep) -> str:
     except Refused as problem:
         raise StepFailed(str(problem)) from None
     place = inside(work.directory, step.path)
-    if os.path.lexists(place) and not _empty_directory(place):
+    is_directory = os.path.isdir(place) and not os.path.islink(place)
+    if os.path.lexists(place) and (not is_directory or os.listdir(place)):
         raise StepFailed(f"{step.path} is there already, and not empty")
     try:
         options = [f"--branch={branch}"] if branch is not None and commit is None else []
@@ -109,7 +110,7 @@ def clone(work: SetupWork, step: steps.CheckoutStep) -> str:
         _check_out(work, place, commit)
         if step.submodules:
             _git(work, "submodule", "--quiet", "update", "--init", "--recursive", directory=place)
-        head = work.ask(gitrules.argv("rev-parse", "HEAD"), env=_env(work), directory=place, outside=True)
+        head = _answer(work, "rev-parse", "HEAD", directory=place)
     except StepFailed as failed:
         failed.hint = gitrules.hint_for(logroom.last_lines(work.log))
         if failed.exit_code == 127:
@@ -133,12 +134,7 @@ def inside(directory: str, path: str) -> str:
 def _check_out(work: SetupWork, place: str, commit: Optional[str]) -> None:
     if commit is None:
         return
-    answer = work.ask(
-        gitrules.argv("rev-parse", "--quiet", "--verify", f"{commit}^{{commit}}"),
-        env=_env(work),
-        directory=place,
-        outside=True,
-    )
+    answer = _answer(work, "rev-parse", "--quiet", "--verify", f"{commit}^{{commit}}", directory=place)
     if answer is None and gitrules.is_whole(commit):
         # A commit may be on no branch and no tag: servers send it on request by its name.
         _git(work, "fetch", "--quiet", "--no-tags", "origin", commit, directory=place)
@@ -151,12 +147,12 @@ def _git(work: SetupWork, *arguments: str, directory: Optional[str] = None) -> N
     work.do(gitrules.argv(*arguments), env=_env(work), directory=directory, outside=True)
 
 
+def _answer(work: SetupWork, *arguments: str, directory: str) -> Optional[str]:
+    return work.ask(gitrules.argv(*arguments), env=_env(work), directory=directory, outside=True)
+
+
 def _env(work: SetupWork) -> dict[str, str]:
     around = work.env_outside()
     env = gitrules.environment(work.run.git, around)
     env.update({name: value for name, value in around.items() if name.startswith("TARMAC_")})
     return env
-
-
-def _empty_directory(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path) and not os.listdir(path)

@@ -88,13 +88,11 @@ def enter_own_view() -> None:
 
 def _carry_out(plan: Plan) -> None:
     """Make a new root first, if planned; then everything else, in that root."""
-    inner = tuple(cover for cover in plan.covers if cover.directory != ROOT)
-    root = next((cover for cover in plan.covers if cover.directory == ROOT), None)
-    if root is None:
+    if not plan.covers or plan.covers[0].directory != ROOT:  # the plan has the outermost first
         _carry_out_inside(plan)
         return
-    _new_root(root)
-    _carry_out_inside(plan._replace(covers=inner))
+    _new_root(plan.covers[0])
+    _carry_out_inside(plan._replace(covers=plan.covers[1:]))
     _seal(ROOT)
 
 

@@ -9,11 +9,12 @@ rank 0 polls, the other ranks follow by a collective operation.
 from __future__ import annotations
 
 import fcntl
+import glob
 import os
 import stat
 from contextlib import suppress
 from functools import lru_cache
-from typing import Iterable, Iterator, NamedTuple, Optional
+from typing import Iterable, NamedTuple, Optional
 
 from tarmac.node.attempt import protocol
 
@@ -53,24 +54,12 @@ def look(nodes: Iterable[str]) -> Polling:
     """Read the poll files below these directories of nodes."""
     lives, roles = False, set()
     for directory in nodes:
-        for role, path in _poll_files(directory):
+        for path in glob.glob(os.path.join(glob.escape(directory), f"{protocol.POLL_PREFIX}*")):
             poll, heard = _read(path)
             lives = lives or poll
             if poll or heard:
-                roles.add(role)
+                roles.add(os.path.basename(path)[len(protocol.POLL_PREFIX) :].rsplit(".", 2)[0])
     return Polling(lives, frozenset(roles))
-
-
-def _poll_files(directory: str) -> Iterator[tuple[str, str]]:
-    """The role and the path of each poll file."""
-    try:
-        names = os.listdir(directory)
-    except OSError:
-        return
-    for name in names:
-        if name.startswith(protocol.POLL_PREFIX):
-            role = name[len(protocol.POLL_PREFIX) :].rsplit(".", 2)[0]
-            yield role, os.path.join(directory, name)
 
 
 def _read(path: str) -> tuple[bool, bool]:
