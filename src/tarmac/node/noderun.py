@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import Any, Mapping, Optional
+from typing import Any, Optional
 
 from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.document import GrantedNode, Launch, NodeLaunch, WorkerLaunch
@@ -17,7 +17,6 @@ from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.container.entry import AnyContainer
 from tarmac.node.files import untrusted
 from tarmac.node.files.logroom import LogRoom, TimeIndex
-from tarmac.node.files.masking import NO_SECRETS, Mask
 from tarmac.node.kernel import fifo
 from tarmac.node.kernel.mountplan import Bind, Plan
 from tarmac.node.kernel.namespaces import ProcessNamespace
@@ -114,24 +113,16 @@ class NodeRun:
         self.venv: Optional[str] = None
         self.programs: list[str] = []
         self.lock_handles: list[int] = []
-        self.torn: Optional[Mapping[str, int]] = None
         self.over_at: Optional[float] = None
         self.leave_request: Optional[LeaveRequest] = None
         self.failure_cause: Optional[Cause] = None
         self._claimed = time.monotonic()
-        self.mask = NO_SECRETS
         wall_s = granted.leave_s(document.grace_s, time.time()) if granted is not None else None
         self._limits = {
             limit: self._claimed + seconds
             for limit, seconds in ((words.TIME_LIMIT, document.time_limit_s), (words.WALL_TIME, wall_s))
             if seconds is not None
         }
-
-    def replace_placeholders(self, document: Launch, part: NodeLaunch) -> None:
-        """Replace document and part by ones without placeholders."""
-        self.document, self.part = document, part
-        for worker, complete in zip(self.workers, part.workers):  # noqa: B905 - the same workers
-            worker.part = complete
 
     @property
     def directories(self) -> list[str]:
@@ -144,11 +135,6 @@ class NodeRun:
         if shared or not self.document.own_directories:
             return self.node.work
         return os.path.join(self.node.work, worker.name)
-
-    @property
-    def shares_artifacts(self) -> bool:
-        """Whether runners of other nodes, possibly on this machine, write to the same directories."""
-        return len(self.document.nodes) > 1 and not self.part.own_disk
 
     @property
     def leave_kind(self) -> Optional[str]:
@@ -238,19 +224,14 @@ class NodeRun:
 
     def note_failure_while_leaving(self, cause: Cause) -> None:
         """Report a failure to the other nodes, unless another was first."""
-        record = {"node": self.node_name, "cause": self.mask.tree(cause), "at": time.time()}
+        record = {"node": self.node_name, "cause": self.events.mask.tree(cause), "at": time.time()}
         with suppress(OSError):  # the disk is full: the others use the whole grace
             self._publish(self.attempt.failed_leaving, record)
             self._ring_others(fifo.RING)
 
-    def take_secrets(self, values: dict[str, str]) -> None:
-        """Take the values of the attempt's secrets, and mask them in all later reports."""
-        self.secret_values = values
-        self.events.mask = self.mask = Mask(values.values())
-
     def note_failure(self, cause: Cause) -> None:
         """Record the failure that ends the attempt for the other nodes, unless another was first."""
-        cause = self.mask.tree(cause)
+        cause = self.events.mask.tree(cause)
         record = {"node": self.node_name, "cause": cause, "at": time.time()}
         ring = fifo.RING
         try:

@@ -21,6 +21,7 @@ from tarmac.node.attempt.document import GrantedNode, Unreadable, read_document,
 from tarmac.node.attempt.exit_outcome import ExitOutcome
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import untrusted
+from tarmac.node.files.masking import Mask
 from tarmac.node.hooks import artifacts, code, mounts, pre_post_commands, workers
 from tarmac.node.hooks.claim import claim, give_up, settle_rendezvous
 from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
@@ -105,13 +106,14 @@ def run_attempt(
     if run is None:
         return namespace is not None
     if secrets:
-        run.take_secrets(secrets)
+        run.secret_values, run.events.mask = secrets, Mask(secrets.values())
     end = _supervise(run)
     _end_everything(run)
     run.lease.guard.end(run.children)
     run.meter.end(run.children)
     take_secrets_back(run)
-    run.sidecar.finish(run.exits, run.torn, at=run.over_at or time.time())
+    torn = run.progress.torn if run.progress is not None else None
+    run.sidecar.finish(run.exits, torn, at=run.over_at or time.time())
     workers.lift(run)
     if document.container is not None:
         from tarmac.node.hooks import image  # noqa: PLC0415

@@ -64,7 +64,9 @@ def settle_rendezvous(run: NodeRun) -> None:
     late = {protocol.late_address(rank): address for rank, address in enumerate(granted.addresses)}
     late[protocol.LATE_PORT] = str(_port(run))
     document = read_document(run.attempt.description, late)
-    run.replace_placeholders(document, granted.with_devices(document.part(run.part.node)))
+    run.document, run.part = document, granted.with_devices(document.part(run.part.node))
+    for worker, part in zip(run.workers, run.part.workers):  # noqa: B905 - the same workers
+        worker.part = part
 
 
 def _port(run: NodeRun) -> int:

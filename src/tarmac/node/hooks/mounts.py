@@ -74,7 +74,8 @@ def _bind_inside(bind: Bind, run: NodeRun, directory: str) -> Optional[str]:
         except mounts.NotAllowed as error:
             if not empty or bind.read_only:
                 return str(error)
-            _link(bind)
+            os.rmdir(bind.target) if os.path.isdir(bind.target) else os.unlink(bind.target)
+            os.symlink(bind.source, bind.target)
     except OSError as error:
         return str(error)
     return None
@@ -125,12 +126,6 @@ def _make_room(bind: Bind, work: str) -> bool:
     else:
         os.close(os.open(bind.target, os.O_WRONLY | os.O_CREAT, 0o600))
     return True
-
-
-def _link(bind: Bind) -> None:
-    """Replace a bind with a link, if the path does not exist."""
-    os.rmdir(bind.target) if os.path.isdir(bind.target) else os.unlink(bind.target)
-    os.symlink(bind.source, bind.target)
 
 
 def _note(run: NodeRun, wishes: Sequence[Bind], reason: str) -> None:

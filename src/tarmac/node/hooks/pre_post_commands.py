@@ -147,5 +147,5 @@ def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> exit_outcome.
         f"{what} on {run.node_name} failed: {child.how}",
         exit_code=child.exit_code,
         signal=child.signal,
-        tail=logroom.last_lines(run.setup_log, run.mask),
+        tail=logroom.last_lines(run.setup_log, run.events.mask),
     )

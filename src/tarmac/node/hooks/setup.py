@@ -75,7 +75,9 @@ def _install(work: SetupWork, layers: Optional[Layers], step: steps.PipStep) -> 
 
 def _failed(run: NodeRun, number: int, step: steps.Step, failed: StepFailed, *, log: str) -> Leave:
     """The failure of an attempt with a failed setup step."""
-    lines: Sequence[str] = [gitrules.without_secrets(line) for line in logroom.last_lines(log, run.mask)]
+    lines: Sequence[str] = [
+        gitrules.without_secrets(line) for line in logroom.last_lines(log, run.events.mask)
+    ]
     run.events.append(
         "setup_failed", step=number, exit_code=failed.exit_code, signal=failed.ended_by, tail=lines
     )

@@ -58,7 +58,6 @@ def watch(run: NodeRun) -> None:
     Watch(run, run.progress).until_over()
     run.over_at = time.time()
     run.progress.close()
-    run.torn = run.progress.torn
 
 
 class Watch:
@@ -108,7 +107,7 @@ class Watch:
         assert child is not None
         worker.index.note(time.time(), final=True)
         self._progress.note_exit(good=child.exit_code == 0)
-        lines = logroom.last_lines(worker.log, run.mask) if child.exit_code != 0 else []
+        lines = logroom.last_lines(worker.log, run.events.mask) if child.exit_code != 0 else []
         struck = child.signal == signal.SIGKILL.name
         by_runner = struck and self._swept_at is not None
         by_others = not by_runner and (struck or child.exit_code == 128 + signal.SIGKILL)
@@ -122,7 +121,7 @@ class Watch:
             by_runner=by_runner,
             by_launcher=any(_LAUNCHER_SIGN in line for line in lines),
             memory=memory,
-            detail=newest_not_finite(run.node.reports, run.mask) if stops_on_nan else "",
+            detail=newest_not_finite(run.node.reports, run.events.mask) if stops_on_nan else "",
             tail=lines,
         )
         run.note_exit(worker, left)

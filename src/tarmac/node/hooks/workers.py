@@ -36,13 +36,14 @@ def start_workers(run: NodeRun) -> None:
     """Start all workers, in order; one that cannot be started counts as failed at once."""
     check_leave(run)
     checkpoints = run.part.artifacts.get("checkpoint")
+    # Runners of other nodes, possibly on this machine, may write to the same directory.
+    shared = len(run.document.nodes) > 1 and not run.part.own_disk
     run.progress = ProgressWatcher(
         run.events,
         logs=[worker.log for worker in run.workers],
         reports=run.node.reports,
         tree=None if checkpoints is None else tree_below(checkpoints),
-        checkpoints=checkpoints,
-        torn=None if checkpoints is None else Torn(checkpoints, run.children, shared=run.shares_artifacts),
+        torn=None if checkpoints is None else Torn(checkpoints, run.children, shared=shared),
     )
     leave_at = run.leave_at()
     if leave_at is not None:

@@ -77,7 +77,8 @@ def plan_mounts(wishes: Sequence[Bind], tree: Tree) -> Plan:
     binds: list[Bind] = []
     refused: list[tuple[str, str]] = []
     for wish in wishes:
-        outer = _outer(wish, binds)
+        around = [bind for bind in binds if wish.target.startswith(f"{bind.target}/")]
+        outer = max(around, key=lambda bind: len(bind.target), default=None)  # the innermost
         if outer is not None:
             reason = _consider_inside(wish, outer, tree, extended)
         else:
@@ -94,12 +95,6 @@ def plan_mounts(wishes: Sequence[Bind], tree: Tree) -> Plan:
         covers.append(Cover(outer.target, entries, tuple(new), outer.source, outer.read_only))
     covers.sort(key=lambda cover: cover.directory)  # an outer path sorts before paths inside it
     return Plan(tuple(covers), tuple(bind for bind in binds if bind not in extended), tuple(refused))
-
-
-def _outer(wish: Bind, binds: Sequence[Bind]) -> Optional[Bind]:
-    """The innermost earlier bind whose target contains this bind's target."""
-    around = [bind for bind in binds if wish.target.startswith(f"{bind.target}/")]
-    return max(around, key=lambda bind: len(bind.target), default=None)
 
 
 def _consider_inside(

@@ -50,17 +50,12 @@ class ProcessNamespace(NamedTuple):
         with suppress(OSError, ValueError, StopIteration):
             handle = os.pidfd_open(child)
             try:
-                text = self._read(f"{self.pid}/fdinfo/{handle}")
+                found = lines(f"/proc/self/fd/{self.proc}/{self.pid}/fdinfo/{handle}")
             finally:
                 os.close(handle)
-            pid = int(next(line for line in text.splitlines() if line.startswith("Pid:")).split()[1])
+            pid = int(next(line for line in found if line.startswith("Pid:")).split()[1])
             return pid if pid > 0 else child
         return child
-
-    def _read(self, path: str) -> str:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.proc)
-        with open(handle, encoding="utf-8") as file:
-            return file.read()
 
 
 _Become = Callable[[Optional[ProcessNamespace]], NoReturn]

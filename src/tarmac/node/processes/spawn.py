@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import sys
 from typing import Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from tarmac.node.attempt import words
@@ -26,7 +25,6 @@ _Streams = Tuple[Optional[int], int, int]
 _FIRST = 1
 """The pid of the first process of a namespace."""
 
-_SPAWNS = hasattr(os, "posix_spawn") and hasattr(os, "POSIX_SPAWN_DUP2") and sys.platform == "linux"
 _EXHAUSTED = (errno.EAGAIN, errno.ENOMEM)
 """The machine has no room for another process; the command is not at fault."""
 
@@ -66,7 +64,7 @@ def spawn(command: Command) -> int:
     try:
         stdout_handle = log_handle if command.stdout is None else untrusted.open_to_append(command.stdout)
         streams = (command.stdin, stdout_handle, log_handle)
-        if os.getpid() == _FIRST and _SPAWNS and not command.groups and command.place is None:
+        if os.getpid() == _FIRST and not command.groups and command.place is None:
             pid, problem = _start_untied(command, streams)
             path = _find(command.argv[0], command.env, command.directory) if problem else None
         else:

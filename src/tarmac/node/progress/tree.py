@@ -77,7 +77,7 @@ class TreeTimes:
     """The tree below `root`, observed from now on."""
 
     def __init__(self, root: str) -> None:
-        self._root = root
+        self.root = root
         self._before = dict(_files(root))
         self._newest = 0.0
         self._due = time.monotonic() + _AGAIN_S
@@ -101,7 +101,7 @@ class TreeTimes:
         shown: Optional[float] = None
         closed: Optional[float] = None
         read: Optional[float] = None
-        for path, now in _files(self._root):
+        for path, now in _files(self.root):
             before = self._before.get(path)
             is_link = stat.S_ISLNK(now.st_mode)
             if before and (before.st_ino, before.st_mtime_ns) == (now.st_ino, now.st_mtime_ns):

@@ -33,6 +33,7 @@ class TreeWatch:
     """The tree below `root`, watched from now on. Raises OSError if it cannot be watched."""
 
     def __init__(self, root: str) -> None:
+        self.root = root
         self._inotify = syscalls.Inotify()
         self._places: dict[int, _Place] = {}
         self._moving: set[int] = set()

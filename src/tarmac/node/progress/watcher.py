@@ -49,12 +49,10 @@ class ProgressWatcher:
         logs: Sequence[str],
         reports: str,
         tree: Optional[Tree],
-        checkpoints: Optional[str] = None,
         torn: Optional[Torn] = None,
         report_every_s: float = REPORT_EVERY_S,
     ) -> None:
         self._began_at = time.time()
-        self._checkpoints = checkpoints
         self._events = events
         self._logs = logs
         self._reports = reports
@@ -84,7 +82,7 @@ class ProgressWatcher:
         if not self._leave_began and self._doubtful_at and time.time() - self._doubtful_at >= DOUBT_S:
             self._believe(self._doubtful_at)
         if time.monotonic() >= self._report_due:
-            self._report_checkpoint()
+            self._report_checkpoint(self._tree)
 
     def fileno(self) -> int:
         """A descriptor that is readable after a change of a checkpoint; -1 if there is none."""
@@ -112,7 +110,7 @@ class ProgressWatcher:
         self._look_at_reports()
         if self._tree is not None:
             self._look_at_tree(self._tree, writers_done=False)
-            self._report_checkpoint()
+            self._report_checkpoint(self._tree)
             if self._torn is not None and self._tree.complete:
                 self.torn = self._torn.paths()
             self._tree, self._closed_tree = None, self._tree
@@ -159,11 +157,11 @@ class ProgressWatcher:
             self._doubtful_at = self._closed_at if self._closed_at != closed_at else None
             self._closed_at = self._doubtful_at
 
-    def _report_checkpoint(self) -> None:
+    def _report_checkpoint(self, tree: Tree) -> None:
         if self._checkpoint_at is not None and self._checkpoint_at != self._reported_at:
             self._reported_at = self._checkpoint_at
             self._report_due = time.monotonic() + self._report_every_s
-            step = None if self._checkpoints is None else _latest_step(self._checkpoints, self._began_at)
+            step = _latest_step(tree.root, self._began_at)
             detail = {} if step is None else {"step": step}
             self._events.append("checkpoint", at=round(self._checkpoint_at, 6), **detail)
 
