@@ -1,4 +1,4 @@
-"""The shared state of hooks: one node's part of an attempt while it runs. Made by the hook `claim`."""
+"""The shared state of hooks: one node's part of an attempt while it runs. Made by `runner`."""
 
 from __future__ import annotations
 

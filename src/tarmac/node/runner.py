@@ -11,26 +11,64 @@ attempt.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import suppress
 from typing import Any, Callable, Optional
 
-from tarmac.node.attempt import words
-from tarmac.node.attempt.document import GrantedNode, Unreadable, read_document, unreadable
+from tarmac.node.attempt import claims, protocol, words
+from tarmac.node.attempt.document import GrantedNode, Launch, Unreadable, read_document, unreadable
+from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import ExitOutcome
-from tarmac.node.attempt.paths import AttemptPaths
+from tarmac.node.attempt.paths import AttemptPaths, make_directory
 from tarmac.node.files import untrusted
 from tarmac.node.files.masking import Mask
 from tarmac.node.hooks import artifacts, code, mounts, pre_post_commands, workers
-from tarmac.node.hooks.claim import claim, give_up, settle_rendezvous
 from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
 from tarmac.node.hooks.watch import watch
-from tarmac.node.kernel import descendants, procfs, syscalls
+from tarmac.node.kernel import descendants, namespaces, procfs, sockets, syscalls
 from tarmac.node.kernel.mounts import take_back
 from tarmac.node.kernel.namespaces import ProcessNamespace
-from tarmac.node.leave import fault, outcome_of
+from tarmac.node.leave import fault, notify_nodes, outcome_of, wait_for
 from tarmac.node.noderun import Leave, NodeRun
+
+
+def _settle_rendezvous(run: NodeRun) -> None:
+    """Fill in the addresses, port and devices that attempt.json leaves open; raises OSError or Leave.
+
+    On nodes that a cluster granted late, the node of rank 0 finds a free port and writes it into the attempt
+    directory; the others wait for it. Without a shared directory the port is computed from the attempt's id;
+    if that port is taken, the attempt is retried under another id.
+    """
+    granted = run.granted
+    if granted is None:
+        return
+    if len(granted.names) != len(run.document.nodes):
+        needed = len(run.document.nodes)
+        raise OSError(f"the attempt needs {needed} nodes, and was given {len(granted.names)}")
+    late = {protocol.late_address(rank): address for rank, address in enumerate(granted.addresses)}
+    late[protocol.LATE_PORT] = str(_port(run))
+    document = read_document(run.attempt.description, late)
+    run.document, run.part = document, granted.with_devices(document.part(run.part.node))
+    for worker, part in zip(run.workers, run.part.workers):  # noqa: B905 - the same workers
+        worker.part = part
+
+
+def _port(run: NodeRun) -> int:
+    first, path = run.part.rank == 0, run.attempt.meeting
+    if not run.document.settings.shared_directory:
+        port = sockets.derived_port(run.document.attempt_id)
+        if first and not sockets.is_free_port(port):
+            raise OSError(f"port {port}, which the attempt needs for its rendezvous, is taken")
+        return port
+    if first:
+        port = sockets.find_free_port()
+        untrusted.replace(path, json.dumps({"port": port}).encode())
+        notify_nodes(run, path)
+        return port
+    wait_for(run, path)
+    return int(untrusted.read_object(path)["port"])
 
 
 def _set_up(run: NodeRun) -> None:
@@ -59,7 +97,7 @@ def _log_matches(run: NodeRun, end: ExitOutcome) -> list[dict[str, Any]]:
 
 
 HOOKS: tuple[Callable[[NodeRun], None], ...] = (
-    settle_rendezvous,
+    _settle_rendezvous,
     artifacts.artifacts_in,
     mounts.write_files,
     give_secrets,
@@ -102,7 +140,7 @@ def run_attempt(
     except Unreadable as error:
         _refuse(attempt, node_name, str(error), namespace)
         return False
-    run = claim(document, node_name, attempt, namespace, granted)
+    run = _claim(document, node_name, attempt, namespace, granted)
     if run is None:
         return namespace is not None
     if secrets:
@@ -125,6 +163,30 @@ def run_attempt(
     if document.container is not None:
         image.remove_root(run)
     return _renew(run, end)
+
+
+def _claim(
+    document: Launch,
+    node_name: str,
+    attempt: AttemptPaths,
+    namespace: Optional[ProcessNamespace],
+    granted: Optional[GrantedNode] = None,
+) -> Optional[NodeRun]:
+    """The part to run; None if it is claimed or fenced: then this runner must exit without a trace."""
+    node = attempt.node(node_name)
+    if os.path.exists(node.claim):
+        return None
+    pid, name = os.getpid(), ""
+    if namespace is not None:
+        pid, name = namespace.pid, f"{namespaces.NAME}-{os.urandom(4).hex()}"
+        procfs.rename_self(name)
+    if not claims.take(node, document.token, pid=pid, name=name):
+        _give_up(namespace)
+        return None
+    events = EventLog(node.events, notify=document.settings.notify, attempt_id=document.attempt_id)
+    events.append("claimed", pid=pid, **({"name": granted.name} if granted is not None else {}))
+    make_directory(attempt.logs)
+    return NodeRun(document, document.part(node_name), attempt, events, namespace=namespace, granted=granted)
 
 
 def _supervise(run: NodeRun) -> ExitOutcome:
@@ -163,8 +225,14 @@ def _deliver(run: NodeRun) -> None:
     """Write the report to the disk, however long that is full, unless its directory was removed."""
     while not run.events.finish() and os.path.isdir(run.node.directory):
         run.wake_channel.wait()
-    give_up(run.namespace)
+    _give_up(run.namespace)
     run.events.ring()
+
+
+def _give_up(namespace: Optional[ProcessNamespace]) -> None:
+    """Remove the name that proves that the claim is alive: the last event marks the end."""
+    if namespace is not None:
+        procfs.rename_self(namespaces.NAME)
 
 
 def _refuse(
@@ -173,7 +241,7 @@ def _refuse(
     """Report an unreadable attempt.json, if there is a directory for the report."""
     if not os.path.isdir(attempt.directory):
         return
-    run = claim(unreadable(node_name), node_name, attempt, namespace)
+    run = _claim(unreadable(node_name), node_name, attempt, namespace)
     if run is not None:
         end = fault(run, message)
         run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=False)

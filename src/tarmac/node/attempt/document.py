@@ -5,7 +5,7 @@ the engines read it. A reader relies only on the checks here: each field is pres
 names of nodes are valid names of directories.
 
 A cluster with a queue of its own grants an attempt its nodes: its runners get them at their start, as a
-`GrantedNode`, and the hook `claim` fills in the values that were unknown when the attempt was submitted.
+`GrantedNode`, and the runner fills in the values that were unknown when the attempt was submitted.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class Launch(NamedTuple):
     `time_limit_s` is the rest of the run's limit, counted from the claim (setup takes part of it), after
     `ran_s` of earlier attempts. `allotted_s` tells the workers when the attempt will be asked to leave,
     counted from their start; with `allots_setup` at the latest from START_ALLOWANCE_S after the claim.
-    `patience_s`: the part of the grace after a worker failed (see `node.hooks.grace`).
+    `patience_s`: the part of the grace after a worker failed (see `node.hooks.watch`).
 
     The engine adds `settings`, `code`, `environments`, `git`, and the fields that its parts list; it uses
     `batch` for the request to a cluster's own queue and omits it from attempt.json.

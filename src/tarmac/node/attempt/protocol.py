@@ -8,7 +8,7 @@
       failed                          written by the first runner with a failing worker: others on the same
                                       disk also end their workers (elsewhere the server asks them to)
       failed_leaving                  the same for a worker that failed after a request to leave: the
-                                      others continue as long as they save, see `node.hooks.grace`
+                                      others continue as long as they save, see `node.hooks.watch`
       logs/ROLE.REPLICA.WORKER.log    the output of a worker, which itself has the file open
       logs/ROLE.REPLICA.WORKER.cut    JSON {"begin", "end"}: the part removed from a log over its limit: it
                                       reads as zeros, other bytes keep their offsets; replaced by rename

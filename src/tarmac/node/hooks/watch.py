@@ -3,7 +3,7 @@
     running --- a worker fails --------------------------> SIGTERM, a moment, SIGKILL
        |    --- the attempt failed on another node ------> SIGTERM, a moment, SIGKILL
        |    --- asked, or out of time --> pause file, signal, grace, SIGKILL
-       |        --- a worker fails -----> only as much grace as the others need to save: see `grace`
+       |        --- a worker fails -----> only as much grace as the others need to save: see `Grace`
        |    --- asked to stop at once --> SIGKILL
        +------- all workers left -------> remaining processes: SIGTERM, a moment, SIGKILL
 
@@ -23,14 +23,14 @@ import time
 from typing import Optional
 
 from tarmac.node.attempt import exit_outcome, protocol, words
-from tarmac.node.attempt.exit_outcome import Exit
+from tarmac.node.attempt.exit_outcome import Cause, Exit
 from tarmac.node.attempt.protocol import NOT_FINITE
 from tarmac.node.files import logroom, untrusted
 from tarmac.node.files.logroom import TimeIndex
 from tarmac.node.files.masking import Mask
-from tarmac.node.hooks.grace import Grace
 from tarmac.node.hooks.workers import end_those_over_limit, ran_out
-from tarmac.node.kernel import descendants
+from tarmac.node.kernel import descendants, procfs
+from tarmac.node.kernel.procfs import Process, Transfer
 from tarmac.node.noderun import NodeRun, Worker
 from tarmac.node.progress import polls
 from tarmac.node.progress.torn import Budget
@@ -50,6 +50,12 @@ _LAUNCHER_SIGN = "SignalException"
 """torchrun exits with code 1 after a signal, and prints this in its last lines."""
 
 _BYTES = 64 * 1024
+
+_LEAST_WRITTEN_BYTES = 1 << 20
+_LEAST_READ_BYTES = 64 << 20
+"""Fewer bytes are lines of a log, or the reads of a thread that monitors the machine."""
+
+_NOTHING = Transfer(0, 0)
 
 
 def watch(run: NodeRun) -> None:
@@ -267,6 +273,79 @@ class Watch:
         room_due = run.log_room.low_disk_due
         waits = (self._sweep_due, self._grace.due, leave, run.lease.guard.due, run.meter.due, room_due)
         return min((due for due in waits if due is not None), default=None)
+
+
+class Grace:
+    """The grace of the workers on one node, which a worker's failure shortens while all are leaving.
+
+    After a requested leave, the peers of a worker may still save. The peers of a crashed worker may wait for
+    it in a collective operation for the whole grace, up to an hour. After a crash the workers have
+    `patience_s`, which begins again each time a worker of the node has saved a file, until the grace is over.
+    The runner sends them no signal before SIGKILL: they have the signal of the request already, or must not
+    get it. The outcome of the attempt follows from the exits, here from that of the failed worker. A process
+    that hangs in a collective operation may compute at full speed, but writes almost nothing; one that saves
+    writes, or reads data from a disk to send it elsewhere.
+    """
+
+    def __init__(self, run: NodeRun) -> None:
+        self._run = run
+        self._failure: Optional[Cause] = None
+        self._transfers: dict[Process, Transfer] = {}
+        self.due: Optional[float] = None
+        """The time of the next check (monotonic clock); None: no worker has failed."""
+
+    def is_over(self, leave_signal: Optional[str]) -> bool:
+        """Whether the remaining workers of this node must end; `leave_signal` is the signal that they got."""
+        if self._failure is None:
+            self._look_for_failure(leave_signal)
+            return False
+        if self.due is None or time.monotonic() < self.due:
+            return False
+        if self._is_saving():
+            self._begin_again()
+            return False
+        self.due = None
+        self._say(self._failure)
+        return True
+
+    def _look_for_failure(self, leave_signal: Optional[str]) -> None:
+        run = self._run
+        failed = self._first_failed(leave_signal)
+        if failed is None:
+            self._failure = run.peer_failure_while_leaving()
+        else:
+            self._failure = exit_outcome.failure(failed, node=run.node_name)
+            run.note_failure_while_leaving(self._failure)
+        if self._failure is not None:
+            self._is_saving()  # from here on
+            self._begin_again()
+
+    def _first_failed(self, leave_signal: Optional[str]) -> Optional[Exit]:
+        for worker in self._run.workers:
+            left = worker.exit
+            if left is None or not left.leave_began or not worker.part.stop_on_failure:
+                continue
+            if not exit_outcome.left_as_requested(left, leave_signal):
+                return left
+        return None
+
+    def _is_saving(self) -> bool:
+        """Whether the processes of the node have saved something since the last call."""
+        before = self._transfers
+        self._transfers = procfs.transfers(descendants.living(but=self._run.children.aside))
+        pairs = [(before.get(process, _NOTHING), now) for process, now in self._transfers.items()]
+        written_bytes = sum(now.written_bytes - old.written_bytes for old, now in pairs)
+        read_bytes = sum(now.read_bytes - old.read_bytes for old, now in pairs)
+        return written_bytes >= _LEAST_WRITTEN_BYTES or read_bytes >= _LEAST_READ_BYTES
+
+    def _begin_again(self) -> None:
+        self.due = time.monotonic() + self._run.document.patience_s
+
+    def _say(self, failure: Cause) -> None:
+        run = self._run
+        why = f"{failure.get('message')} while all were leaving"
+        still = f"saved nothing for {run.document.patience_s:g} s"
+        run.events.notice(f"the workers on {run.node_name} are ended: {why}, and they {still}")
 
 
 def newest_not_finite(reports: str, mask: Mask) -> str:
