@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Callable, Optional
+from typing import Callable
 
 from tarmac.node.attempt import exit_outcome, words
 from tarmac.node.files import untrusted
@@ -34,7 +34,7 @@ def attend(
     child: Child,
     *,
     check: Callable[[NodeRun], None] = check_leave,
-    news: Optional[Callable[[], object]] = None,
+    news: Callable[[], object] = lambda: None,
     also: int = -1,
     at_once: bool = False,
 ) -> None:
@@ -46,8 +46,7 @@ def attend(
     while not child.left:
         run.wake_channel.wait(run.leave_due, also=also)
         run.log_room.look()
-        if news is not None:
-            news()
+        news()
         run.children.reap()
         if not child.left:
             try:
@@ -55,8 +54,7 @@ def attend(
             except Leave:
                 _end(run, child, at_once=at_once)
                 raise
-    if news is not None:
-        news()
+    news()
 
 
 def _end(run: NodeRun, child: Child, *, at_once: bool) -> None:

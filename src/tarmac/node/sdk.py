@@ -86,30 +86,25 @@ def report(
     disturb training: one that cannot be written (a full disk) is dropped. Only for a run with `stop_on_nan`,
     a metric that is not finite ends the process with exit code 1, after the report.
     """
-    _report(step, progress, group, metrics)
+    path = os.environ.get(protocol.REPORTS_VARIABLE)
+    if path is not None:
+        _check_own_world()
+        record = {
+            "at": round(time.time(), 6),
+            "rank": int(os.environ.get("RANK") or os.environ.get("NODE_RANK") or 0),
+            "step": None if step is None else int(step),
+            "group": str(group),
+            "progress": None if progress is None else _plain(progress),
+            "metrics": {name: _plain(value) for name, value in metrics.items()},
+        }
+        line = json.dumps(record).encode() + b"\n"
+        with suppress(OSError), open(path, "ab", buffering=0) as file:
+            file.write(line)  # one write, so lines of several workers never mix
     if os.environ.get(protocol.STOP_ON_NAN_VARIABLE) == "1":
         for name, value in metrics.items():
             if _plain(value) in protocol.NOT_FINITE:
                 where = "" if step is None else f" at step {step}"
                 raise SystemExit(f"tarmac: {name} is {_plain(value)}{where}, and the run asks to stop_on_nan")
-
-
-def _report(step: Optional[int], progress: Optional[float], group: str, metrics: Mapping[str, Any]) -> None:
-    path = os.environ.get(protocol.REPORTS_VARIABLE)
-    if path is None:
-        return
-    _check_own_world()
-    record = {
-        "at": round(time.time(), 6),
-        "rank": int(os.environ.get("RANK") or os.environ.get("NODE_RANK") or 0),
-        "step": None if step is None else int(step),
-        "group": str(group),
-        "progress": None if progress is None else _plain(progress),
-        "metrics": {name: _plain(value) for name, value in metrics.items()},
-    }
-    line = json.dumps(record).encode() + b"\n"
-    with suppress(OSError), open(path, "ab", buffering=0) as file:
-        file.write(line)  # one write, so lines of several workers never mix
 
 
 @contextmanager

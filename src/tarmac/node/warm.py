@@ -16,6 +16,7 @@ import os
 import select
 import signal
 import socket
+from contextlib import suppress
 from functools import partial
 from typing import Callable, NamedTuple, NoReturn, Optional
 
@@ -57,12 +58,10 @@ def serve(fd: int, *, idle_s: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server's foreground
     gc.collect()
     gc.freeze()  # runners share the present memory: keep its pages unchanged
-    try:
-        with open(fd, "rb", closefd=False) as requests:
-            while line := requests.readline(protocol.LONGEST_REQUEST_BYTES):  # longer ones are refused
-                channel.sendall(json.dumps(parent.answer(line)).encode() + b"\n")
-    except ConnectionError:
-        pass  # closed during the answer: a normal end
+    # Closed during an answer: a normal end.
+    with suppress(ConnectionError), open(fd, "rb", closefd=False) as requests:
+        while line := requests.readline(protocol.LONGEST_REQUEST_BYTES):  # longer ones are refused
+            channel.sendall(json.dumps(parent.answer(line)).encode() + b"\n")
 
 
 class _Parent:

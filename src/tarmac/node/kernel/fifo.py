@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 
 RING = b"!"
 """A ring without a message: poll now."""
@@ -33,12 +34,8 @@ def listen(path: str) -> int:
     It is open for writing as well, so that it never reports the end of the last writer.
     """
     try:
-        os.mkfifo(path, 0o600)
-    except FileExistsError:
-        pass
-    except OSError:
-        return -1
-    try:
+        with suppress(FileExistsError):
+            os.mkfifo(path, 0o600)
         return os.open(path, os.O_RDWR | os.O_NONBLOCK)
     except OSError:
         return -1
@@ -47,9 +44,7 @@ def listen(path: str) -> int:
 def drain(handle: int) -> bytes:
     """Read all waiting bytes."""
     heard = b""
-    try:
+    with suppress(BlockingIOError):
         while piece := os.read(handle, 4096):
             heard += piece
-    except BlockingIOError:
-        pass
     return heard

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import ExitStack
 from typing import Optional, Sequence
 
 from tarmac.node.kernel import namespaces, syscalls
@@ -101,23 +102,17 @@ def _new_root(cover: Cover) -> None:
     place = next((path for path in _PLACES if os.path.isdir(path)), None)
     if place is None:
         raise OSError(f"there is none of {', '.join(_PLACES)} to make a root at")
-    syscalls.mount("tarmac", place, "tmpfs", _PLAIN, "size=1m,mode=755")
-    old = os.path.join(place, _OLD_ROOT)
-    try:
-        os.mkdir(old)
-        syscalls.pivot_root(place, old)
-    except OSError:
-        syscalls.unmount(place)
-        raise
     old = f"/{_OLD_ROOT}"
-    try:
+    with ExitStack() as undo:
+        syscalls.mount("tarmac", place, "tmpfs", _PLAIN, "size=1m,mode=755")
+        undo.callback(syscalls.unmount, place)
+        os.mkdir(f"{place}{old}")
+        syscalls.pivot_root(place, f"{place}{old}")
+        undo.callback(os.chdir, ROOT)
+        undo.callback(syscalls.pivot_root, old, f"{old}{place}")
         os.chdir(ROOT)
         _show(cover, old)
-    except OSError:
-        syscalls.pivot_root(old, f"{old}{place}")
-        os.chdir(ROOT)
-        syscalls.unmount(place)
-        raise
+        undo.pop_all()
     syscalls.unmount(old)
     os.rmdir(old)
 
@@ -125,26 +120,22 @@ def _new_root(cover: Cover) -> None:
 def _carry_out_inside(plan: Plan) -> None:
     """Cover and bind. Sources and covered directories stay open, because covers may hide their paths."""
     places = {cover.source or cover.directory for cover in plan.covers} | {bind.source for bind in plan.binds}
-    handles = {path: os.open(path, os.O_PATH) for path in places}
-    done: list[str] = []
-    try:
+    handles: dict[str, int] = {}
+    with ExitStack() as opened, ExitStack() as undo:
+        for path in places:
+            handles[path] = os.open(path, os.O_PATH)
+            opened.callback(os.close, handles[path])
         for cover in plan.covers:
             _cover(cover, handles[cover.source or cover.directory])
-            done.append(cover.directory)
+            undo.callback(syscalls.unmount, cover.directory)
         for bind in plan.binds:
             _bind(_path(handles[bind.source]), bind.target)
-            done.append(bind.target)
+            undo.callback(syscalls.unmount, bind.target)
             if bind.read_only:
                 make_read_only(bind.target)
         for cover in plan.covers:
             _seal(cover.directory)
-    except OSError:
-        for path in reversed(done):
-            syscalls.unmount(path)
-        raise
-    finally:
-        for handle in handles.values():
-            os.close(handle)
+        undo.pop_all()
 
 
 def _cover(cover: Cover, original: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Callable, NamedTuple, NoReturn, Optional
 
 from tarmac.node.kernel import procfs, syscalls
@@ -88,20 +88,17 @@ def fork(way: Way, become: _Become) -> int:
 def _fork_as_root(way: Way, become: _Become) -> int:
     """Unshare, fork, and return to the old namespaces."""
     home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with ExitStack() as afterwards:
+        afterwards.callback(os.close, home)
         try:
             divide(way)
         except OSError as error:
             raise _NoneLeft(*error.args) from error
-        try:
-            pid = os.fork()
-            if pid == 0:
-                os.close(home)
-                _become_first(become)
-        finally:
-            syscalls.join_namespace(home, syscalls.CLONE_NEWPID)
-    finally:
-        os.close(home)
+        afterwards.callback(syscalls.join_namespace, home, syscalls.CLONE_NEWPID)
+        pid = os.fork()
+        if pid == 0:
+            os.close(home)
+            _become_first(become)
     return pid
 
 

@@ -12,7 +12,7 @@ import select
 import socket
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from typing import AbstractSet
 
@@ -24,30 +24,26 @@ _WAITING = 64
 def listen(path: str) -> socket.socket:
     """Listen at a path, for this user alone, replacing an earlier listener. Raises OSError."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
+    with ExitStack() as undo:
+        made = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         with _short(path) as short:
             with suppress(FileNotFoundError):
                 os.unlink(path)
             made.bind(short)
             os.chmod(path, 0o600)
         made.listen(_WAITING)
-    except BaseException:
-        made.close()
-        raise
+        undo.pop_all()
     return made
 
 
 def connect(path: str, *, timeout_s: float | None) -> socket.socket:
     """Connect to the listener at a path; each later step may take `timeout_s`, if given. Raises OSError."""
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    made.settimeout(timeout_s)
-    try:
+    with ExitStack() as undo:
+        made = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        made.settimeout(timeout_s)
         with _short(path) as short:
             made.connect(short)
-    except BaseException:
-        made.close()
-        raise
+        undo.pop_all()
     return made
 
 

@@ -50,10 +50,7 @@ def beside(runner: int, name: str) -> select.poll:
 
 def default_signals() -> None:
     """Restore the default action of every signal and unblock all, since the starter may have changed them."""
-    for number in signal.valid_signals():
-        if number not in (signal.SIGKILL, signal.SIGSTOP):
-            try:
-                signal.signal(number, signal.SIG_DFL)
-            except OSError:
-                continue  # reserved by the C library
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        with suppress(OSError):  # reserved by the C library
+            signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from contextlib import ExitStack
 from typing import Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from tarmac.node.attempt import words
@@ -59,20 +60,18 @@ def spawn(command: Command) -> int:
     """The pid of a new process that executes the command; raises CannotStart, or OSError."""
     if not command.argv:
         raise CannotStart("its command is empty", words.NOT_FOUND_EXIT)
-    log_handle = untrusted.open_to_append(command.log)
-    stdout_handle = -1
-    try:
-        stdout_handle = log_handle if command.stdout is None else untrusted.open_to_append(command.stdout)
-        streams = (command.stdin, stdout_handle, log_handle)
+    with ExitStack() as opened:
+        log = output = untrusted.open_to_append(command.log)
+        opened.callback(os.close, log)
+        if command.stdout is not None:
+            output = untrusted.open_to_append(command.stdout)
+            opened.callback(os.close, output)
+        streams = (command.stdin, output, log)
         if os.getpid() == _FIRST and not command.groups and command.place is None:
             pid, problem = _start_untied(command, streams)
             path = _find(command.argv[0], command.env, command.directory) if problem else None
         else:
             pid, problem, path = _start_tied(command, streams)
-    finally:
-        os.close(log_handle)
-        if stdout_handle not in (-1, log_handle):
-            os.close(stdout_handle)
     if problem:
         raise _explain(command.argv[0], problem, path, env=command.env)
     return pid

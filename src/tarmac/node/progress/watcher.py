@@ -168,10 +168,8 @@ class ProgressWatcher:
     def _look_for_output(self) -> None:
         if self._output_seen:
             return
-        found = [at for at in (_written_at(log) for log in self._logs) if at is not None]
-        reported_at = _first_report_at(self._reports)
-        if reported_at is not None:
-            found.append(reported_at)
+        times = [*map(_written_at, self._logs), _first_report_at(self._reports)]
+        found = [at for at in times if at is not None]
         if found:
             self._output_seen = True
             self._events.append("first_output", at=round(min(found), 6))
