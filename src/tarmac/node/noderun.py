@@ -12,7 +12,6 @@ from typing import Any, Optional
 from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.document import GrantedNode, Launch, NodeLaunch, WorkerLaunch
 from tarmac.node.attempt.events import EventLog
-from tarmac.node.attempt.exit_outcome import Cause, Exit, ExitOutcome, LeaveRequest
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.container.entry import AnyContainer
 from tarmac.node.files import untrusted
@@ -32,7 +31,7 @@ from tarmac.node.progress.watcher import ProgressWatcher
 class Leave(Exception):
     """The node's part ends before its workers run, with this outcome."""
 
-    def __init__(self, outcome: ExitOutcome) -> None:
+    def __init__(self, outcome: exit_outcome.ExitOutcome) -> None:
         super().__init__(outcome.outcome)
         self.outcome = outcome
 
@@ -46,7 +45,7 @@ class Worker:
         self.log = paths.log(part.name)
         self.index = TimeIndex(self.log, paths.index(part.name))
         self.child: Optional[Child] = None
-        self.exit: Optional[Exit] = None
+        self.exit: Optional[exit_outcome.Exit] = None
         self.group: Optional[WorkerGroup] = None
         self.watched = False
         self.over_limit_bytes: Optional[int] = None
@@ -103,7 +102,7 @@ class NodeRun:
         self.setup_log = attempt.log(f"setup.{self.node_name}")
         logs = [self.setup_log, *(worker.log for worker in self.workers)]
         self.log_room = LogRoom(logs, limit_bytes=document.settings.log_limit_bytes, say=events.notice)
-        self.exits: list[Exit] = []
+        self.exits: list[exit_outcome.Exit] = []
         self.node_env: dict[str, str] = {}
         self.secret_values: dict[str, str] = {}
         self.secret_env: dict[str, str] = {}
@@ -114,8 +113,8 @@ class NodeRun:
         self.programs: list[str] = []
         self.lock_handles: list[int] = []
         self.over_at: Optional[float] = None
-        self.leave_request: Optional[LeaveRequest] = None
-        self.failure_cause: Optional[Cause] = None
+        self.leave_request: Optional[exit_outcome.LeaveRequest] = None
+        self.failure_cause: Optional[exit_outcome.Cause] = None
         self._claimed = time.monotonic()
         wall_s = granted.leave_s(document.grace_s, time.time()) if granted is not None else None
         self._limits = {
@@ -141,11 +140,11 @@ class NodeRun:
         """The kind of the strongest request to leave so far."""
         return self.leave_request.kind if self.leave_request else None
 
-    def cause(self, code: str, message: str, **fields: Any) -> Cause:
+    def cause(self, code: str, message: str, **fields: Any) -> exit_outcome.Cause:
         """A cause with the name of this node."""
         return exit_outcome.cause_of(code, message, node=self.node_name, **fields)
 
-    def note_exit(self, worker: Worker, left: Exit) -> None:
+    def note_exit(self, worker: Worker, left: exit_outcome.Exit) -> None:
         """Record and report the exit of a worker, or that it could not be started."""
         worker.exit = left
         self.exits.append(left)
@@ -193,7 +192,7 @@ class NodeRun:
 
     def note_leave_request(self, kind: str) -> None:
         """Record a request to leave, report it, and make the pause file."""
-        self.leave_request = LeaveRequest(kind, self.leave_signal(kind))
+        self.leave_request = exit_outcome.LeaveRequest(kind, self.leave_signal(kind))
         self.events.append("asked", ask=kind)
         self.raise_pause_file()
         if kind == words.WALL_TIME:  # clocks differ, and the workers of all nodes must leave together
@@ -212,24 +211,24 @@ class NodeRun:
         """The signal of a request to leave. A stop always has one: SIGTERM, if the spec names none."""
         return self.document.pause_signal or (signal.SIGTERM.name if kind == words.STOP else None)
 
-    def peer_failure(self) -> Optional[Cause]:
+    def peer_failure(self) -> Optional[exit_outcome.Cause]:
         """The failure that ended the attempt, as recorded by the first failing node."""
         return _cause_in(
             _read_json(self.attempt.failed) or self.wake_channel.messages.get(protocol.FAILED_FILE)
         )
 
-    def peer_failure_while_leaving(self) -> Optional[Cause]:
+    def peer_failure_while_leaving(self) -> Optional[exit_outcome.Cause]:
         """The failure of a worker after the request to leave, here or on another node."""
         return _cause_in(_read_json(self.attempt.failed_leaving))
 
-    def note_failure_while_leaving(self, cause: Cause) -> None:
+    def note_failure_while_leaving(self, cause: exit_outcome.Cause) -> None:
         """Report a failure to the other nodes, unless another was first."""
         record = {"node": self.node_name, "cause": self.events.mask.tree(cause), "at": time.time()}
         with suppress(OSError):  # the disk is full: the others use the whole grace
             self._publish(self.attempt.failed_leaving, record)
             self._ring_others(fifo.RING)
 
-    def note_failure(self, cause: Cause) -> None:
+    def note_failure(self, cause: exit_outcome.Cause) -> None:
         """Record the failure that ends the attempt for the other nodes, unless another was first."""
         cause = self.events.mask.tree(cause)
         record = {"node": self.node_name, "cause": cause, "at": time.time()}
@@ -283,6 +282,6 @@ def _read_json(path: str) -> Optional[dict[str, Any]]:
         return None  # missing or incomplete: it is read again later
 
 
-def _cause_in(record: Optional[dict[str, Any]]) -> Optional[Cause]:
+def _cause_in(record: Optional[dict[str, Any]]) -> Optional[exit_outcome.Cause]:
     cause = record.get("cause") if record else None
     return cause if isinstance(cause, dict) else None

@@ -29,7 +29,6 @@ from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
 from tarmac.node.hooks.watch import watch
 from tarmac.node.kernel import descendants, namespaces, procfs, sockets, syscalls
 from tarmac.node.kernel.mounts import take_back
-from tarmac.node.kernel.namespaces import ProcessNamespace
 from tarmac.node.leave import fault, notify_nodes, outcome_of, wait_for
 from tarmac.node.noderun import Leave, NodeRun
 
@@ -122,7 +121,7 @@ _LOOK_AGAIN_S = 0.05
 def run_attempt(
     directory: str,
     node_name: str,
-    namespace: Optional[ProcessNamespace],
+    namespace: Optional[namespaces.ProcessNamespace],
     secrets: Optional[dict[str, str]] = None,
     granted: Optional[GrantedNode] = None,
 ) -> bool:
@@ -169,7 +168,7 @@ def _claim(
     document: Launch,
     node_name: str,
     attempt: AttemptPaths,
-    namespace: Optional[ProcessNamespace],
+    namespace: Optional[namespaces.ProcessNamespace],
     granted: Optional[GrantedNode] = None,
 ) -> Optional[NodeRun]:
     """The part to run; None if it is claimed or fenced: then this runner must exit without a trace."""
@@ -229,14 +228,14 @@ def _deliver(run: NodeRun) -> None:
     run.events.ring()
 
 
-def _give_up(namespace: Optional[ProcessNamespace]) -> None:
+def _give_up(namespace: Optional[namespaces.ProcessNamespace]) -> None:
     """Remove the name that proves that the claim is alive: the last event marks the end."""
     if namespace is not None:
         procfs.rename_self(namespaces.NAME)
 
 
 def _refuse(
-    attempt: AttemptPaths, node_name: str, message: str, namespace: Optional[ProcessNamespace]
+    attempt: AttemptPaths, node_name: str, message: str, namespace: Optional[namespaces.ProcessNamespace]
 ) -> None:
     """Report an unreadable attempt.json, if there is a directory for the report."""
     if not os.path.isdir(attempt.directory):

@@ -24,7 +24,6 @@ from tarmac.node.attempt.paths import AttemptPaths, NodePaths, make_directory
 from tarmac.node.attempt.protocol import TOKEN_VARIABLE
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs, signals
-from tarmac.node.kernel.procfs import Process
 
 _FIRST_BYTES = 64 * 1024
 _LAST_BYTES = 4096
@@ -41,7 +40,7 @@ class Claim(NamedTuple):
     """
 
     token: str = ""
-    process: Optional[Process] = None
+    process: Optional[procfs.Process] = None
     boot_id: str = ""
     name: str = ""
 
@@ -79,7 +78,7 @@ def read(node: NodePaths) -> Optional[Claim]:
         raise ValueError("it names no process")
     return Claim(
         token=str(record["token"]),
-        process=Process(pid, ticks),
+        process=procfs.Process(pid, ticks),
         boot_id=str(record["boot_id"]),
         name=str(record.get("name", "")),
     )
@@ -173,7 +172,7 @@ def end_orphans(token: str, *, timeout_s: float = 5.0) -> int:
     after `timeout_s`.
     """
     deadline = time.monotonic() + timeout_s
-    ended: set[Process] = set()
+    ended: set[procfs.Process] = set()
     while found := find_orphans(token):
         for process in found:
             try:
@@ -188,7 +187,7 @@ def end_orphans(token: str, *, timeout_s: float = 5.0) -> int:
     return len(ended)
 
 
-def find_orphans(token: str) -> list[Process]:
+def find_orphans(token: str) -> list[procfs.Process]:
     """All other processes whose environment carries the token."""
     found = [procfs.status(pid) for pid in procfs.pids() if pid != os.getpid() and _carries(pid, token)]
     return [item.process for item in found if item is not None and not item.unreaped]

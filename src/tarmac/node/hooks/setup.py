@@ -12,7 +12,6 @@ from typing import Optional, Sequence
 
 from tarmac.node.attempt import steps, words
 from tarmac.node.files import gitrules, logroom
-from tarmac.node.files.gitrules import Refused
 from tarmac.node.leave import check_leave, fail
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.setup import packages
@@ -100,7 +99,7 @@ def clone(work: SetupWork, step: steps.CheckoutStep) -> str:
         url = gitrules.check_url(step.url, rules)
         branch = gitrules.check_reference(step.branch) if step.branch else None
         commit = gitrules.check_commit(step.commit) if step.commit else None
-    except Refused as problem:
+    except gitrules.Refused as problem:
         raise StepFailed(str(problem)) from None
     place = inside(work.directory, step.path)
     is_directory = os.path.isdir(place) and not os.path.islink(place)

@@ -23,14 +23,10 @@ import time
 from typing import Optional
 
 from tarmac.node.attempt import exit_outcome, protocol, words
-from tarmac.node.attempt.exit_outcome import Cause, Exit
-from tarmac.node.attempt.protocol import NOT_FINITE
 from tarmac.node.files import logroom, untrusted
-from tarmac.node.files.logroom import TimeIndex
 from tarmac.node.files.masking import Mask
 from tarmac.node.hooks.workers import end_those_over_limit, ran_out
 from tarmac.node.kernel import descendants, procfs
-from tarmac.node.kernel.procfs import Process, Transfer
 from tarmac.node.noderun import NodeRun, Worker
 from tarmac.node.progress import polls
 from tarmac.node.progress.torn import Budget
@@ -55,7 +51,7 @@ _LEAST_WRITTEN_BYTES = 1 << 20
 _LEAST_READ_BYTES = 64 << 20
 """Fewer bytes are lines of a log, or the reads of a thread that monitors the machine."""
 
-_NOTHING = Transfer(0, 0)
+_NOTHING = procfs.Transfer(0, 0)
 
 
 def watch(run: NodeRun) -> None:
@@ -72,7 +68,7 @@ class Watch:
     def __init__(self, run: NodeRun, progress: ProgressWatcher) -> None:
         self._run = run
         self._progress = progress
-        self._setup_index = TimeIndex(run.setup_log, run.attempt.index(f"setup.{run.node_name}"))
+        self._setup_index = logroom.TimeIndex(run.setup_log, run.attempt.index(f"setup.{run.node_name}"))
         self._sweep_due: Optional[float] = None
         self._swept_at: Optional[float] = None
         self._leave_signal: Optional[str] = None
@@ -119,7 +115,7 @@ class Watch:
         by_others = not by_runner and (struck or child.exit_code == 128 + signal.SIGKILL)
         stops_on_nan = worker.part.env.get(protocol.STOP_ON_NAN_VARIABLE) == "1"
         memory = ran_out(run, worker, struck=by_others) if child.exit_code != 0 and not by_runner else None
-        left = Exit(
+        left = exit_outcome.Exit(
             worker.part,
             exit_code=child.exit_code,
             signal=child.signal,
@@ -165,7 +161,7 @@ class Watch:
             return
         run.events.notice(" ".join(text.split()))
 
-    def _first_failed(self) -> Optional[Exit]:
+    def _first_failed(self) -> Optional[exit_outcome.Exit]:
         lenient = [worker.exit for worker in self._run.workers if not worker.part.stop_on_failure]
         return next((item for item in self._run.exits if not item.good and item not in lenient), None)
 
@@ -289,8 +285,8 @@ class Grace:
 
     def __init__(self, run: NodeRun) -> None:
         self._run = run
-        self._failure: Optional[Cause] = None
-        self._transfers: dict[Process, Transfer] = {}
+        self._failure: Optional[exit_outcome.Cause] = None
+        self._transfers: dict[procfs.Process, procfs.Transfer] = {}
         self.due: Optional[float] = None
         """The time of the next check (monotonic clock); None: no worker has failed."""
 
@@ -320,7 +316,7 @@ class Grace:
             self._is_saving()  # from here on
             self._begin_again()
 
-    def _first_failed(self, leave_signal: Optional[str]) -> Optional[Exit]:
+    def _first_failed(self, leave_signal: Optional[str]) -> Optional[exit_outcome.Exit]:
         for worker in self._run.workers:
             left = worker.exit
             if left is None or not left.leave_began or not worker.part.stop_on_failure:
@@ -341,7 +337,7 @@ class Grace:
     def _begin_again(self) -> None:
         self.due = time.monotonic() + self._run.document.patience_s
 
-    def _say(self, failure: Cause) -> None:
+    def _say(self, failure: exit_outcome.Cause) -> None:
         run = self._run
         why = f"{failure.get('message')} while all were leaving"
         still = f"saved nothing for {run.document.patience_s:g} s"
@@ -358,7 +354,7 @@ def newest_not_finite(reports: str, mask: Mask) -> str:
         try:
             report = untrusted.parse_object(line)
             for name, value in report["metrics"].items():
-                if value in NOT_FINITE:
+                if value in protocol.NOT_FINITE:
                     at = "" if report["step"] is None else f" at step {int(report['step'])}"
                     return f": {' '.join(name[:100].split())} is {value}{at} (stop_on_nan)"
         except (ValueError, KeyError, TypeError, AttributeError):

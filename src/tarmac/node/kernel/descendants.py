@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import Callable, Collection, Iterator
 
 from tarmac.node.kernel import procfs, signals
-from tarmac.node.kernel.procfs import Process
 
 _ROUNDS = 50
 _STOPPED = (b"T", b"t", b"Z", b"X", b"D")
@@ -21,7 +20,7 @@ _PATIENCE_S = 0.2
 _LOOK_AGAIN_S = 0.001
 
 
-def living(*, but: Collection[int] = ()) -> list[Process]:
+def living(*, but: Collection[int] = ()) -> list[procfs.Process]:
     """Every living descendant of this process except `but`, which the other functions also spare."""
     return procfs.descendants(os.getpid(), but=but)
 
@@ -43,7 +42,7 @@ def stopped(*, but: Collection[int] = ()) -> Iterator[None]:
             _deliver(process, signal.SIGCONT)
 
 
-def end(*, but: Collection[int] = (), before: Callable[[], object] = lambda: None) -> list[Process]:
+def end(*, but: Collection[int] = (), before: Callable[[], object] = lambda: None) -> list[procfs.Process]:
     """Send SIGKILL to every descendant of this process; returns those that it may not signal.
 
     All are stopped first; then `before` is called. The caller reaps, and repeats the call while any
@@ -56,14 +55,14 @@ def end(*, but: Collection[int] = (), before: Callable[[], object] = lambda: Non
     return refusing
 
 
-def _stop(but: Collection[int]) -> tuple[set[Process], list[Process]]:
+def _stop(but: Collection[int]) -> tuple[set[procfs.Process], list[procfs.Process]]:
     """Stop descendants in rounds until no new one appears, since stopped processes do not fork.
 
     Returns the stopped ones (one in a system call may continue for a moment), and those that refuse the
     signal.
     """
-    stopped: set[Process] = set()
-    refusing: list[Process] = []
+    stopped: set[procfs.Process] = set()
+    refusing: list[procfs.Process] = []
     for _ in range(_ROUNDS):
         fresh = [found for found in living(but=but) if found not in stopped]
         if not fresh:
@@ -81,7 +80,7 @@ def _stop(but: Collection[int]) -> tuple[set[Process], list[Process]]:
     return stopped, refusing
 
 
-def _deliver(process: Process, number: int) -> bool:
+def _deliver(process: procfs.Process, number: int) -> bool:
     try:
         signals.send(process, number)
     except PermissionError:

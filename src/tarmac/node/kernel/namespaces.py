@@ -14,7 +14,6 @@ from contextlib import ExitStack, suppress
 from typing import Callable, NamedTuple, NoReturn, Optional
 
 from tarmac.node.kernel import procfs, syscalls
-from tarmac.node.kernel.procfs import lines
 
 AS_ROOT = "as root"
 AS_USER = "as user"
@@ -50,7 +49,7 @@ class ProcessNamespace(NamedTuple):
         with suppress(OSError, ValueError, StopIteration):
             handle = os.pidfd_open(child)
             try:
-                found = lines(f"/proc/self/fd/{self.proc}/{self.pid}/fdinfo/{handle}")
+                found = procfs.lines(f"/proc/self/fd/{self.proc}/{self.pid}/fdinfo/{handle}")
             finally:
                 os.close(handle)
             pid = int(next(line for line in found if line.startswith("Pid:")).split()[1])
@@ -178,7 +177,7 @@ def become_own_root(namespaces: int = 0, *, as_root: bool = False) -> None:
 
     With `as_root` the user is called root inside, as images expect.
     """
-    if lines(_RESTRICTED) == ["1"]:
+    if procfs.lines(_RESTRICTED) == ["1"]:
         raise PermissionError(errno.EPERM, f"users may not make namespaces here ({_RESTRICTED})")
     user, group = os.geteuid(), os.getegid()
     inside = (0, 0) if as_root else (user, group)

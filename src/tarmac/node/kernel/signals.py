@@ -15,13 +15,12 @@ from contextlib import suppress
 from typing import Callable, Optional
 
 from tarmac.node.kernel import procfs
-from tarmac.node.kernel.procfs import Process, status
 from tarmac.node.kernel.sockets import readable
 
 _ROUNDS = 10
 
 
-def send(process: Process, number: int, *, still: Optional[Callable[[], bool]] = None) -> bool:
+def send(process: procfs.Process, number: int, *, still: Optional[Callable[[], bool]] = None) -> bool:
     """Send a signal to exactly this process; False if it has ended.
 
     `still` checks a further condition after the process is held. Raises PermissionError if the process is
@@ -34,7 +33,7 @@ def send(process: Process, number: int, *, still: Optional[Callable[[], bool]] =
     except OSError:
         handle = -1  # an older kernel: the check and the signal are then two steps
     try:
-        now = status(process.pid)
+        now = procfs.status(process.pid)
         if now is None or now.process != process or (still is not None and not still()):
             return False
         if handle < 0:
@@ -49,14 +48,14 @@ def send(process: Process, number: int, *, still: Optional[Callable[[], bool]] =
     return True
 
 
-def wait_for_end(process: Process, within_s: float) -> None:
+def wait_for_end(process: procfs.Process, within_s: float) -> None:
     """Wait until this process has ended, but not on kernels before 5.3: callers poll as well."""
     try:
         handle = os.pidfd_open(process.pid)
     except OSError:
         return
     try:
-        now = status(process.pid)
+        now = procfs.status(process.pid)
         if now is not None and now.process == process:
             readable(handle, within_s)
     finally:
@@ -70,7 +69,7 @@ def ask_group(group: int, number: int) -> None:
         if not spared:
             os.killpg(group, number)
             return
-        signalled: set[Process] = set()
+        signalled: set[procfs.Process] = set()
         for _ in range(_ROUNDS):  # repeat while it forks
             members = procfs.group(group)
             spared |= _readers(members, number)  # a spared process stays spared, even after its writer ended
@@ -82,7 +81,7 @@ def ask_group(group: int, number: int) -> None:
             signalled |= fresh
 
 
-def _readers(members: list[Process], number: int) -> set[Process]:
+def _readers(members: list[procfs.Process], number: int) -> set[procfs.Process]:
     """The members that read from a pipe of another writing member, and have no handler for the signal."""
     inputs = {process: pipe for process in members if (pipe := _pipe(process, "0")) is not None}
     if not inputs:
@@ -96,7 +95,7 @@ def _readers(members: list[Process], number: int) -> set[Process]:
     }
 
 
-def _outputs(process: Process) -> set[str]:
+def _outputs(process: procfs.Process) -> set[str]:
     """The pipes that a process can write to: `tee >(cat)` also writes to one beside its standard output."""
     try:
         descriptors = os.listdir(f"/proc/{process.pid}/fd")
@@ -105,7 +104,7 @@ def _outputs(process: Process) -> set[str]:
     return {pipe for name in descriptors if (pipe := _pipe(process, name, may=stat.S_IWUSR)) is not None}
 
 
-def _pipe(process: Process, descriptor: str, *, may: int = stat.S_IRUSR) -> Optional[str]:
+def _pipe(process: procfs.Process, descriptor: str, *, may: int = stat.S_IRUSR) -> Optional[str]:
     """The name of the pipe behind a descriptor, if it is a pipe open for reading (or writing)."""
     path = f"/proc/{process.pid}/fd/{descriptor}"
     try:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Collection, Mapping, NamedTuple, Optional, Sequence
 
 from tarmac.node.kernel import procfs
-from tarmac.node.kernel.procfs import lines
 
 _PERIOD_US = 100_000
 _LEAST_QUOTA_US = 1_000
@@ -156,7 +155,7 @@ class OomKills:
 def _group_counters(path: str, groups: str) -> list[str]:
     """The files that may count victims, for control groups of either version."""
     found = []
-    for line in lines(path):
+    for line in procfs.lines(path):
         _, controllers, group = line.split(":", 2)
         if controllers == "":
             found.append(os.path.join(groups, group.lstrip("/"), "memory.events"))
@@ -166,7 +165,7 @@ def _group_counters(path: str, groups: str) -> list[str]:
 
 
 def _count(path: str) -> Optional[int]:
-    for line in lines(path):
+    for line in procfs.lines(path):
         name, _, number = line.partition(" ")
         if name == "oom_kill":
             return int(number)
@@ -216,7 +215,7 @@ def _why_not(controller: str, places: Sequence[Place]) -> str:
 def survey(*, groups: str = _PROC_GROUPS, root: str = _ROOT) -> list[Place]:
     """The places where this process could make groups, best first."""
     found: list[Place] = []
-    for line in lines(groups):
+    for line in procfs.lines(groups):
         _, names, path = line.split(":", 2)
         if names == "":
             found += _unified(root, path)
@@ -236,7 +235,7 @@ def _unified(root: str, path: str) -> list[Place]:
     beside = os.path.join(tree, os.path.dirname(path).lstrip("/")).rstrip("/")
     found = []
     for directory in dict.fromkeys((beside, tree)):
-        controllers = frozenset(" ".join(lines(os.path.join(directory, _PASSED_ON))).split())
+        controllers = frozenset(" ".join(procfs.lines(os.path.join(directory, _PASSED_ON))).split())
         if controllers and os.path.isdir(directory):
             found.append(Place(2, directory, controllers, os.access(directory, os.W_OK)))
     return found
