@@ -15,10 +15,10 @@ import json
 import os
 import time
 from contextlib import suppress
-from typing import Any, Callable, Optional
+from typing import Callable, Optional
 
 from tarmac.node.attempt import claims, protocol, words
-from tarmac.node.attempt.document import GrantedNode, Launch, Unreadable, read_document, unreadable
+from tarmac.node.attempt.document import GrantedNode, Launch, NodeLaunch, Unreadable, read_document
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import ExitOutcome
 from tarmac.node.attempt.paths import AttemptPaths, make_directory
@@ -86,15 +86,6 @@ def _enter_image(run: NodeRun) -> None:
         enter_image(run)
 
 
-def _log_matches(run: NodeRun, end: ExitOutcome) -> list[dict[str, Any]]:
-    """Search logs for the run's policies, loading the module on use."""
-    if not run.document.log_policies or end.outcome != words.FAILED:
-        return []
-    from tarmac.node.hooks.policies import log_matches  # noqa: PLC0415
-
-    return log_matches(run)
-
-
 HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     _settle_rendezvous,
     artifacts.artifacts_in,
@@ -156,7 +147,11 @@ def run_attempt(
         from tarmac.node.hooks import image  # noqa: PLC0415
 
         image.leave_image(run)
-    more = {"log_matches": found} if (found := _log_matches(run, end)) else {}
+    more: dict[str, object] = {}
+    if document.log_policies and end.outcome == words.FAILED:
+        from tarmac.node.hooks.policies import log_matches  # noqa: PLC0415
+
+        more = {"log_matches": found} if (found := log_matches(run)) else {}
     run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished, **more)
     _deliver(run)
     if document.container is not None:
@@ -240,7 +235,8 @@ def _refuse(
     """Report an unreadable attempt.json, if there is a directory for the report."""
     if not os.path.isdir(attempt.directory):
         return
-    run = _claim(unreadable(node_name), node_name, attempt, namespace)
+    substitute = Launch(attempt_id="", number=0, token="", nodes=(NodeLaunch(node_name, 0, ()),))
+    run = _claim(substitute, node_name, attempt, namespace)
     if run is not None:
         end = fault(run, message)
         run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=False)

@@ -262,11 +262,6 @@ class Launch(NamedTuple):
 _read = records.reader(Launch)
 
 
-def unreadable(node: str) -> Launch:
-    """A substitute for an unreadable launch, used to report the failure."""
-    return Launch(attempt_id="", number=0, token="", nodes=(NodeLaunch(node, 0, ()),))
-
-
 def to_json(document: Launch) -> dict[str, Any]:
     """The content of attempt.json."""
     return {"protocol": protocol.PROTOCOL, **records.to_json(document)}

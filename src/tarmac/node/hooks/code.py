@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO, Callable, Dict, List, Tuple
 
 from tarmac.node.attempt import words
 from tarmac.node.attempt.paths import make_directory
+from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import PACKS
 from tarmac.node.leave import check_leave, fail
 from tarmac.node.noderun import NodeRun
@@ -35,7 +36,9 @@ def copy_code(run: NodeRun) -> None:
         for directory in run.directories:
             make_tree(run.document.code, directory, between)
     except (OSError, ValueError) as error:
-        _clear(run.node.work)
+        with suppress(OSError):  # if it filled the disk, the runner could not even report the failure
+            untrusted.remove_tree(run.node.work)
+        os.makedirs(run.node.work, exist_ok=True)
         message = f"the code cannot be copied to {run.node_name}: {error}"
         raise fail(run, run.cause(words.CODE_UNREADABLE, message)) from error
 
@@ -67,14 +70,6 @@ def make_tree(snapshot: str, target: str, between: Callable[[], None]) -> None:
         os.symlink(destination, to)
     for to, mode in reversed(directories):
         os.chmod(to, mode | 0o700)
-
-
-def _clear(directory: str) -> None:
-    """Remove an incomplete copy: if it filled the disk, the runner could not even report the failure."""
-    import shutil  # noqa: PLC0415 -- costs milliseconds, which only a failure should pay
-
-    shutil.rmtree(directory, ignore_errors=True)
-    os.makedirs(directory, exist_ok=True)
 
 
 def _make_file(reading: int, entry: List[Any], to: str, between: Callable[[], None]) -> None:
