@@ -40,6 +40,7 @@ PLAIN = {
     "tarmac.node.kernel.fifo": "never waits, follows no link, and looks what it has opened",
     "tarmac.node.progress.polls": "the same; made by the worker itself",
     "tarmac.node.host.services": "beside what an engine starts, in a directory of its own",
+    "tarmac.node.warm": "the socket inherited from its starter",
     "tarmac.node.sdk": "runs inside the worker",
     "tarmac.node.standins.determined.launch._start": "runs inside the worker",
     "tarmac.node.standins.determined.launch.wrap_rank": "runs inside the worker",
