@@ -15,7 +15,6 @@ from __future__ import annotations
 import glob
 import os
 from contextlib import nullcontext, suppress
-from pathlib import Path
 from typing import Collection, Mapping, NamedTuple, Optional, Sequence
 
 from tarmac.node.kernel import procfs
@@ -76,9 +75,10 @@ def make(name: str, places: Mapping[str, Place], *, cpus: float, memory_bytes: i
             with suppress(FileExistsError):  # made for another controller of this worker
                 os.mkdir(path)
             made.groups[controller] = (place.version, path)
-            for file, text in _settings(controller, place, cpus=cpus, memory_bytes=memory_bytes):
-                with nullcontext() if file in _NEEDED else suppress(OSError):
-                    Path(path, file).write_text(text, encoding="ascii")
+            for setting, text in _settings(controller, place, cpus=cpus, memory_bytes=memory_bytes):
+                accepting = nullcontext() if setting in _NEEDED else suppress(OSError)
+                with accepting, open(os.path.join(path, setting), "w", encoding="ascii") as file:
+                    file.write(text)
     except OSError:
         made.remove()
         raise
