@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import gc
 import getpass
 import logging
@@ -21,7 +22,7 @@ from tarmac.server.http.auth import Access
 from tarmac.server.http.connections import limited, usual_limits
 from tarmac.server.http.listeners import listen_on_home, listen_on_loopback, token_of
 from tarmac.server.settings import Settings
-from tarmac.server.wiring import Parts, join, service_of
+from tarmac.server.wiring import Parts, join
 from tarmac.systems.gateways import serve_gateway
 
 KEEP_ALIVE_S = 75
@@ -53,7 +54,7 @@ def serve(home: Home, settings: Settings, home_listener: socket.socket, *, take_
         settings = replace(settings, systems=settings.systems.at(f"[{host}]:{port}"))
     parts = join(home, settings, take_over=take_over)
     try:
-        uvloop.run(_serve(parts, home, settings, access=access, listeners=listeners, gateway=gateway))
+        uvloop.run(_serve(parts, home, access=access, listeners=listeners, gateway=gateway))
     finally:
         for path in (home.socket, home.gateway):
             path.unlink(missing_ok=True)
@@ -64,7 +65,6 @@ def serve(home: Home, settings: Settings, home_listener: socket.socket, *, take_
 async def _serve(
     parts: Parts,
     home: Home,
-    settings: Settings,
     *,
     access: Access,
     listeners: Sequence[socket.socket],
@@ -82,7 +82,7 @@ async def _serve(
         if server is not None:
             server.should_exit = True
 
-    service = service_of(parts, home, settings, stop=stop)
+    service = dataclasses.replace(parts.service, stop=stop)
     service.changes.attach(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _stop_in_loop)

@@ -37,8 +37,8 @@ class Service:
     """The parts of a running server. `attempt_directory` finds an attempt's files on this machine.
 
     `ended_days`: plain lists omit runs that ended longer ago. `local_images` checks which images this machine
-    can use. `stop` asks the server to end. `dialects` read submissions and include cluster defaults for their
-    runs; `names` maps names of other sites to local ones.
+    can use. `stop` asks the server to end; `daemon` sets it. `dialects` read submissions and include cluster
+    defaults for their runs; `names` maps names of other sites to local ones.
     """
 
     plane: ControlPlane
@@ -61,7 +61,7 @@ class Service:
     ended_days: float
     slots_note: SlotsNotice
     attempt_directory: Callable[[Attempt], str | None]
-    stop: Callable[[], None]
+    stop: Callable[[], None] = lambda: None
     loop_trouble: Callable[[], Sequence[str]] = tuple
     requests: RequestCounts = field(default_factory=RequestCounts)
     dialects: Sequence[Dialect] = DIALECTS

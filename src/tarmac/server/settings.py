@@ -151,7 +151,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"listing": "list"}):
     containers: ContainerSettings = NO_CONTAINER_SETTINGS
     setup: SetupSettings = SetupSettings()
     names: Names = NO_NAMES
-    notifications: NotificationSettings | None = None
+    notifications: NotificationSettings = NotificationSettings()
     systems: Systems = Systems()
     local: tuple[NodeGroup, ...] = ()
     pools: tuple[Pool, ...] = ()
@@ -164,7 +164,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"listing": "list"}):
     @property
     def private_addresses(self) -> bool:
         """Whether users' URLs may refer to this machine."""
-        given = self.notifications.private_addresses if self.notifications is not None else None
+        given = self.notifications.private_addresses
         return not self.shared if given is None else given
 
 
@@ -220,7 +220,9 @@ def _read(content: Mapping[str, Any], reader: SettingReader) -> Settings:
         listing=listing,
         images=images,
         containers=_containers(images, reader),
-        notifications=_notifications(messages, reader) if "notifications" in content else None,
+        notifications=(
+            _notifications(messages, reader) if "notifications" in content else NotificationSettings()
+        ),
         systems=systems,
         local=local,
         pools=_pools(content.get("pools"), local, reader),
