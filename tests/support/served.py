@@ -54,7 +54,7 @@ from tarmac.server.storage.image_service import ImageService
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
-from tarmac.server.submitting.submissions import resolve_references
+from tarmac.server.submitting.submissions import ReadingRules, resolve_references
 from tarmac.systems.determined.gateway.application import at_addresses
 from tarmac.systems.determined.gateway.gateway import Gateway
 from tarmac.systems.determined.gateway.tokens import TokenMaker
@@ -229,11 +229,12 @@ class Served:
             pid=os.getpid(),
             started_at=self.clock.now(),
             ended_days=ENDED_DAYS,
-            containers=Settings().containers,
-            local_images=LocalImages(
-                self.home.root / "images",
-                try_container=lambda: Trial(works=True, text="not tried"),
-                replaceable=False,
+            reading=ReadingRules(
+                images=LocalImages(
+                    self.home.root / "images",
+                    try_container=lambda: Trial(works=True, text="not tried"),
+                    replaceable=False,
+                )
             ),
             slots_note=SlotsNotice(None, self.home.slots_note_marker),
             attempt_directory=lambda attempt: f"/attempts/{attempt.id}",

@@ -33,7 +33,16 @@ class ExtrasBody(Body, frozen=True, kw_only=True):
     changes: Mapping[str, str] = field(default_factory=dict)
 
 
-class SubmissionBody(Body, frozen=True, kw_only=True):
+class FileBody(Body, frozen=True, kw_only=True):
+    """What a reader needs beside the text of a run file."""
+
+    filename: str = "run.yaml"
+    directory: str = "/"
+    dialect: str | None = None
+    extras: ExtrasBody = field(default_factory=ExtrasBody)
+
+
+class SubmissionBody(FileBody, frozen=True, kw_only=True):
     """A run file (or a run to clone), with the overrides of the command line.
 
     `source` is the text of the run file, `filename` its name for messages and the choice of a dialect, unless
@@ -46,10 +55,6 @@ class SubmissionBody(Body, frozen=True, kw_only=True):
     """
 
     source: str | None = None
-    filename: str = "run.yaml"
-    directory: str = "/"
-    dialect: str | None = None
-    extras: ExtrasBody = field(default_factory=ExtrasBody)
     code_digest: str | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     clone: str | None = None
@@ -80,14 +85,10 @@ class BatchBody(Body, frozen=True, kw_only=True):
     runs: Sequence[SubmissionBody]
 
 
-class CheckBody(Body, frozen=True, kw_only=True):
+class CheckBody(FileBody, frozen=True, kw_only=True):
     """A run file to check."""
 
     source: str
-    filename: str = "run.yaml"
-    directory: str = "/"
-    dialect: str | None = None
-    extras: ExtrasBody = field(default_factory=ExtrasBody)
 
 
 class ContentsBody(Body, frozen=True, kw_only=True):

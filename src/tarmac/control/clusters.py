@@ -4,11 +4,12 @@ Called by `service`. A change is checked as a whole against running and waiting 
 write: it never moves a run, and every accepted run keeps a cluster that can hold it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tarmac.api import ClusterKind
+from tarmac import api
+from tarmac.api import ClusterKind, NodeKind, PoolRules
 from tarmac.control.delegation import capacity_of, offers_of
 from tarmac.control.permissions import Action, check
 from tarmac.control.queue.delegated_queue import delegated_pools
@@ -17,8 +18,8 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.control.state.facts import candidate_of
 from tarmac.model.actor import Actor
-from tarmac.model.cluster import LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Node, Pool, QueueOffer, admits
-from tarmac.model.codec import replace
+from tarmac.model.cluster import LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Node, NodeState, Pool, admits
+from tarmac.model.codec import common, replace
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable, listed, suggestion
 from tarmac.model.resources import Resources
@@ -29,26 +30,6 @@ NAMED = 4
 """The number of runs that a refusal names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterReport:
-    """A cluster: its pools with their rules, and its nodes with their current load.
-
-    `delegated`: the cluster has its own queue, and its nodes are the ones that can be requested. `trouble` is
-    the engine's error in its last call. `settings` are those of its description, and `queues` the queues of
-    the cluster that its pools represent.
-    """
-
-    name: str
-    engine: str
-    delegated: bool
-    trouble: str | None
-    kind: ClusterKind
-    pools: tuple[Pool, ...]
-    nodes: tuple[NodeReport, ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    queues: Sequence[QueueOffer] = ()
-
-
 class Clusters:
     """Commands and questions about clusters. From any thread."""
 
@@ -57,17 +38,17 @@ class Clusters:
 
     # --- questions
 
-    def all(self, actor: Actor) -> list[ClusterReport]:
+    def all(self, actor: Actor) -> list[api.Cluster]:
         """Every lasting cluster; rehearsals exist only with their runs."""
         check(actor, Action.READ)
         return [report for report in self._reports() if report.kind is not ClusterKind.REHEARSAL]
 
-    def show(self, actor: Actor, name: str) -> ClusterReport:
+    def show(self, actor: Actor, name: str) -> api.Cluster:
         """The cluster of this name, including rehearsals; raises NotFound with the nearest name."""
         check(actor, Action.READ)
         return self._find(name)
 
-    def _find(self, name: str) -> ClusterReport:
+    def _find(self, name: str) -> api.Cluster:
         reports = {report.name: report for report in self._reports()}
         if name not in reports:
             raise _unknown(name, reports)
@@ -79,7 +60,7 @@ class Clusters:
 
     # --- commands
 
-    def add(self, actor: Actor, cluster: Cluster, *, replacing: bool = False) -> ClusterReport:
+    def add(self, actor: Actor, cluster: Cluster, *, replacing: bool = False) -> api.Cluster:
         """Add a described cluster durably; the same description again changes nothing.
 
         With `replacing`, it replaces the cluster of its name: raises Refused if a run holds a resource that
@@ -115,14 +96,14 @@ class Clusters:
         control.event_bus.notify(Wakeup.SCHEDULE)
         return self._find(cluster.name)
 
-    def remove(self, actor: Actor, name: str) -> ClusterReport:
+    def remove(self, actor: Actor, name: str) -> api.Cluster:
         """Remove a described cluster and return it. Raises Refused as `check_removal` does."""
         with self._control.lock:
             report = self.check_removal(actor, name)
             self.forget(name)
         return report
 
-    def check_removal(self, actor: Actor, name: str) -> ClusterReport:
+    def check_removal(self, actor: Actor, name: str) -> api.Cluster:
         """The described cluster, if removable. Raises Refused while a run holds or needs its nodes."""
         check(actor, Action.MANAGE)
         control = self._control
@@ -214,7 +195,7 @@ class Clusters:
             raise InvalidInput(f"there is no engine {cluster.engine!r} here", hint=hint)
         kind.check(cluster)
 
-    def _reports(self) -> Iterator[ClusterReport]:
+    def _reports(self) -> Iterator[api.Cluster]:
         control = self._control
         with control.lock:
             pools, _ = control.offer()
@@ -233,16 +214,20 @@ class Clusters:
         for name, members in nodes.items():
             delegated = control.engines.delegate_of(name) is not None
             kind = ClusterKind.ADDED if name in described else ClusterKind.OWN
-            yield ClusterReport(
+            up = [item for item in members if item.node.state is NodeState.UP]
+            yield api.Cluster(
                 name=name,
                 engine=control.engines.at(name).name,
                 delegated=delegated,
                 trouble=control.engines.at(name).trouble(control.clock.now()),
                 kind=ClusterKind.REHEARSAL if name.startswith(REHEARSAL_PREFIX) else kind,
-                pools=tuple(pool for pool in pools if pool.cluster == name),
-                nodes=tuple(members),
+                **_amounts(members),
+                slots_free=sum(item.node.capacity.slots - item.slots_used for item in up),
+                pools=[_rules(pool, members) for pool in pools if pool.cluster == name],
+                node_kinds=_kinds(members),
                 settings=described[name].settings if name in described else {},
                 queues=offers_of(control.engines.at(name)) if delegated else (),
+                warnings=(),
             )
 
     def _refuse_name(self, name: str, *, taken: bool) -> None:
@@ -284,13 +269,49 @@ class Clusters:
             )
 
 
-def _offer(report: ClusterReport) -> Finding:
+def _offer(report: api.Cluster) -> Finding:
     """The resources that the cluster offers."""
-    nodes, slots = len(report.nodes), sum(item.node.capacity.slots for item in report.nodes)
-    text = (
-        f"{nodes} node{'s' if nodes != 1 else ''}, {slots} slots" if nodes else "nothing is known of them yet"
-    )
+    text = "nothing is known of them yet"
+    if nodes := report.nodes:
+        text = f"{nodes} node{'s' if nodes != 1 else ''}, {report.slots} slots"
     return Finding(what="nodes", ok=bool(nodes), text=text)
+
+
+def _rules(pool: Pool, nodes: Iterable[NodeReport]) -> PoolRules:
+    within = [item for item in nodes if item.node.pool == pool.name]
+    return PoolRules(**_amounts(within), **common(PoolRules, pool))
+
+
+def _kinds(nodes: Iterable[NodeReport]) -> list[NodeKind]:
+    """One record for all nodes of the same pool, shard and capacity."""
+    kinds: dict[object, list[NodeReport]] = {}
+    for item in nodes:
+        kinds.setdefault((item.node.pool, item.node.shard, item.node.capacity), []).append(item)
+    return [_kind(members) for members in kinds.values()]
+
+
+def _kind(members: Sequence[NodeReport]) -> NodeKind:
+    node = members[0].node
+    hostnames = [members[0].node.hostname, members[-1].node.hostname]
+    return NodeKind(
+        pool=node.pool,
+        shard=node.shard,
+        slot_type=node.capacity.slot_type,
+        slots_each=node.capacity.slots,
+        cpus_each=node.capacity.cpus,
+        memory_bytes_each=node.capacity.memory_bytes,
+        **_amounts(members),
+        states=Counter(str(item.node.state) for item in members),
+        hostnames=hostnames[: len(members)],
+    )
+
+
+def _amounts(nodes: Sequence[NodeReport]) -> dict[str, Any]:
+    return {
+        "nodes": len(nodes),
+        "slots": sum(item.node.capacity.slots for item in nodes),
+        "slots_used": sum(item.slots_used for item in nodes),
+    }
 
 
 def _losses(control: ControlState, name: str, nodes: dict[str, Node]) -> Iterator[str]:
@@ -371,6 +392,6 @@ def _refuse_namesakes(nodes: Sequence[Node]) -> None:
             )
 
 
-def _unknown(name: str, known: dict[str, ClusterReport]) -> NotFound:
+def _unknown(name: str, known: dict[str, api.Cluster]) -> NotFound:
     hint = suggestion(name, known, f"clusters: {', '.join(sorted(known))}")
     return NotFound(f"there is no cluster {name!r}", hint=hint)

@@ -13,6 +13,7 @@ from typing import Any
 from tarmac.api.cluster_operations import NodeChoice, QueueChange
 from tarmac.api.experiment_operations import MetricChoice
 from tarmac.api.placement import Why
+from tarmac.api.queue import QueuePool
 from tarmac.api.run_operations import WorkerChoice
 from tarmac.control import draining, reports, sessions
 from tarmac.control.admission import Accepted, Admission, Submission, refuse_search, same_request
@@ -25,7 +26,7 @@ from tarmac.control.lookup import ArrayStatus, array_status, awaited_runs, find_
 from tarmac.control.metrics import ChosenSeries, chosen_series
 from tarmac.control.permissions import Action, check
 from tarmac.control.queue import queueing
-from tarmac.control.queue.delegated_queue import QueuePage, delegated_pools, with_stuck
+from tarmac.control.queue.delegated_queue import delegated_pools, with_stuck
 from tarmac.control.reports import DryRun, NodeReport, UsageReport
 from tarmac.control.serving import whereabouts
 from tarmac.control.sessions import Session
@@ -253,7 +254,7 @@ class ControlPlane:
 
     def queue(
         self, actor: Actor, part: Part = WHOLE, *, cluster: str | None = None, pool: str | None = None
-    ) -> list[QueuePage]:
+    ) -> list[QueuePool]:
         """A part of the queue of each of these pools, in scheduling order."""
         check(actor, Action.READ)
         return queueing.queue(self.control, part, cluster=cluster, pool=pool)

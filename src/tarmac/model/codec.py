@@ -9,7 +9,7 @@ that is not UTF-8), NaN and whole numbers of any size.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -116,3 +116,9 @@ __all__ = ["StoredRecord", "replace"]
 def inherited(base: type[Struct], record: Struct, *, but: str = "") -> dict[str, Any]:
     """The values of the fields that a record has from a base class, except `but`."""
     return {name: getattr(record, name) for name in base.__struct_fields__ if name != but}
+
+
+def common(kind: type[Struct], record: object, *, but: Collection[str] = ()) -> dict[str, Any]:
+    """The values that records of `kind` have in common with a record, by the names of their fields."""
+    names = (name for name in kind.__struct_fields__ if name not in but)
+    return {name: getattr(record, name) for name in names if hasattr(record, name)}

@@ -13,32 +13,27 @@ from pathlib import Path
 from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.control.service import ControlPlane
-from tarmac.dialects.dialect import Dialect
-from tarmac.dialects.site_names import NO_NAMES, Names
-from tarmac.model.engine_kinds import ContainerSettings
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
 from tarmac.model.run_records import Numbers
 from tarmac.model.spec import RunSpec
 from tarmac.server.changes import Changes
 from tarmac.server.http.counting import RequestCounts
-from tarmac.server.local_images import LocalImages
 from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.image_service import ImageService
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
-from tarmac.systems.registry import DIALECTS
+from tarmac.server.submitting.submissions import ReadingRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     """The parts of a running server. `attempt_directory` finds an attempt's files on this machine.
 
-    `ended_days`: plain lists omit runs that ended longer ago. `local_images` checks which images this machine
-    can use. `stop` asks the server to end; `daemon` sets it. `dialects` read submissions and include cluster
-    defaults for their runs; `names` maps names of other sites to local ones.
+    `ended_days`: plain lists omit runs that ended longer ago. `stop`, which `daemon` sets, asks the server to
+    end.
     """
 
     plane: ControlPlane
@@ -50,8 +45,7 @@ class Service:
     annotations: AnnotationService
     numbers: Numbers
     arrivals: Arrivals
-    containers: ContainerSettings
-    local_images: LocalImages
+    reading: ReadingRules
     code: DirectoryCodeStore
     clock: Clock
     changes: Changes
@@ -64,8 +58,6 @@ class Service:
     stop: Callable[[], None] = lambda: None
     loop_trouble: Callable[[], Sequence[str]] = tuple
     requests: RequestCounts = field(default_factory=RequestCounts)
-    dialects: Sequence[Dialect] = DIALECTS
-    names: Names = NO_NAMES
 
 
 class SlotsNotice:

@@ -49,7 +49,7 @@ from tarmac.server.storage.image_service import ImageService
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
-from tarmac.server.submitting.submissions import resolve_references
+from tarmac.server.submitting.submissions import ReadingRules, resolve_references
 from tarmac.store import SqlStore, open_store
 from tarmac.systems.gateways import dialects_of, resolve_sources, with_systems
 from tarmac.systems.registry import apply_conventions
@@ -288,9 +288,14 @@ class _Joining:
         return Service(
             plane=self._plane,
             arrivals=Arrivals(self._code),
-            containers=settings.containers,
-            local_images=LocalImages(
-                layout.images, try_container=self._engine.try_containers, replaceable=not settings.shared
+            reading=ReadingRules(
+                dialects=dialects_of(settings.systems, filename=str(home.settings)),
+                names=settings.names,
+                code_limit_bytes=self._code.limit_bytes,
+                containers=settings.containers,
+                images=LocalImages(
+                    layout.images, try_container=self._engine.try_containers, replaceable=not settings.shared
+                ),
             ),
             code=self._code,
             artifacts=self._artifacts,
@@ -309,6 +314,4 @@ class _Joining:
             slots_note=SlotsNotice(None if settings.local else self._engine.note, home.slots_note_marker),
             attempt_directory=directory,
             loop_trouble=loops.trouble,
-            dialects=dialects_of(settings.systems, filename=str(home.settings)),
-            names=settings.names,
         )

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tarmac import api
 from tarmac.api.placement import Node
 from tarmac.model.cluster import REHEARSAL_PREFIX, Cluster, NodeGroup, Pool
+from tarmac.model.codec import common, replace
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import Mode
 from tarmac.simulator.jobs import Job, Trace
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from tarmac.model.summary import RunSummary
 
 FORM = "history"
-
-"""A JSON object of the server's API."""
 
 
 def busiest(runs: Sequence[RunSummary]) -> str:
@@ -49,58 +48,18 @@ def trace_of(
 
 def cluster_of(name: str, nodes: Sequence[Node], clusters: Sequence[api.Cluster]) -> Cluster:
     """The present cluster of this name: its nodes by kind, and the rules of its pools."""
-    groups: Counter[tuple[Any, ...]] = Counter(
-        (
-            node.slots,
-            node.slot_type,
-            node.cpus,
-            node.memory_bytes,
-            node.pool,
-            node.shard,
-        )
-        for node in nodes
-        if node.cluster == name
-    )
-    if not groups:
+    alike = Counter(NodeGroup(**common(NodeGroup, node), nodes=1) for node in nodes if node.cluster == name)
+    if not alike:
         raise Refused(f"cluster {name!r} has no node any more", hint="name another: --cluster 4x8")
     known = next((cluster for cluster in clusters if cluster.name == name), None)
-    pools = [_pool(rules) for rules in known.pools] if known is not None else []
+    pools = known.pools if known is not None else ()
     return Cluster(
         name=FORM,
         groups=tuple(
-            NodeGroup(
-                nodes=count,
-                slots=slots,
-                slot_type=slot_type,
-                cpus=cpus,
-                memory_bytes=memory_bytes,
-                pool=pool,
-                shard=shard,
-                prefix=f"node{number}-",
-            )
-            for number, ((slots, slot_type, cpus, memory_bytes, pool, shard), count) in enumerate(
-                groups.items()
-            )
+            replace(group, nodes=count, prefix=f"node{number}-")
+            for number, (group, count) in enumerate(alike.items())
         ),
-        pools=tuple(pools),
-    )
-
-
-def _pool(rules: api.PoolRules) -> Pool:
-    return Pool(
-        name=rules.name,
-        cluster=FORM,
-        policy=rules.policy,
-        preemption=rules.preemption,
-        packing=rules.packing,
-        guaranteed_s=rules.guaranteed_s,
-        backfill_window_s=rules.backfill_window_s,
-        share_by=rules.share_by,
-        shares=rules.shares,
-        half_life_s=rules.half_life_s,
-        turn_s=rules.turn_s,
-        period_s=rules.period_s,
-        floor_s=rules.floor_s,
+        pools=tuple(Pool(**common(Pool, rules), cluster=FORM) for rules in pools),
     )
 
 

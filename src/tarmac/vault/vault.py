@@ -4,10 +4,10 @@ Created by `wiring`, over the records of the store and the key file. Safe to use
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from threading import Lock
 
-from tarmac.model.codec import replace
+from tarmac.api.storage_operations import SecretBody
+from tarmac.model.codec import common, replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable, nearest
 from tarmac.model.ports import Clock
 from tarmac.model.secret import (
@@ -15,7 +15,6 @@ from tarmac.model.secret import (
     MOST_BYTES,
     NAME,
     NAME_RULE,
-    SecretForm,
     SecretRecords,
     SecretUse,
     SecretVersion,
@@ -23,17 +22,6 @@ from tarmac.model.secret import (
 from tarmac.vault.keys import CannotOpen, Key, KeyFile, place_of, seal, unseal
 
 _TRIES = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewSecret:
-    """A secret to set. If `form`, `variable` and `path` are None, they stay unchanged."""
-
-    name: str
-    value: str
-    form: SecretForm | None = None
-    variable: str | None = None
-    path: str | None = None
 
 
 class Vault:
@@ -114,20 +102,35 @@ class Vault:
 
     # --- commands
 
-    def set(self, new: NewSecret, *, user: str) -> SecretVersion:
-        """Store a value durably; it replaces an earlier one. Setting the same value again keeps it."""
-        _check(new)
+    def set(self, name: str, new: SecretBody, *, user: str) -> SecretVersion:
+        """Store a value durably; it replaces an earlier one. Setting the same value again keeps it.
+
+        If `form`, `variable` and `path` are None, they stay unchanged.
+        """
+        _check(name, new.value)
         key = self._sealing_key()
         for _ in range(_TRIES):
-            versions = self._records.versions([new.name])
-            old = _current(versions).get(new.name)
-            version = _next(new, versions, old, user=user, now=self._clock.now())
-            if old is not None and _says_the_same(old, version) and self._opens_to(old, new.value):
+            versions = self._records.versions([name])
+            old = _current(versions).get(name)
+            kept = new if old is None or new.form is not None else old
+            version = SecretVersion(
+                name=name,
+                number=max((version.number for version in versions), default=0) + 1,
+                sealed="",
+                key_id="",
+                user=user,
+                created_at=self._clock.now(),
+                form=kept.form,
+                variable=kept.variable,
+                path=kept.path,
+            )
+            same = old is not None and common(SecretUse, old) == common(SecretUse, version)
+            if old is not None and same and self._opens_to(old, new.value):
                 return old
             sealed = _sealed(version, new.value, key)
             if self._records.add(sealed):
                 return self._under_a_lasting_key(sealed, new.value)
-        raise Unavailable(f"secret {new.name} changes too quickly", hint="try again")
+        raise Unavailable(f"secret {name} changes too quickly", hint="try again")
 
     def remove(self, name: str) -> SecretVersion:
         """Stop giving the secret to runs. Its sealed values stay, to hide them in old logs."""
@@ -226,43 +229,21 @@ def _current(versions: Iterable[SecretVersion]) -> dict[str, SecretVersion]:
     return {version.name: version for version in versions if version.retired_at is None}
 
 
-def _next(
-    new: NewSecret, versions: Sequence[SecretVersion], old: SecretVersion | None, *, user: str, now: float
-) -> SecretVersion:
-    """The version that a setting creates, not sealed yet."""
-    stays = old is not None and new.form is None
-    return SecretVersion(
-        name=new.name,
-        number=max((version.number for version in versions), default=0) + 1,
-        sealed="",
-        key_id="",
-        user=user,
-        created_at=now,
-        form=old.form if old is not None and stays else new.form,
-        variable=old.variable if old is not None and stays else new.variable,
-        path=old.path if old is not None and stays else new.path,
-    )
-
-
-def _says_the_same(one: SecretVersion, other: SecretVersion) -> bool:
-    return (one.form, one.variable, one.path) == (other.form, other.variable, other.path)
-
-
 def _own_use(version: SecretVersion) -> SecretUse:
-    return SecretUse(name=version.name, form=version.form, variable=version.variable, path=version.path)
+    return SecretUse(**common(SecretUse, version))
 
 
-def _check(new: NewSecret) -> None:
+def _check(name: str, value: str) -> None:
     """Raise InvalidInput for an invalid name or value; the value is never repeated."""
-    if not NAME.fullmatch(new.name):
-        raise InvalidInput(f"{new.name!r} cannot be the name of a secret", hint=NAME_RULE)
+    if not NAME.fullmatch(name):
+        raise InvalidInput(f"{name!r} cannot be the name of a secret", hint=NAME_RULE)
     try:
-        length = len(new.value.encode())
+        length = len(value.encode())
     except UnicodeEncodeError:
         raise InvalidInput("the value is not text in UTF-8", hint="keep it as base64") from None
-    if "\0" in new.value:
+    if "\0" in value:
         raise InvalidInput("the value holds a NUL character", hint="keep it as base64")
-    if len(new.value.strip().encode()) < LEAST_BYTES:
+    if len(value.strip().encode()) < LEAST_BYTES:
         raise InvalidInput(
             f"the value has fewer than {LEAST_BYTES} characters: it could not be hidden in logs",
             hint="what is so short is no secret",

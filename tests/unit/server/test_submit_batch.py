@@ -10,6 +10,7 @@ from actors import ADA
 from scratch_store import ScratchStore
 from simulated import CountingIds, InstantCode, nodes
 from tarmac.api.submit_operations import SubmissionBody
+from tarmac.control.admission import Accepted
 from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import SimEngine, VirtualClock
@@ -19,7 +20,6 @@ from tarmac.server.submitting.submissions import Draft
 from tarmac.server.submitting.submit_batch import (
     BATCH_LIMIT,
     BatchSubmitter,
-    Submitted,
     submit_each,
     submit_together,
 )
@@ -55,13 +55,13 @@ def draft(command: str = "true", *, key: str | None = None, slots: int | None = 
 
 
 def test_what_arrives_during_a_transaction_shares_the_next(plane: ControlPlane, store: ScratchStore) -> None:
-    async def arrive() -> list[Submitted]:
+    async def arrive() -> list[Accepted]:
         submitter = BatchSubmitter(plane)
         return await asyncio.gather(*(submitter.enter(draft(f"echo {number}")) for number in range(50)))
 
     entered = asyncio.run(arrive())
-    assert len({item.accepted.run.id for item in entered}) == 50
-    assert [item.accepted.run.spec.source for item in entered] == [f"command: echo {n}\n" for n in range(50)]
+    assert len({item.run.id for item in entered}) == 50
+    assert [item.run.spec.source for item in entered] == [f"command: echo {n}\n" for n in range(50)]
     assert store.writes <= 2
 
 
@@ -75,7 +75,7 @@ def test_a_flood_is_taken_in_several_transactions(plane: ControlPlane, store: Sc
 
 
 def test_a_client_that_goes_away_takes_nobody_along(plane: ControlPlane) -> None:
-    async def arrive() -> Submitted:
+    async def arrive() -> Accepted:
         submitter = BatchSubmitter(plane)
         leaving = asyncio.create_task(submitter.enter(draft("echo one")))
         staying = asyncio.create_task(submitter.enter(draft("echo two")))
@@ -83,7 +83,7 @@ def test_a_client_that_goes_away_takes_nobody_along(plane: ControlPlane) -> None
         leaving.cancel()
         return await staying
 
-    assert asyncio.run(arrive()).accepted.run.spec.source == "command: echo two\n"
+    assert asyncio.run(arrive()).run.spec.source == "command: echo two\n"
 
 
 def test_mistakes_are_answered_one_by_one(plane: ControlPlane, store: ScratchStore) -> None:
@@ -96,7 +96,7 @@ def test_mistakes_are_answered_one_by_one(plane: ControlPlane, store: ScratchSto
         ],
         plane,
     )
-    assert [type(result) for result in results] == [Submitted, InvalidInput, NeverFits, Submitted]
+    assert [type(result) for result in results] == [Accepted, InvalidInput, NeverFits, Accepted]
     assert len(store.live_runs()) == 2
 
 
@@ -106,7 +106,7 @@ def test_a_key_that_clashes_makes_no_other_run_twice(plane: ControlPlane, store:
     results = submit_each(
         [draft("echo keyless"), draft("echo other", key="k"), draft("echo keyed", key="l")], plane
     )
-    assert [type(result) for result in results] == [Submitted, Refused, Submitted]
+    assert [type(result) for result in results] == [Accepted, Refused, Accepted]
     assert len(store.live_runs()) == 3
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from scratch_store import ScratchDatabase
+from tarmac.api.storage_operations import SecretBody
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError, Unavailable
 from tarmac.model.secret import SecretForm, SecretUse
 from tarmac.store.secrets import SqlSecrets
 from tarmac.vault import KeyFile, Vault
-from tarmac.vault.vault import NewSecret
 
 VALUE = "wandb-0123456789"
 
@@ -40,7 +40,7 @@ def kept(tmp_path: Path) -> Kept:
 def test_a_value_is_kept_sealed_and_given_by_name(kept: Kept) -> None:
     """N4."""
     vault = kept.vault()
-    version = vault.set(NewSecret(name="wandb", value=VALUE), user="ada")
+    version = vault.set("wandb", SecretBody(value=VALUE), user="ada")
     assert (version.number, version.user, version.created_at) == (1, "ada", 1000.0)
     assert VALUE not in repr(kept.records.versions())
     assert kept.vault().values(["wandb"]) == {"wandb": VALUE}
@@ -51,14 +51,14 @@ def test_a_value_is_kept_sealed_and_given_by_name(kept: Kept) -> None:
 def test_the_newest_value_is_given_and_every_one_is_known_for_hiding(kept: Kept) -> None:
     vault = kept.vault()
     for value in (VALUE, "second-value", "second-value"):
-        vault.set(NewSecret(name="a", value=value), user="ada")
+        vault.set("a", SecretBody(value=value), user="ada")
     assert vault.values(["a"]) == {"a": "second-value"}
     assert vault.find("a").number == 2
     vault.remove("a")
     assert vault.past_values(["a"]) == [VALUE, "second-value"]
     with pytest.raises(InvalidInput, match="no secret 'a' any more"):
         vault.values(["a"])
-    assert vault.set(NewSecret(name="a", value=VALUE), user="bo").number == 3
+    assert vault.set("a", SecretBody(value=VALUE), user="bo").number == 3
     assert vault.values(["a"]) == {"a": VALUE}
     vault.purge("a")
     assert vault.past_values(["a"]) == []
@@ -68,30 +68,30 @@ def test_the_newest_value_is_given_and_every_one_is_known_for_hiding(kept: Kept)
 
 def test_what_is_not_said_anew_stays(kept: Kept) -> None:
     vault = kept.vault()
-    new = NewSecret(name="a", value=VALUE, form=SecretForm.VARIABLE, variable="A_KEY")
-    vault.set(new, user="ada")
-    again = vault.set(NewSecret(name="a", value="another-value"), user="ada")
+    new = SecretBody(value=VALUE, form=SecretForm.VARIABLE, variable="A_KEY")
+    vault.set("a", new, user="ada")
+    again = vault.set("a", SecretBody(value="another-value"), user="ada")
     assert (again.form, again.variable) == (SecretForm.VARIABLE, "A_KEY")
-    other = vault.set(NewSecret(name="a", value="another-value", form=SecretForm.FILE), user="ada")
+    other = vault.set("a", SecretBody(value="another-value", form=SecretForm.FILE), user="ada")
     assert (other.number, other.form, other.variable) == (3, SecretForm.FILE, None)
 
 
 def test_a_row_that_was_changed_or_moved_does_not_open(kept: Kept) -> None:
     vault = kept.vault()
-    one = vault.set(NewSecret(name="one", value=VALUE), user="ada")
-    vault.set(NewSecret(name="two", value="something-else"), user="ada")
+    one = vault.set("one", SecretBody(value=VALUE), user="ada")
+    vault.set("two", SecretBody(value="something-else"), user="ada")
     kept.records.reseal([replace(vault.find("two"), sealed=one.sealed)])
     with pytest.raises(Unavailable, match="two cannot be opened"):
         vault.values(["two"])
 
 
 def test_several_servers_share_a_key_file_and_none_makes_a_second_key(kept: Kept, tmp_path: Path) -> None:
-    kept.vault().set(NewSecret(name="a", value=VALUE), user="ada")
+    kept.vault().set("a", SecretBody(value=VALUE), user="ada")
     stranger = kept.vault(tmp_path / "another.key")
     with pytest.raises(Unavailable, match="sealed with a key that is not here"):
         stranger.values(["a"])
     with pytest.raises(Refused, match="sealed with a key that is not here"):
-        stranger.set(NewSecret(name="b", value=VALUE), user="bo")
+        stranger.set("b", SecretBody(value=VALUE), user="bo")
     assert stranger.past_values(["a"]) == []
     assert not (tmp_path / "another.key").exists()
     (tmp_path / "another.key").touch(0o600)
@@ -103,7 +103,7 @@ def test_a_rotation_leaves_nothing_of_the_old_key(kept: Kept) -> None:
     vault, other = kept.vault(), kept.vault()
     assert vault.rotate() == 0
     for name in ("a", "b"):
-        vault.set(NewSecret(name=name, value=VALUE), user="ada")
+        vault.set(name, SecretBody(value=VALUE), user="ada")
     vault.remove("b")
     assert other.values(["a"]) == {"a": VALUE}
     before = kept.file.read_bytes()
@@ -117,17 +117,17 @@ def test_a_rotation_leaves_nothing_of_the_old_key(kept: Kept) -> None:
 
 def test_a_rotation_that_was_broken_off_loses_nothing(kept: Kept) -> None:
     """Both keys are in the file until everything is sealed with the new one."""
-    kept.vault().set(NewSecret(name="a", value=VALUE), user="ada")
+    kept.vault().set("a", SecretBody(value=VALUE), user="ada")
     KeyFile(kept.file).add()
     assert kept.vault().values(["a"]) == {"a": VALUE}
-    kept.vault().set(NewSecret(name="b", value=VALUE), user="ada")
+    kept.vault().set("b", SecretBody(value=VALUE), user="ada")
     assert kept.vault().rotate() == 2
     assert kept.vault().values(["a", "b"]) == {"a": VALUE, "b": VALUE}
 
 
 def test_what_another_server_sealed_during_a_rotation_opens_after_it(kept: Kept) -> None:
     other = kept.vault()
-    other.set(NewSecret(name="a", value=VALUE), user="ada")
+    other.set("a", SecretBody(value=VALUE), user="ada")
 
     class Meddling(SqlSecrets):
         """Takes a rotation in the moment before a value is kept."""
@@ -143,7 +143,7 @@ def test_what_another_server_sealed_during_a_rotation_opens_after_it(kept: Kept)
             kept.records.reseal(versions)
 
     Vault(Meddling(ScratchDatabase()), KeyFile(kept.file), kept.clock).set(
-        NewSecret(name="b", value=VALUE), user="bo"
+        "b", SecretBody(value=VALUE), user="bo"
     )
     assert kept.vault().values(["a", "b"]) == {"a": VALUE, "b": VALUE}
 
@@ -166,23 +166,23 @@ def test_what_cannot_be_kept_is_refused_without_the_value(
     kept: Kept, name: str, value: str, words: str
 ) -> None:
     with pytest.raises(TarmacError, match=words) as caught:
-        kept.vault().set(NewSecret(name=name, value=value), user="ada")
+        kept.vault().set(name, SecretBody(value=value), user="ada")
     assert value not in str(caught.value)
     assert "qqq" not in str(caught.value)
 
 
 @pytest.mark.parametrize("content", ["", "x\n", "QUJD\n"])
 def test_a_key_file_that_is_none_is_said(kept: Kept, content: str) -> None:
-    kept.vault().set(NewSecret(name="a", value=VALUE), user="ada")
+    kept.vault().set("a", SecretBody(value=VALUE), user="ada")
     kept.file.write_text(content)
     with pytest.raises(TarmacError, match="key"):
         kept.vault().values(["a"])
     with pytest.raises(TarmacError, match="key"):
-        kept.vault().set(NewSecret(name="a", value=VALUE), user="ada")
+        kept.vault().set("a", SecretBody(value=VALUE), user="ada")
 
 
 def test_a_key_file_that_others_may_read_is_refused(kept: Kept) -> None:
-    kept.vault().set(NewSecret(name="a", value=VALUE), user="ada")
+    kept.vault().set("a", SecretBody(value=VALUE), user="ada")
     kept.file.chmod(0o644)
     with pytest.raises(Unavailable, match="can be read by others"):
         kept.vault().values(["a"])
@@ -190,9 +190,9 @@ def test_a_key_file_that_others_may_read_is_refused(kept: Kept) -> None:
 
 def test_the_uses_of_a_new_run_are_settled(kept: Kept) -> None:
     vault = kept.vault()
-    vault.set(NewSecret(name="plain", value=VALUE), user="ada")
-    new = NewSecret(name="own", value=VALUE, form=SecretForm.VARIABLE, variable="OWN")
-    vault.set(new, user="ada")
+    vault.set("plain", SecretBody(value=VALUE), user="ada")
+    new = SecretBody(value=VALUE, form=SecretForm.VARIABLE, variable="OWN")
+    vault.set("own", new, user="ada")
     plain = SecretUse(name="plain", form=SecretForm.VARIABLE, variable="P")
     own = SecretUse(name="own", form=SecretForm.VARIABLE, variable="OWN")
     assert vault.resolved([plain, SecretUse(name="own")], every=False) == ([plain, own], [])

@@ -5,12 +5,11 @@ the runs that are not submitted yet.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from tarmac import api
 from tarmac.control.delegation import capacity_of, queue_of
 from tarmac.control.state.control_state import ControlState
-from tarmac.model.cluster import DEFAULT_POOL, Policy, Pool
+from tarmac.model.cluster import DEFAULT_POOL, Pool
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Attempt, Run
@@ -20,18 +19,16 @@ from tarmac.sched import Estimate, EstimateBasis, Part
 Line = tuple[Run, Attempt | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuePage:
-    """A part of the queue of a pool; `total` counts all runs of the requested queue.
-
-    `policy` is the pool's: it decides whether `priority` or `weight` of an entry counts.
-    """
-
-    cluster: str
-    pool: str
-    policy: Policy
-    total: int
-    entries: tuple[api.QueueEntry, ...]
+def queue_of_pool(pool: Pool, *, total: int = 0, runs: tuple[api.QueueEntry, ...] = ()) -> api.QueuePool:
+    """A part of the queue of a pool; `total` counts all runs of the requested queue."""
+    return api.QueuePool(
+        cluster=pool.cluster,
+        pool=pool.name,
+        policy=pool.policy,
+        preemption=pool.preemption,
+        total=total,
+        runs=runs,
+    )
 
 
 def estimate_shown(estimate: Estimate) -> api.Estimate:
@@ -52,7 +49,7 @@ def delegated_pools(control: ControlState) -> tuple[Pool, ...]:
 
 def delegated_pages(
     control: ControlState, part: Part, *, cluster: str | None = None, pool: str | None = None
-) -> Iterator[QueuePage]:
+) -> Iterator[api.QueuePool]:
     """This part of the queue of each pool (of this name, of this cluster) with running or waiting runs."""
     if control.engines.alone:
         return
@@ -114,7 +111,7 @@ def _order(line: Line) -> tuple[object, ...]:
     return 1, expected_at if expected_at is not None else float("inf"), attempt.created_at, run.id
 
 
-def _page(key: tuple[str, str], lines: list[Line], part: Part) -> QueuePage:
+def _page(key: tuple[str, str], lines: list[Line], part: Part) -> api.QueuePool:
     mine = [
         (place, line) for place, line in enumerate(lines) if part.owner is None or line[0].user == part.owner
     ]
@@ -125,7 +122,8 @@ def _page(key: tuple[str, str], lines: list[Line], part: Part) -> QueuePage:
         (place, line) for place, line in enumerate(lines) if line[0].id in part.also and place not in places
     ]
     entries = tuple(_entry(place, *line) for place, line in sorted([*shown, *also], key=lambda each: each[0]))
-    return QueuePage(cluster=key[0], pool=key[1], policy=Policy.PRIORITY, total=len(mine), entries=entries)
+    pool = Pool(cluster=key[0], name=key[1])
+    return queue_of_pool(pool, total=len(mine), runs=entries)
 
 
 def _entry(place: int, run: Run, attempt: Attempt | None) -> api.QueueEntry:

@@ -12,13 +12,13 @@ from tarmac.control.admission import refusal_text
 from tarmac.control.decisions.steps import caused_by
 from tarmac.control.lookup import find_run
 from tarmac.control.permissions import Action, check
-from tarmac.control.queue.delegated_queue import QueuePage, delegated_pages, estimate_shown
+from tarmac.control.queue.delegated_queue import delegated_pages, estimate_shown, queue_of_pool
 from tarmac.control.queue.reordering import Draft, PoolKey, Stand
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.control.state.facts import candidate_of
 from tarmac.model.actor import Actor
-from tarmac.model.cluster import Policy
+from tarmac.model.cluster import Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
 from tarmac.model.lifecycle import RunState
@@ -46,7 +46,7 @@ CHANGE_TRIES = 20
 
 def queue(
     control: ControlState, part: Part = WHOLE, *, cluster: str | None = None, pool: str | None = None
-) -> list[QueuePage]:
+) -> list[api.QueuePool]:
     """This part of the queue of each pool (of this name, of this cluster), in scheduling order."""
     now = control.clock.now()
 
@@ -64,12 +64,14 @@ def queue(
         known = control.run_cache().runs
         runs = {place.run_id: known.get(place.run_id) for page in found for place in page.places}
     placed = [
-        QueuePage(
-            cluster=page.cluster,
-            pool=page.pool,
-            policy=Policy(page.places[0].policy) if page.places else Policy.PRIORITY,
+        queue_of_pool(
+            Pool(
+                cluster=page.cluster,
+                name=page.pool,
+                policy=Policy(page.places[0].policy) if page.places else Policy.PRIORITY,
+            ),
             total=page.total,
-            entries=tuple(
+            runs=tuple(
                 _entry(place, run, expected)
                 for place in page.places
                 if (run := runs[place.run_id]) is not None

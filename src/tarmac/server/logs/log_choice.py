@@ -7,23 +7,29 @@ from tarmac.model.errors import NotFound, suggestion
 from tarmac.model.run import Attempt, Run, WorkerPlacement
 from tarmac.model.spec import Role
 
+SETUP_ROLE = "setup"
+"""The role of the output of setup steps and hooks; its replica is the rank of the node."""
 
-def check_choice(run: Run, attempts: Sequence[Attempt], choice: LogsQuery, *, setup_role: str) -> None:
+
+def check_choice(
+    query: LogsQuery,
+    run: Run,
+    attempts: Sequence[Attempt],
+) -> None:
     """Raise NotFound for an attempt, role, replica, worker or rank that the run does not have.
 
     Before the slots are granted, numbers that depend on them are not checked: the number of replicas, of
     processes that a launcher starts for each slot, and of ranks.
     """
-    attempt, role, replica = choice.attempt, choice.role, choice.replica
-    worker, rank = choice.worker, choice.rank
+    attempt, role, replica = query.attempt, query.role, query.replica
     if attempt is not None and attempt not in {each.number for each in attempts}:
         had = f"it has had {len(attempts)} so far" if attempts else "it has not started yet"
         raise NotFound(f"there is no attempt {attempt} of {run.name} ({run.id}): {had}")
     roles = {each.name: each for each in run.spec.roles}
-    if role is not None and role != setup_role and role not in roles:
+    if role is not None and role != SETUP_ROLE and role not in roles:
         hint = suggestion(role, roles, f"its roles: {', '.join(sorted(roles))}")
         raise NotFound(f"there is no role {role!r} in {run.name} ({run.id})", hint=hint)
-    if role == setup_role and role not in roles:
+    if role == SETUP_ROLE and role not in roles:
         return
     chosen = [roles[role]] if role is not None else list(roles.values())
     granted = [
@@ -34,16 +40,16 @@ def check_choice(run: Run, attempts: Sequence[Attempt], choice: LogsQuery, *, se
         if any(placement.role == known.name for known in chosen)
     ]
     most = max(_workers(each, granted) for each in chosen)
-    if worker is not None and worker >= most > 0:
-        raise NotFound(f"there is no worker {worker} of {_named(chosen)}: {_range('worker', most)}")
+    if query.worker is not None and query.worker >= most > 0:
+        raise NotFound(f"there is no worker {query.worker} of {_named(chosen)}: {_range('worker', most)}")
     replicas = {placement.replica for placement in granted}
     if replica is not None and replicas and replica not in replicas:
         raise NotFound(
             f"there is no replica {replica} of {_named(chosen)}: {_range('replica', max(replicas) + 1)}"
         )
     ranks = max((_ranks(each, attempts, attempt) for each in chosen), default=0)
-    if rank is not None and rank >= ranks > 0:
-        raise NotFound(f"there is no rank {rank} of {_named(chosen)}: {_range('rank', ranks)}")
+    if query.rank is not None and query.rank >= ranks > 0:
+        raise NotFound(f"there is no rank {query.rank} of {_named(chosen)}: {_range('rank', ranks)}")
 
 
 def _workers(role: Role, granted: Sequence[WorkerPlacement]) -> int:

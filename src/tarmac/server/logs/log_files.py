@@ -10,6 +10,7 @@ from typing import Any
 from tarmac.api.runs import LogChunk, LogSource
 from tarmac.control.service import ControlPlane
 from tarmac.model.actor import Actor
+from tarmac.model.codec import inherited
 from tarmac.model.errors import NotFound
 from tarmac.node.files import untrusted
 from tarmac.node.files.logroom import cut_note, gap_of
@@ -40,7 +41,7 @@ class LogFile:
     ) -> None:
         self._times = times
         self._at: float | None = None
-        self._source = source
+        self.source = source
         self.next = 0
         self._read = read
         self._path = path
@@ -51,11 +52,6 @@ class LogFile:
         self._shown_to = 0
         self._whole = True
 
-    @property
-    def name(self) -> str:
-        """The log's name in a list of places."""
-        return self._source.name
-
     def seek(self, offset: int) -> None:
         """Begin at `offset`."""
         self.next = self._shown_to = self._window_at = offset
@@ -64,8 +60,8 @@ class LogFile:
     def chunk(self) -> LogChunk | None:
         """The next block of new text; None if there is none."""
         while (limit := self._limit_bytes()) and (data := self._read(self._path, self._read_to, limit)):
-            if b"\0" in data and (gap := self._gap()) is not None:
-                begin, end = gap
+            if b"\0" in data and (gap := gap_of(parsed(self._read(cut_note(self._path), 0, BLOCK_BYTES)))):
+                begin, end = gap  # in a log that exceeded its limit (`node/files/logroom.py`)
                 if begin <= self._read_to < end:
                     return self._chunk(b"", final=True) or self._left_out(end)
                 if self._read_to < begin:
@@ -91,10 +87,6 @@ class LogFile:
         """The bytes held back, once the log is complete."""
         return self._chunk(b"", final=True)
 
-    def _gap(self) -> tuple[int, int] | None:
-        """The gap in a log that exceeded its limit (`node/files/logroom.py`)."""
-        return gap_of(parsed(self._read(cut_note(self._path), 0, BLOCK_BYTES)))
-
     def _left_out(self, end: int) -> LogChunk:
         """A note in place of the gap."""
         missing, start = end - self._read_to, self.next
@@ -119,18 +111,8 @@ class LogFile:
         return self._shown(start, text)
 
     def _shown(self, offset: int, text: str) -> LogChunk:
-        return LogChunk(
-            attempt=self._source.attempt,
-            role=self._source.role,
-            replica=self._source.replica,
-            worker=self._source.worker,
-            rank=self._source.rank,
-            node=self._source.node,
-            offset=offset,
-            next=self.next,
-            text=text,
-            at=self._at,
-        )
+        source = inherited(LogSource, self.source)
+        return LogChunk(**source, offset=offset, next=self.next, text=text, at=self._at)
 
     def _look_back(self, context_bytes: int) -> None:
         """Read the bytes before the first offset: a secret may begin there."""

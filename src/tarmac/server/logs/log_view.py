@@ -22,7 +22,7 @@ from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import Hooks, RunSpec
 from tarmac.node.attempt.protocol import LOGS
 from tarmac.node.files.masking import NO_SECRETS, Mask
-from tarmac.server.logs.log_choice import check_choice
+from tarmac.server.logs.log_choice import SETUP_ROLE, check_choice
 from tarmac.server.logs.log_files import LogFile, reader, since_offset, tail_start
 from tarmac.server.logs.log_times import LogTimes
 from tarmac.server.records.runs import run_record, status_record
@@ -31,9 +31,6 @@ from tarmac.systems.registry import dialect_of
 Message = tuple[str, Struct]
 """Name and data of a message of the stream."""
 
-SETUP_ROLE = "setup"
-"""The role of the output of setup steps and hooks; its replica is the rank of the node."""
-
 _NO_HOOKS = Hooks()
 
 
@@ -41,11 +38,12 @@ class LogQuery(LogsQuery, frozen=True, kw_only=True):
     """Selects logs and their start: of each worker the last `tail` existing lines, or those since a time.
 
     The lines of a worker are counted over all attempts. A rank selects among the workers that have one, and
-    does not restrict the others. `since` is a time; `places` are the next offsets of a returning client, and
-    override both. A following query with `times` gets a line once its time is known.
+    does not restrict the others. `since_at` is a time; `places` are the next offsets of a returning client,
+    and override both. A following query with `times` gets a line once its time is known.
     """
 
     follow: bool = False
+    since_at: float | None = None
     places: Mapping[str, int] = field(default_factory=dict)
 
     def wants(self, source: api.LogSource) -> bool:
@@ -67,11 +65,6 @@ class LogSlice:
     over: bool
 
 
-def no_secrets(_run: Run) -> Mask:
-    """The mask of a run without secrets."""
-    return NO_SECRETS
-
-
 class LogView:
     """Follows the logs of one run for one client."""
 
@@ -81,13 +74,13 @@ class LogView:
         actor: Actor,
         reference: str,
         query: LogQuery,
-        masks: Callable[[Run], Mask] = no_secrets,
+        masks: Callable[[Run], Mask] = lambda _run: NO_SECRETS,
     ) -> None:
         self._masks = masks
         self._plane = plane
         self._actor = actor
         self._run = plane.find_here(actor, reference)
-        check_choice(self._run, plane.attempts(actor, self._run.id), query, setup_role=SETUP_ROLE)
+        check_choice(query, self._run, plane.attempts(actor, self._run.id))
         self._query = query
         self._open: dict[int, _AttemptView] = {}
         self._closed: set[int] = set()
@@ -247,17 +240,11 @@ class _AttemptView:
             for rank, node in enumerate(attempt.allocation.nodes):
                 self._add(SETUP_ROLE, rank, 0, node=node, path=f"{LOGS}/setup.{node}.log")
         for worker in self._plane.workers(self._actor, attempt.id):
-            self._add(
-                worker.role,
-                worker.replica,
-                worker.index,
-                rank=worker.rank,
-                node=worker.node,
-                path=worker.log,
-            )
+            place = (worker.role, worker.replica, worker.index)
+            self._add(*place, rank=worker.rank, node=worker.node, path=worker.log)
 
     def places(self) -> dict[str, int]:
-        return {log.name: log.next for log in self._logs.values()}
+        return {log.source.name: log.next for log in self._logs.values()}
 
     def look(self) -> Iterator[Message]:
         """New notices, and up to a block from each log."""
@@ -284,8 +271,8 @@ class _AttemptView:
         if source.name in self._logs or not self._query.wants(source):
             return
         log = LogFile(self._read, path, source=source, mask=self._mask, times=self._times(role, path))
-        log.seek(self._first_offset(log.name, (role, replica, worker), path))
-        self._logs[log.name] = log
+        log.seek(self._first_offset(source.name, (role, replica, worker), path))
+        self._logs[source.name] = log
 
     def _times(self, role: str, path: str) -> LogTimes | None:
         if not self._query.times:
@@ -307,8 +294,8 @@ class _AttemptView:
         if not self._old:
             return 0
         offset = 0
-        if self._query.since is not None:
-            offset = since_offset(self._read, path, self._query.since)
+        if self._query.since_at is not None:
+            offset = since_offset(self._read, path, self._query.since_at)
         if self._query.tail is not None:
             lines = self._tails.get(worker, self._query.tail)
             start, found = tail_start(self._read, path, lines)

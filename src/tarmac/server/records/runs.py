@@ -10,10 +10,10 @@ from tarmac import api
 from tarmac.control.lookup import ArrayStatus
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.model.cluster import Disks
-from tarmac.model.codec import encode, inherited
+from tarmac.model.codec import common, encode, inherited
 from tarmac.model.lifecycle import RunState
 from tarmac.model.notification import Delivery, Notification
-from tarmac.model.progress import AttemptProgress, CycleReport, Loss, Notice, RunProgress, WorkerStatus
+from tarmac.model.progress import AttemptProgress, Loss, Notice, RunProgress, WorkerStatus
 from tarmac.model.resources import NodeUtilization
 from tarmac.model.run import Attempt, Cause, Outcome, Run, WorkerPlacement
 from tarmac.model.spec import RunSpec
@@ -25,7 +25,7 @@ from tarmac.node.files.secrecy import LEAST_INLINE, hidden, hidden_tree, keys_am
 
 def run_record(run: Run, *, warnings: Sequence[str] = ()) -> api.Run:
     """A run and its spec, without values that look like keys."""
-    spec, source = shown(run.spec)
+    (spec, source), report = shown(run.spec), run.cycle_report
     return api.Run(
         **inherited(RunProgress, run, but="cycle_report"),
         name=run.name,
@@ -37,8 +37,8 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> api.Run:
         pool=run.place.pool or run.spec.target.pool,
         slots=run.spec.slots,
         max_turns=max_turns_of(run.spec),
-        retry_at=_retry_at(run),
-        cycle_report=_cycle_report(run.cycle_report),
+        retry_at=run.retry.at if run.retry is not None and run.state is RunState.QUEUED else None,
+        cycle_report=None if report is None else api.CycleReport(**common(api.CycleReport, report)),
         exit_status=exit_status(run.outcome, run.cause) if run.state is RunState.ENDED else None,
         spec=spec,
         source=source,
@@ -47,27 +47,14 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> api.Run:
     )
 
 
-def _cycle_report(report: CycleReport | None) -> api.CycleReport | None:
-    return None if report is None else api.CycleReport(**inherited(CycleReport, report), proven=report.proven)
-
-
-def _retry_at(run: Run) -> float | None:
-    """The end of the pause before the next try of a failed run."""
-    return run.retry.at if run.retry is not None and run.state is RunState.QUEUED else None
-
-
 def array_record(array: ArrayStatus) -> api.Array:
     run, request = array.run, array.run.spec.array
     return api.Array(
+        **common(api.Array, run, but=["id"]),
+        **common(api.Array, array),
         id=run.array_id or "",
-        name=run.name,
-        project=run.project,
-        user=run.user,
         indices=request.indices if request is not None else "",
         at_most=request.at_most if request is not None else None,
-        total=array.total,
-        counts=array.counts,
-        created_at=run.created_at,
     )
 
 
@@ -110,23 +97,11 @@ def attempt_record(
 
 
 def node_record(report: NodeReport) -> api.Node:
-    capacity = report.node.capacity
     node = report.node
     return api.Node(
-        name=node.name,
-        cluster=node.cluster,
-        pool=node.pool,
-        shard=node.shard,
-        hostname=node.hostname,
-        address=node.address,
-        state=node.state,
-        reason=node.reason,
-        drain=node.drain,
-        slot_type=capacity.slot_type,
-        slots=capacity.slots,
+        **common(api.Node, node),
+        **common(api.Node, node.capacity),
         slots_used=report.slots_used,
-        cpus=capacity.cpus,
-        memory_bytes=capacity.memory_bytes,
         own_disk=node.disks is Disks.OWN,
         runs=report.runs,
     )
@@ -137,14 +112,12 @@ def dry_run_record(dry_run: DryRun, *, warnings: Sequence[str]) -> api.DryRun:
     launch = dry_run.launch
     spec = dry_run.run.spec
     record = api.DryRun(
+        **common(api.DryRun, dry_run, but=["run", "request"]),
         run=encode(spec),
         warnings=(*warnings, *(f"it would be refused: {problem}" for problem in dry_run.missing)),
         placement=None if launch is None else tuple(map(_placement_record, launch.nodes)),
-        reasons=dry_run.reasons,
-        largest=dry_run.largest,
         request=None if dry_run.request is None else str(dry_run.request),
         artifact_paths={} if dry_run.request is None else dict(dry_run.request.artifact_paths),
-        rendered=dry_run.rendered,
         nodes=() if launch is None else tuple(map(_node_launch_record, launch.nodes)),
     )
     return msgspec.convert(hidden_tree(msgspec.to_builtins(record), _inline_keys(spec)), api.DryRun)
@@ -178,17 +151,11 @@ def _placement_record(node: NodeLaunch) -> api.Placement:
 
 
 def _node_launch_record(node: NodeLaunch) -> api.NodeLaunch:
-    workers = tuple(
-        api.WorkerLaunch(
-            role=worker.role,
-            replica=worker.replica,
-            index=worker.worker,
-            argv=tuple(worker.argv),
-            env=worker.env,
-        )
+    workers = (
+        api.WorkerLaunch(**common(api.WorkerLaunch, worker, but=["index"]), index=worker.worker)
         for worker in node.workers
     )
-    return api.NodeLaunch(node=node.node, rank=node.rank, workers=workers)
+    return api.NodeLaunch(node=node.node, rank=node.rank, workers=tuple(workers))
 
 
 def _placed(placement: WorkerPlacement, attempt: Attempt) -> api.WorkerPlacement:

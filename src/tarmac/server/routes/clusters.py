@@ -4,9 +4,9 @@ from tarmac import api
 from tarmac.api.operation import Query
 from tarmac.dialects.clusterfile import check_cluster_name, read_cluster
 from tarmac.dialects.hosts_file import read_machines
+from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import Finding
 from tarmac.server.http.routing import Call, Routes
-from tarmac.server.records.clusters import cluster_record
 from tarmac.server.service import Service
 
 WAIT_S = 10.0
@@ -21,8 +21,8 @@ def add_cluster_routes(routes: Routes, service: Service) -> None:
     def add(call: Call[Query, api.ClusterBody]) -> api.Cluster:
         """Add a described cluster. A repeated description has no effect; a changed one requires `replace`."""
         reading = read_cluster(call.body.source, filename=call.body.filename)
-        report = clusters.add(call.actor, reading.cluster, replacing=call.body.replace)
-        return cluster_record(report, warnings=reading.warnings)
+        added = clusters.add(call.actor, reading.cluster, replacing=call.body.replace)
+        return replace(added, warnings=reading.warnings)
 
     @routes.serve(api.REMOVE_CLUSTER)
     def remove(call: Call) -> api.Cluster:
@@ -30,7 +30,7 @@ def add_cluster_routes(routes: Routes, service: Service) -> None:
         clusters.check_removal(call.actor, call.reference)
         # Takes long; a run may arrive meanwhile.
         warnings = service.artifacts.fetch_all(call.actor, call.reference)
-        return cluster_record(clusters.remove(call.actor, call.reference), warnings=warnings)
+        return replace(clusters.remove(call.actor, call.reference), warnings=warnings)
 
     @routes.serve(api.START_CLUSTER)
     def start(call: Call[Query, api.MachinesBody]) -> api.ClusterChange:
@@ -52,12 +52,12 @@ def add_cluster_routes(routes: Routes, service: Service) -> None:
     @routes.serve(api.CLUSTERS)
     def every(call: Call) -> list[api.Cluster]:
         """Return every persistent cluster; those of rehearsals exist only as long as their runs."""
-        return [cluster_record(report) for report in clusters.all(call.actor)]
+        return clusters.all(call.actor)
 
     @routes.serve(api.CLUSTER)
     def cluster(call: Call) -> api.Cluster:
         """Return one cluster, its pools with their rules, and its nodes by kind."""
-        return cluster_record(clusters.show(call.actor, call.reference))
+        return clusters.show(call.actor, call.reference)
 
     @routes.serve(api.CHECK_CLUSTER)
     def check_cluster(call: Call) -> list[Finding]:

@@ -15,12 +15,12 @@ from tarmac import api
 from tarmac.api.operation import Query
 from tarmac.artifacts.code.arrivals import Arrivals, Receiver
 from tarmac.control.permissions import Action, check
+from tarmac.model.codec import common
 from tarmac.model.errors import InvalidInput, StorageFull, TarmacError, TooLarge
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.routing import Call, Routes
-from tarmac.server.routes.submitting import draft_of
 from tarmac.server.service import Service
-from tarmac.server.submitting.submissions import code_directory
+from tarmac.server.submitting.submissions import Draft, code_directory
 
 LARGEST_TREE_BYTES = 64 << 20
 PIECE_BYTES = 1 << 20
@@ -42,18 +42,12 @@ def add_code_routes(routes: Routes, service: Service) -> None:
     def needed(call: Call[Query, api.SubmissionBody]) -> api.CodeNeeded:
         """Return the client's directory that a submission needs, and its exclusions."""
         check(call.actor, Action.SUBMIT)
-        code = code_directory(draft_of(call.caller, call.body, service), plane)
+        code = code_directory(Draft(caller=call.caller, body=call.body, rules=service.reading), plane)
         if code is None:
             return api.CodeNeeded(directory=None)
         limit_bytes = arrivals.limit_bytes if code.limit_bytes is None else code.limit_bytes
-        directory = api.CodeDirectory(
-            path=code.path,
-            ignore_file=code.ignore_file,
-            exclude=code.exclude,
-            whole=code.whole,
-            limit_bytes=limit_bytes,
-        )
-        return api.CodeNeeded(directory=directory)
+        shared = common(api.CodeDirectory, code, but=["limit_bytes"])
+        return api.CodeNeeded(directory=api.CodeDirectory(**shared, limit_bytes=limit_bytes))
 
     @routes.serve(api.MISSING_CONTENTS)
     def missing(call: Call[Query, api.ContentsBody]) -> api.MissingContents:

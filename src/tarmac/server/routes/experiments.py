@@ -11,9 +11,8 @@ from tarmac.model.run_records import NumberKind
 from tarmac.server.http.routing import Call, Routes, whole
 from tarmac.server.records.experiments import experiment_record, trial_record
 from tarmac.server.records.metrics import series_record
-from tarmac.server.routes.submitting import draft_of
 from tarmac.server.service import Service
-from tarmac.server.submitting.submissions import planned, prepare
+from tarmac.server.submitting.submissions import Draft, planned, prepare
 
 
 def add_experiment_routes(routes: Routes, service: Service) -> None:
@@ -30,7 +29,7 @@ def _add_creating(routes: Routes, service: Service) -> None:
     @routes.serve(api.CREATE_EXPERIMENT)
     def create(call: Call[Query, api.ExperimentBody]) -> api.Experiment:
         """Start a search: from a run file with one, from `sweep`, or with `fork` from another experiment."""
-        draft = draft_of(call.caller, call.body, service)
+        draft = Draft(caller=call.caller, body=call.body, rules=service.reading)
         parent = None
         if call.body.fork is not None:
             original = plane.experiments.find(call.actor, call.body.fork)
@@ -42,7 +41,8 @@ def _add_creating(routes: Routes, service: Service) -> None:
     @routes.serve(api.PREVIEW_SEARCH)
     def preview(call: Call[Query, api.ExperimentBody]) -> list[api.PreviewLine]:
         """Return the number and lengths of a search's trials; stores nothing."""
-        prepared = planned(draft_of(call.caller, call.body, service), plane)
+        draft = Draft(caller=call.caller, body=call.body, rules=service.reading)
+        prepared = planned(draft, plane)
         return list(plane.experiments.preview(prepared.submission))
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 import msgspec
-from msgspec.structs import asdict
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from tarmac import api
 from tarmac.api.operation import JSON
+from tarmac.model.codec import inherited
 from tarmac.model.errors import InvalidInput
 from tarmac.server.http.answers import JsonAnswer, notice
 from tarmac.server.http.routing import Call, Routes, whole
@@ -33,7 +33,9 @@ def add_following_routes(routes: Routes, service: Service) -> None:
         """
         after = call.query.after
         if last := call.request.headers.get("last-event-id"):
-            after = _sequence_number(last)
+            if (number := whole(last)) is None:
+                raise InvalidInput(f"Last-Event-ID: {last!r:.80} is not the number of an event")
+            after = number
         run = await run_in_threadpool(plane.find, call.actor, call.reference)
         if wants_stream(call.request):
             return StreamResponse(event_frames(service, call.actor, call.request, run.id, after))
@@ -46,9 +48,13 @@ def add_following_routes(routes: Routes, service: Service) -> None:
 
         The header `Last-Event-ID` resumes a stream.
         """
-        streams = wants_stream(call.request)
-        last = call.request.headers.get("last-event-id", "")
-        query = _log_query(call.query, last, now=service.clock.now(), streams=streams)
+        streams, chosen = wants_stream(call.request), call.query
+        query = LogQuery(
+            **inherited(api.LogsQuery, chosen, but="follow"),
+            follow=streams and chosen.follow,
+            since_at=None if chosen.since is None else service.clock.now() - chosen.since,
+            places=parse(call.request.headers.get("last-event-id", "")),
+        )
         view = await run_in_threadpool(
             LogView, plane, call.actor, call.reference, query, service.secrets.mask
         )
@@ -65,18 +71,6 @@ def add_following_routes(routes: Routes, service: Service) -> None:
         run, limit = plane.find_here(call.actor, call.reference), call.query.limit
         found, is_cut = reports_of(plane, call.actor, run, service.secrets.mask(run), limit=limit)
         return JsonAnswer(found, headers=notice(_ONLY_NEWEST if is_cut and limit is None else None))
-
-
-def _sequence_number(text: str) -> int:
-    if (number := whole(text)) is None:
-        raise InvalidInput(f"Last-Event-ID: {text!r:.80} is not the number of an event")
-    return number
-
-
-def _log_query(chosen: api.LogsQuery, last_event_id: str, *, now: float, streams: bool) -> LogQuery:
-    since = None if chosen.since is None else now - chosen.since
-    changed = {"since": since, "follow": streams and chosen.follow, "places": parse(last_event_id)}
-    return LogQuery(**{**asdict(chosen), **changed})
 
 
 def _log_list(view: LogView) -> Iterator[bytes]:

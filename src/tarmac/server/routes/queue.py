@@ -1,12 +1,14 @@
 """`/queue`: running and waiting runs, and changes of their order. Joined by `server.app`."""
 
+from collections.abc import Iterable
+
 from tarmac import api
-from tarmac.control.queue.delegated_queue import QueuePage
+from tarmac.control.queue.delegated_queue import queue_of_pool
 from tarmac.model.cluster import Pool
+from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound, suggestion
 from tarmac.sched import Part
 from tarmac.server.http.routing import Call, Routes
-from tarmac.server.records.queue import pool_records
 from tarmac.server.service import Service
 
 
@@ -21,7 +23,7 @@ def add_queue_routes(routes: Routes, service: Service) -> None:
         pools = _selected_pools(plane.pools(call.actor), query)
         part = Part(limit=query.limit, after=query.after - 1, owner=call.actor.user if query.mine else None)
         found = plane.queue(call.actor, part, cluster=query.cluster, pool=query.pool)
-        return pool_records(found, pools)
+        return _joined(found, pools)
 
     @routes.serve(api.CHANGE_QUEUE)
     def change(call: Call[api.QueueChangeQuery, api.ChangesBody]) -> list[api.QueuePool]:
@@ -29,16 +31,31 @@ def add_queue_routes(routes: Routes, service: Service) -> None:
         changed = plane.reorder(call.actor, call.body.changes)
         ids = frozenset(run.id for run in changed)
         found = plane.queue(call.actor, Part(limit=call.query.limit, also=ids))
-        touched = {_key(page) for page in found if any(entry.id in ids for entry in page.entries)}
+        touched = {_key(page) for page in found if any(entry.id in ids for entry in page.runs)}
         # A run that holds slots is listed with these until it has left them.
         moved = {run.place.pool for run in changed if run.place.pool is not None}
         touched |= {(cluster, pool) for cluster, _ in touched for pool in moved}
         pools = [pool for pool in plane.pools(call.actor) if pool.key in touched]
-        return pool_records([page for page in found if _key(page) in touched], pools)
+        return _joined([page for page in found if _key(page) in touched], pools)
 
 
-def _key(page: QueuePage) -> tuple[str, str]:
+def _key(page: api.QueuePool) -> tuple[str, str]:
     return page.cluster, page.pool
+
+
+def _joined(pages: Iterable[api.QueuePool], pools: Iterable[Pool]) -> list[api.QueuePool]:
+    """One record for each of `pools` and each other pool that has runs, in that order.
+
+    Another pool is of a removed cluster, or of one that has not reported its nodes yet.
+    """
+    found = {pool.key: queue_of_pool(pool) for pool in pools}
+    for page in pages:
+        known = found.get(_key(page), page)
+        if known is not page:
+            found[_key(page)] = replace(known, total=known.total + page.total, runs=known.runs + page.runs)
+        elif page.total:
+            found[_key(page)] = page
+    return list(found.values())
 
 
 def _selected_pools(pools: tuple[Pool, ...], query: api.QueueQuery) -> list[Pool]:

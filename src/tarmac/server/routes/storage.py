@@ -7,13 +7,12 @@ from tarmac.api.operation import Query
 from tarmac.artifacts.datasets import shown
 from tarmac.artifacts.versions.catalog import VersionSummary
 from tarmac.artifacts.versions.manifest import Entry, Manifest
-from tarmac.model.codec import replace
+from tarmac.model.codec import common, replace
 from tarmac.model.run_records import Dataset
 from tarmac.model.secret import SecretVersion
 from tarmac.server.http.answers import JsonAnswer, notice
 from tarmac.server.http.routing import Call, Routes
 from tarmac.server.service import Service
-from tarmac.vault.vault import NewSecret
 
 
 def add_storage_routes(routes: Routes, service: Service) -> None:
@@ -80,11 +79,7 @@ def _add_secrets(routes: Routes, service: Service) -> None:
     @routes.serve(api.SET_SECRET)
     def put(call: Call[Query, api.SecretBody]) -> api.Secret:
         """Store a value, in place of an earlier one; runs get it from their next attempt on."""
-        body = call.body
-        new = NewSecret(
-            name=call.reference, value=body.value, form=body.form, variable=body.variable, path=body.path
-        )
-        return _without_value(secrets.set(call.actor, new))
+        return _without_value(secrets.set(call.actor, call.reference, call.body))
 
     @routes.serve(api.REMOVE_SECRET)
     def remove(call: Call[api.RemoveSecretQuery]) -> api.Secret | None:
@@ -107,17 +102,11 @@ def _add_secrets(routes: Routes, service: Service) -> None:
 def artifact_record(source: VersionSummary | Manifest, *, run_name: str | None) -> api.Artifact:
     version = source.version
     return api.Artifact(
-        id=version.id,
+        **common(api.Artifact, version),
+        **common(api.Artifact, source),
         run=version.run_id,
         run_name=run_name,
-        kind=version.kind,
-        number=version.number,
-        rank=version.rank,
-        attempt=source.attempt,
-        created_at=source.created_at,
-        files=source.files,
         bytes=source.size_bytes,
-        left_out=source.left_out,
     )
 
 
@@ -128,14 +117,9 @@ def content_record(manifest: Manifest, *, run_name: str | None) -> api.ArtifactC
 
 def _entry_record(entry: Entry) -> api.ArtifactEntry:
     return api.ArtifactEntry(
-        path=entry.path,
-        kind=entry.kind,
-        mode=entry.mode,
+        **common(api.ArtifactEntry, entry),
         bytes=entry.size_bytes,
-        mtime_ns=entry.mtime_ns,
         pieces=[api.Piece(digest=chunk.digest, bytes=chunk.size_bytes) for chunk in entry.chunks],
-        target=entry.target,
-        inside=entry.inside,
     )
 
 
@@ -146,12 +130,4 @@ def _without_credentials(dataset: Dataset) -> Dataset:
 
 def _without_value(secret: SecretVersion) -> api.Secret:
     """A secret without its value."""
-    return api.Secret(
-        name=secret.name,
-        number=secret.number,
-        user=secret.user,
-        created_at=secret.created_at,
-        form=secret.form,
-        variable=secret.variable,
-        path=secret.path,
-    )
+    return api.Secret(**common(api.Secret, secret))

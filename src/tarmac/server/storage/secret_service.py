@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from threading import Lock
 
+from tarmac.api.storage_operations import SecretBody
 from tarmac.control.permissions import Action, check
 from tarmac.dialects.names import reserved
 from tarmac.model.actor import Actor
@@ -20,7 +21,7 @@ from tarmac.model.spec import RunSpec
 from tarmac.node.files.masking import NO_SECRETS, Mask
 from tarmac.node.files.secrecy import LEAST_INLINE, keys_among
 from tarmac.systems.registry import dialect_of
-from tarmac.vault.vault import NewSecret, Vault
+from tarmac.vault.vault import Vault
 
 LOOK_AGAIN_S = 1.0
 """Maximum age of a mask: another server may have set a new value."""
@@ -48,11 +49,11 @@ class SecretService:
         check(actor, Action.READ)
         return self.vault.all()
 
-    def set(self, actor: Actor, new: NewSecret) -> SecretVersion:
+    def set(self, actor: Actor, name: str, new: SecretBody) -> SecretVersion:
         """Store a value, in place of an earlier one; runs get it from their next attempt on."""
-        self._check_change(actor, new.name, Action.SUBMIT)
+        self._check_change(actor, name, Action.SUBMIT)
         _check_form(new)
-        version = self.vault.set(new, user=actor.user)
+        version = self.vault.set(name, new, user=actor.user)
         self._forget_masks()
         return version
 
@@ -126,7 +127,7 @@ class SecretService:
             self._masks.clear()
 
 
-def _check_form(new: NewSecret) -> None:
+def _check_form(new: SecretBody) -> None:
     """Raise InvalidInput for a form that runs cannot use."""
     if new.form is SecretForm.VARIABLE and new.variable is None:
         raise InvalidInput("a secret given as a variable needs its name", hint="--variable WANDB_API_KEY")

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from uuid import uuid4
 
-from tarmac.api.submit_operations import ExtrasBody, SubmissionBody
+from tarmac.api.submit_operations import ExtrasBody, FileBody, SubmissionBody
 from tarmac.artifacts.code.store import missing_image, refuse_unfit
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
-from tarmac.dialects.dialect import NO_EXTRAS, Dialect, Extras, Reading
+from tarmac.dialects.dialect import Dialect, Extras, Reading
 from tarmac.dialects.native.sweeps import swept
 from tarmac.dialects.overrides import override
 from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
@@ -48,17 +48,27 @@ _ALPHANUMERIC = string.ascii_letters + string.digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """A submission as requested, with the settings of the server; `base` is a spec in place of a text."""
+class ReadingRules:
+    """The settings of a server for reading submissions. `dialects` include cluster defaults for their runs.
 
-    caller: Caller
-    body: SubmissionBody
-    base: RunSpec | None = None
+    `names` maps names of other sites to local ones; `images` checks which images this machine can use.
+    """
+
     dialects: Sequence[Dialect] = DIALECTS
     names: Names = NO_NAMES
     code_limit_bytes: int = CodeSettings().limit_bytes
     containers: ContainerSettings = NO_CONTAINER_SETTINGS
     images: KnowsImages | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A submission as requested, and the server's rules for it; `base` is a spec in place of a text."""
+
+    caller: Caller
+    body: SubmissionBody
+    base: RunSpec | None = None
+    rules: ReadingRules = ReadingRules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +116,7 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     if spec.unique_name:
         spec = replace(spec, name=f"{spec.name}-{_random_end(f'{draft.caller.actor.user} {key}')}")
     if isinstance(spec.code, LocalDirectory) and spec.code.digest is None and draft.caller.local:
-        refuse_unfit(spec.code, filename=draft.body.filename, usual_bytes=draft.code_limit_bytes)
+        refuse_unfit(spec.code, filename=draft.body.filename, usual_bytes=draft.rules.code_limit_bytes)
     submission = Submission(spec=spec, actor=draft.caller.actor, idempotency_key=key)
     here = draft.caller.local and draft.body.source is not None
     missing = missing_image(spec, directory=draft.body.directory) if here else None
@@ -115,20 +125,23 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     )
 
 
-@lru_cache(maxsize=_MOST_READINGS)
-def read_once(
-    source: str,
-    filename: str,
-    directory: str,
-    *,
-    dialect: str | None = None,
-    extras: Extras = NO_EXTRAS,
-    dialects: Sequence[Dialect] = DIALECTS,
+def read_file(
+    source: str, body: FileBody, dialects: Sequence[Dialect], *, overridden: frozenset[str] = frozenset()
 ) -> Reading:
-    """The reading of a text. Readers are pure, so the result for a repeatedly submitted text is cached."""
-    return read(
-        source, filename=filename, directory=directory, dialect=dialect, extras=extras, dialects=dialects
+    """The reading of a text; `overridden` are fields of it that the command line supplies."""
+    extras = dataclasses.replace(_extras(body.extras), override_fields=overridden)
+    return _read_once(
+        source,
+        filename=body.filename,
+        directory=body.directory,
+        dialect=body.dialect,
+        extras=extras,
+        dialects=dialects,
     )
+
+
+_read_once = lru_cache(maxsize=_MOST_READINGS)(read)
+"""Readers are pure, so the result for a repeatedly submitted text is cached."""
 
 
 def _random_end(seed: str) -> str:
@@ -145,14 +158,14 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
     spec = swept(spec, tuple(draft.body.sweep.items())) if draft.body.sweep else spec
     notes: tuple[str, ...] = ()
     if draft.body.clone is None and draft.base is None:  # the names in a cloned run are local names already
-        spec, notes = use_local_names(spec, draft.names)
+        spec, notes = use_local_names(spec, draft.rules.names)
     if draft.body.code_digest is not None and isinstance(spec.code, LocalDirectory):
         spec = replace(spec, code=replace(spec.code, digest=draft.body.code_digest))
     spec, more = use_containers(
         image_in_full(spec, draft.body.directory),
-        draft.containers,
+        draft.rules.containers,
         user=draft.caller.actor.user,
-        images=draft.images,
+        images=draft.rules.images,
         alone=not plane.control.inventory.clusters,
     )
     notes += more
@@ -160,7 +173,7 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
 
 
 def _reading(draft: Draft, plane: ControlPlane) -> Reading:
-    extras = extras_of(draft.body.extras)
+    extras = _extras(draft.body.extras)
     if draft.base is not None:
         spec = replace(draft.base, start_paused=False)
         return Reading(spec=changed(spec, extras.changes) if extras.changes else spec)
@@ -181,17 +194,11 @@ def _reading(draft: Draft, plane: ControlPlane) -> Reading:
         raise InvalidInput("resume goes with clone: it names the run whose checkpoint is begun from")
     if draft.body.source is None:
         raise InvalidInput("a submission needs the text of a run file, or a run to clone")
-    return read_once(
-        draft.body.source,
-        draft.body.filename,
-        draft.body.directory,
-        dialect=draft.body.dialect,
-        extras=dataclasses.replace(extras, override_fields=_STAND_IN.intersection(draft.body.overrides)),
-        dialects=draft.dialects,
-    )
+    overridden = _STAND_IN.intersection(draft.body.overrides)
+    return read_file(draft.body.source, draft.body, draft.rules.dialects, overridden=overridden)
 
 
-def extras_of(body: ExtrasBody) -> Extras:
+def _extras(body: ExtrasBody) -> Extras:
     """The files and parameters beside a run file."""
     return Extras(
         files=tuple(sorted(body.files.items())),
@@ -233,7 +240,8 @@ def resolve_references(
         spec, unknown = secrets.resolved(spec)
         receivers = [each.receiver for each in spec.notify]
         unknown += secrets.unknown([receiver.address for receiver in receivers if receiver.secret])
-        unknown += [_no_mail(receiver) for receiver in receivers if _is_mail(receiver) and not sends_mail]
+        if not sends_mail:
+            unknown += [_no_mail(each) for each in receivers if each.channel is Channel.EMAIL]
         if not (spec.datasets or spec.input_artifacts or unknown):
             return spec
         problems = datasets.problems(spec.datasets) if spec.datasets else []
@@ -244,10 +252,6 @@ def resolve_references(
         return replace(spec, input_artifacts=pinned)
 
     return resolve
-
-
-def _is_mail(receiver: Receiver) -> bool:
-    return receiver.channel is Channel.EMAIL
 
 
 def _no_mail(receiver: Receiver) -> Problem:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from starlette.concurrency import run_in_threadpool
 
@@ -23,14 +23,6 @@ BATCH_LIMIT = 200
 _OWN_FAULTS = (InvalidInput, NotFound, Refused)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """A durable submission, and the warnings of its reader."""
-
-    accepted: Accepted
-    warnings: tuple[str, ...]
-
-
 class BatchSubmitter:
     """Collects drafts in the event loop and submits them in a thread, one batch at a time."""
 
@@ -39,7 +31,7 @@ class BatchSubmitter:
         self._turn = asyncio.Lock()
         self._forming: _Batch | None = None
 
-    async def enter(self, draft: Draft) -> Submitted:
+    async def enter(self, draft: Draft) -> Accepted:
         """Submit a draft; on return it is durable. Raises the errors of this draft only."""
         batch = self._forming
         if batch is None or len(batch.drafts) >= BATCH_LIMIT:
@@ -54,7 +46,7 @@ class BatchSubmitter:
             raise result
         return result
 
-    async def _submit(self, batch: _Batch) -> list[Submitted | TarmacError]:
+    async def _submit(self, batch: _Batch) -> list[Accepted | TarmacError]:
         """Wait for the previous batch, then submit the drafts collected in the meantime."""
         async with self._turn:
             if self._forming is batch:
@@ -67,10 +59,10 @@ class _Batch:
     """Drafts to be committed together, and their future results, in the same order."""
 
     drafts: list[Draft] = field(default_factory=list)
-    results: asyncio.Task[list[Submitted | TarmacError]] | None = None
+    results: asyncio.Task[list[Accepted | TarmacError]] | None = None
 
 
-def submit_each(drafts: Sequence[Draft], plane: ControlPlane) -> list[Submitted | TarmacError]:
+def submit_each(drafts: Sequence[Draft], plane: ControlPlane) -> list[Accepted | TarmacError]:
     """Submit unrelated drafts in as few transactions as possible.
 
     An invalid or refused draft does not affect the others. An error of the store affects all of them.
@@ -81,14 +73,9 @@ def submit_each(drafts: Sequence[Draft], plane: ControlPlane) -> list[Submitted 
     return [next(entered) if isinstance(item, Prepared) else item for item in prepared]
 
 
-def submit_together(drafts: Sequence[Draft], plane: ControlPlane) -> list[Submitted]:
+def submit_together(drafts: Sequence[Draft], plane: ControlPlane) -> list[Accepted]:
     """Submit related drafts: all in one transaction, or none. Raises the first error."""
-    prepared = [prepare(draft, plane) for draft in drafts]
-    accepted = plane.submit([item.submission for item in prepared])
-    return [
-        Submitted(accepted=run, warnings=item.warnings + run.warnings)
-        for run, item in zip(accepted, prepared, strict=True)
-    ]
+    return _accepted([prepare(draft, plane) for draft in drafts], plane)
 
 
 def _prepared(draft: Draft, plane: ControlPlane) -> Prepared | TarmacError:
@@ -100,18 +87,23 @@ def _prepared(draft: Draft, plane: ControlPlane) -> Prepared | TarmacError:
         return InvalidInput("the run file is nested too deeply")
 
 
-def _submitted(prepared: Sequence[Prepared], plane: ControlPlane) -> list[Submitted | TarmacError]:
+def _submitted(prepared: Sequence[Prepared], plane: ControlPlane) -> list[Accepted | TarmacError]:
     if not prepared:
         return []
     try:
-        accepted = plane.submit([item.submission for item in prepared])
+        return [*_accepted(prepared, plane)]
     except _OWN_FAULTS as problem:
         if len(prepared) == 1:
             return [problem]
         return [result for item in prepared for result in _submitted([item], plane)]
     except TarmacError as problem:
         return [problem] * len(prepared)
+
+
+def _accepted(prepared: Sequence[Prepared], plane: ControlPlane) -> list[Accepted]:
+    """Submit in one transaction; the warnings of readers come first."""
+    accepted = plane.submit([item.submission for item in prepared])
     return [
-        Submitted(accepted=run, warnings=item.warnings + run.warnings)
+        replace(run, warnings=item.warnings + run.warnings)
         for run, item in zip(accepted, prepared, strict=True)
     ]

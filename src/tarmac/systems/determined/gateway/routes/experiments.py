@@ -243,7 +243,6 @@ def submission_of(call: Call, config: str, digest: str | None) -> Submission:
 
 
 def _draft(call: Call, config: str, digest: str | None) -> Draft:
-    service = call.gateway.service
     return Draft(
         caller=Caller(actor=call.actor, local=digest is not None),
         body=SubmissionBody(
@@ -254,10 +253,7 @@ def _draft(call: Call, config: str, digest: str | None) -> Draft:
             code_digest=digest,
             submitter={name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
         ),
-        dialects=service.dialects,
-        names=service.names,
-        containers=service.containers,
-        images=service.local_images,
+        rules=call.gateway.service.reading,
     )
 
 

@@ -40,7 +40,7 @@ def jobs_of(call: Call, pool: str | None = None) -> list[Job]:
     gateway = call.gateway
     queues = gateway.service.plane.queue(call.actor, pool=pool)
     entries = [
-        (queue, entry) for queue in queues for entry in queue.entries if queue_word(entry.state) is not None
+        (queue, entry) for queue in queues for entry in queue.runs if queue_word(entry.state) is not None
     ]
     runs = gateway.service.plane.control.store.load_runs([entry.id for _, entry in entries])
     found: dict[tuple[str, str, str], Job] = {}

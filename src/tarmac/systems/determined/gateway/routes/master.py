@@ -78,7 +78,9 @@ def _config(call: Call) -> Any:
 
 def _old_config(call: Call) -> Any:
     """The available parts of a master's configuration: address, storage, pools and scheduling."""
-    reading = read(_LEAST, filename="", directory="/", dialect=NAME, dialects=call.gateway.service.dialects)
+    reading = read(
+        _LEAST, filename="", directory="/", dialect=NAME, dialects=call.gateway.service.reading.dialects
+    )
     priority = of_tarmac(reading.spec.priority)
     pools = call.gateway.service.plane.pools(call.actor)
     first = pools[0] if pools else Pool(name="default", cluster="")
