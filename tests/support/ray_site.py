@@ -36,6 +36,7 @@ from tarmac.node.attempt.paths import AttemptPaths, NodePaths
 from tarmac.node.starting import NODE_DIRECTORY
 from tarmac.server.identity import RandomIds, SystemClock
 from tarmac.server.storage.artifact_service import ArtifactService
+from tarmac.server.storage.site_artifacts import SiteArtifacts
 from tarmac.store import open_store
 
 LIMIT_S = 120.0
@@ -196,7 +197,9 @@ def opened_site(
     store, clock = open_store(f"sqlite:///{home}/tarmac.db"), SystemClock()
     catalog = Catalog(str(home / "store"))
     catalog.begin(home / "marker")
-    artifacts = ArtifactService(catalog, store, clock, Rules(versions=9, days=None), marker=home / "m")
+    sites = SiteArtifacts(catalog, store, engines=dict, keep_versions=9)
+    rules = Rules(versions=9, days=None)
+    artifacts = ArtifactService(catalog, store, clock, rules, marker=home / "m", sites=sites)
     kind = Kind(home, ray, artifacts)
     local = LocalEngine(home / "home", local_nodes(MACHINE), machine=MACHINE)
     plane = ControlPlane(

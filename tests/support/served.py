@@ -126,13 +126,14 @@ class Served:
         self.engine = WritableEngine(self.clock, behaviour)
         self.catalog = Catalog(str(root / "artifacts"))
         self.keepers: dict[str, KeepsFiles] = {}
+        self.sites = SiteArtifacts(self.catalog, self.store, engines=lambda: self.keepers, keep_versions=3)
         self.artifacts = ArtifactService(
             self.catalog,
             self.store,
             self.clock,
             Rules(versions=3, days=None),
             marker=root / "artifact-store",
-            sites=SiteArtifacts(self.catalog, self.store, engines=lambda: self.keepers, keep_versions=3),
+            sites=self.sites,
         )
         self.datasets = DatasetService(self.store, root / "datasets", self.clock)
         vault = Vault(self.store.secrets, KeyFile(root / "secrets.key"), self.clock)
@@ -197,6 +198,7 @@ class Served:
             self.clock,
             engines=lambda: {"": self.engine},
             keep_days=keep_days,
+            sites=self.sites,
         )
 
     def gateway(self, service: Service) -> Gateway:

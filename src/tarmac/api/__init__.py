@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tarmac.api.experiment_operations import *
     from tarmac.api.experiments import *
     from tarmac.api.files import *
-    from tarmac.api.metrics import *
     from tarmac.api.numbers import *
     from tarmac.api.placement import *
     from tarmac.api.queue import *
@@ -23,14 +22,13 @@ if TYPE_CHECKING:
     from tarmac.api.server import *
     from tarmac.api.storage_operations import *
     from tarmac.api.submit_operations import *
-    from tarmac.api.usage import *
 else:
     _OPERATIONS = (
         *("run_operations", "submit_operations", "cluster_operations"),
         *("experiment_operations", "storage_operations"),
     )
     _RECORDS = (
-        *("server", "numbers", "usage", "metrics", "experiments"),
+        *("server", "numbers", "experiments"),
         *("clusters", "files", "runs", "queue", "placement"),
     )
 

@@ -7,8 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from tarmac.api.experiments import Experiment, ExperimentPage, Trial
-from tarmac.api.metrics import MetricSeries
+from tarmac.api.experiments import Experiment, ExperimentPage, MetricSeries, Trial
 from tarmac.api.numbers import Numbered, Numbers
 from tarmac.api.operation import Count, Operation, Query
 from tarmac.api.run_operations import StopQuery

@@ -1,4 +1,4 @@
-"""Placements of runs: nodes, reasons, dry runs. Made by `control` and in `server.records`."""
+"""Placements of runs: nodes, reasons, dry runs, use. Made by `control` and in `server.records`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tarmac.model.cluster import Drain, NodeState
 from tarmac.model.lifecycle import RunState
-from tarmac.model.resources import Reason
+from tarmac.model.resources import NodeUtilization, Reason
 
 
 class WhyEstimate(Struct, frozen=True, kw_only=True):
@@ -121,3 +121,25 @@ class DryRun(Struct, frozen=True, kw_only=True):
     artifact_paths: Mapping[str, str]
     rendered: str | None
     nodes: tuple[NodeLaunch, ...]
+
+
+class UsedSlots(Struct, frozen=True, kw_only=True):
+    """The usage of a user's attempts, for a project and in a pool, in the requested range of time.
+
+    `runs` and `attempts` count them.
+    """
+
+    user: str
+    project: str
+    cluster: str
+    pool: str
+    runs: int
+    attempts: int
+    slot_s: float
+
+
+class RunUtilization(Struct, frozen=True, kw_only=True):
+    """The present resource use of a run's workers, on the nodes that have measured it."""
+
+    run: str
+    nodes: tuple[NodeUtilization, ...]

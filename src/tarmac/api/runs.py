@@ -1,4 +1,4 @@
-"""Runs, their attempts and their output, as the API answers. Made in `server.records.runs` and `server.logs`.
+"""Runs, their attempts and their output, as the API answers. Made in `server.records` and `server.logs`.
 
 The facts that stored records share with these answers are declared once, in `model.progress`.
 """

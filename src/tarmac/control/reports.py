@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tarmac.api.placement import NodeRun
-from tarmac.api.usage import RunUtilization, UsedSlots
+from tarmac.api.placement import NodeRun, RunUtilization, UsedSlots
 from tarmac.control.admission import Submission, new_run_record, refuse_system_packages
 from tarmac.control.decisions.steps import placed
 from tarmac.control.delegation import learn_capacity, request_of

@@ -16,8 +16,8 @@ from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.bodies import Bodies
 from tarmac.server.http.errors import error_handlers
 from tarmac.server.http.openapi import openapi
-from tarmac.server.http.opening import OpenInTurn
 from tarmac.server.http.routing import Routes
+from tarmac.server.http.sse import OpenInTurn
 from tarmac.server.routes.clusters import add_cluster_routes
 from tarmac.server.routes.code import add_code_routes
 from tarmac.server.routes.experiments import add_experiment_routes

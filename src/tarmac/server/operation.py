@@ -12,7 +12,6 @@ from tarmac.model.cluster import NodeState
 from tarmac.model.errors import TarmacError
 from tarmac.model.lifecycle import LIVE_STATES, RunState
 from tarmac.server.exposition import Kind, Metric, Sample, counted, measured
-from tarmac.server.http.counting import RequestCounts
 from tarmac.server.service import Service
 
 _QUEUED = frozenset({RunState.QUEUED, RunState.SUBMITTED})
@@ -28,7 +27,7 @@ def failures(service: Service) -> list[str]:
     return found
 
 
-def metrics(service: Service, requests: RequestCounts) -> Iterator[Metric]:
+def metrics(service: Service) -> Iterator[Metric]:
     """The current value of every metric."""
     control = service.plane.control
     yield measured("tarmac_info", "The version of this server.", {(tarmac.__version__,): 1}, "version")
@@ -42,7 +41,7 @@ def metrics(service: Service, requests: RequestCounts) -> Iterator[Metric]:
         "cluster",
     )
     yield counted(
-        "tarmac_http_requests_total", "HTTP requests answered.", requests.counts(), "method", "code"
+        "tarmac_http_requests_total", "HTTP requests answered.", service.requests.counts(), "method", "code"
     )
 
 

@@ -41,11 +41,12 @@ from tarmac.server.service import Service, SlotsNotice
 from tarmac.server.serving import newest_run, take_cluster
 from tarmac.server.settings import Settings
 from tarmac.server.storage.annotation_service import AnnotationService
-from tarmac.server.storage.artifact_service import ArtifactService
+from tarmac.server.storage.artifact_service import TIDY_EVERY_S, ArtifactService
 from tarmac.server.storage.attempt_cleaner import AttemptCleaner
 from tarmac.server.storage.code_cleaner import CodeCleaner
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.image_service import ImageService
+from tarmac.server.storage.janitor import Janitor
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
@@ -267,10 +268,13 @@ class _Joining:
             store=store,
             check=self._check,
             background=(
-                self._artifacts.janitor,
+                Janitor("artifacts", self._artifacts.tidy, every_s=TIDY_EVERY_S, begin=self._artifacts.begin),
                 self._sites,
                 self._datasets,
-                *(each.janitor for each in (code, attempts, images, remover)),
+                Janitor("code", code.tidy),
+                Janitor("remains", attempts.tidy),
+                Janitor("images", images.clear),
+                Janitor("runs", remover.tidy),
             ),
         )
 

@@ -4,7 +4,7 @@ A form is data; one reader reads all forms.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tarmac.model.errors import InvalidInput, nearest
@@ -119,14 +119,7 @@ def is_number(text: str) -> bool:
 
 def mapped(form: Form, columns: Mapping[Meaning, str]) -> Form:
     """The form with other names for some columns."""
-    return Form(
-        name=form.name,
-        columns={**form.columns, **columns},
-        delimiter=form.delimiter,
-        unit_s=form.unit_s,
-        width=form.width,
-        cluster=form.cluster,
-    )
+    return replace(form, columns={**form.columns, **columns})
 
 
 def columns_of(text: str) -> dict[Meaning, str]:

@@ -20,7 +20,7 @@ from tarmac.model.run import (
     split_attempt_id,
 )
 from tarmac.model.spec import Command, Process, Role, RunSpec
-from tarmac.server.records.runs import exit_status
+from tarmac.server.records import exit_status
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tarmac.engines.sim import VirtualClock
 from tarmac.model.lifecycle import AttemptState, RunEvent
 from tarmac.model.run import Outcome, Run
 from tarmac.server.storage.artifact_service import ArtifactService
+from tarmac.server.storage.site_artifacts import SiteArtifacts
 
 NOW = 1_700_000_000.0
 INPUTS = ("r9.checkpoint.3",)
@@ -30,9 +31,9 @@ def store() -> ScratchStore:
 
 def service(store: ScratchStore, root: Path) -> ArtifactService:
     catalog = Catalog(str(root / "artifacts"))
-    return ArtifactService(
-        catalog, store, VirtualClock(NOW), Rules(versions=3, days=None), marker=root / "marker"
-    )
+    sites = SiteArtifacts(catalog, store, engines=dict, keep_versions=3)
+    rules = Rules(versions=3, days=None)
+    return ArtifactService(catalog, store, VirtualClock(NOW), rules, marker=root / "marker", sites=sites)
 
 
 def current(store: ScratchStore) -> Run:

@@ -59,7 +59,7 @@ class ArtifactStoring:
             os.utime(pack, (used_at, used_at))
         return digest
 
-    def tidy(self, *, keep_days: float | None = 30.0) -> None:
+    def tidy(self, *, keep_days: float = 30.0) -> None:
         cleaner = CodeCleaner(
             self.code,
             Runs(self.known),

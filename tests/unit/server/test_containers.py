@@ -27,19 +27,13 @@ def facts(rules: Mapping[str, ContainerRules], **changes: object) -> ContainerFa
 
 
 def test_an_image_is_used_unless_no_cluster_uses_any() -> None:
-    assert decide(facts({"": AUTO})).in_image
-    assert decide(facts({"": AUTO, "site": NONE})).in_image
-    found = decide(facts({"": NONE}))
-    assert (found.in_image, found.warning) == (
-        False,
-        "the image box is not used: this server starts commands on the nodes themselves",
-    )
-    away = decide(facts({"": AUTO}, out_of_reach=True))
-    assert (away.in_image, away.warning) == (
-        False,
-        "the image box is not used: it is not here, and this machine has no network",
-    )
-    assert not decide(facts({"": AUTO}, image=None)).in_image
+    assert decide(facts({"": AUTO})) is None
+    assert decide(facts({"": AUTO, "site": NONE})) is None
+    elsewhere = "the image box is not used: this server starts commands on the nodes themselves"
+    assert decide(facts({"": NONE})) == elsewhere
+    away = "the image box is not used: it is not here, and this machine has no network"
+    assert decide(facts({"": AUTO}, out_of_reach=True)) == away
+    assert decide(facts({"": AUTO}, image=None)) is None
 
 
 @pytest.mark.parametrize("changes", [{"image": None}, {"declined": True}])
@@ -47,12 +41,12 @@ def test_who_may_start_without_an_image_is_said_for_each_cluster(changes: Mappin
     """D11: a cluster that requires images lets some users do without."""
     with pytest.raises(InvalidInput, match="cluster site starts runs in images alone"):
         decide(facts({"": AUTO, "site": REQUIRED}, **changes))
-    assert not decide(facts({"": AUTO, "site": REQUIRED}, user="ada", **changes)).in_image
+    assert decide(facts({"": AUTO, "site": REQUIRED}, user="ada", **changes)) is None
 
 
 def test_what_a_container_shows_lies_where_the_cluster_allows() -> None:
     rules = {"site": ContainerRules(shows=("/data", "/scratch/"))}
-    assert decide(facts(rules, sources=("/data", "/scratch/x/y"))).in_image
+    assert decide(facts(rules, sources=("/data", "/scratch/x/y"))) is None
     for source in ("/", "/database", "/data/../etc", "/etc/shadow"):
         with pytest.raises(InvalidInput, match="may not be shown in a container on cluster site"):
             decide(facts(rules, sources=(source,)))

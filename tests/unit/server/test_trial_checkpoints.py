@@ -23,6 +23,7 @@ from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.model.search import CheckpointPolicy, SearchMethod, SearchSpec, TrialPlace
 from tarmac.model.spec import Conventions
 from tarmac.server.storage.artifact_service import ArtifactService
+from tarmac.server.storage.site_artifacts import SiteArtifacts
 
 KIND = RunRecordKind.CHECKPOINT
 NOW = 1_700_000_000.0
@@ -40,8 +41,9 @@ class Finished:
         self.catalog = Catalog(str(root / "artifacts"))
         self.catalog.begin(root / "marker")
         rules = Rules(versions=versions, days=None)
+        sites = SiteArtifacts(self.catalog, self.store, engines=dict, keep_versions=3)
         self.service = ArtifactService(
-            self.catalog, self.store, VirtualClock(NOW), rules, marker=root / "marker"
+            self.catalog, self.store, VirtualClock(NOW), rules, marker=root / "marker", sites=sites
         )
         search = SearchSpec(method=SearchMethod.RANDOM, metric="loss", max_trials=2, checkpoints=policy)
         self.experiment = self.store.experiments.create(

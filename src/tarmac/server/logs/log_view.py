@@ -25,7 +25,7 @@ from tarmac.node.files.masking import NO_SECRETS, Mask
 from tarmac.server.logs.log_choice import SETUP_ROLE, check_choice
 from tarmac.server.logs.log_files import LogFile, reader, since_offset, tail_start
 from tarmac.server.logs.log_times import LogTimes
-from tarmac.server.records.runs import run_record, status_record
+from tarmac.server.records import run_record, status_record
 from tarmac.systems.registry import dialect_of
 
 Message = tuple[str, Struct]

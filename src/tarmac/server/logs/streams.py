@@ -17,7 +17,7 @@ from tarmac.model.lifecycle import TERMINAL_STATES
 from tarmac.server.http.routing import whole
 from tarmac.server.http.sse import COMMENT, KEEP_ALIVE_S, frame, stopping_frame
 from tarmac.server.logs.log_view import LogSlice, LogView
-from tarmac.server.records.runs import run_record
+from tarmac.server.records import run_record
 from tarmac.server.service import Service
 
 SURVEY_PERIOD_S = 1.0

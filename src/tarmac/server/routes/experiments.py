@@ -1,16 +1,24 @@
 """Experiments and commands to them, metrics across runs, and Determined's numbers. Joined by `server.app`."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import isfinite
 
 from tarmac import api
 from tarmac.api.operation import Query
+from tarmac.control.experiments import TrialRow
+from tarmac.control.metrics import ChosenSeries
+from tarmac.control.state.metric_intake import value_text
+from tarmac.dialects.native.search import written_parameters
 from tarmac.model.actor import RunScope
+from tarmac.model.codec import common
 from tarmac.model.errors import InvalidInput, NotFound
-from tarmac.model.experiment import ExperimentQuery
+from tarmac.model.experiment import Experiment, ExperimentQuery
+from tarmac.model.metrics import NO_STEP
 from tarmac.model.run_records import NumberKind
+from tarmac.node.files.masking import Mask
 from tarmac.server.http.routing import Call, Routes, whole
-from tarmac.server.records.experiments import experiment_record, trial_record
-from tarmac.server.records.metrics import series_record
+from tarmac.server.records import source_shown
 from tarmac.server.service import Service
 from tarmac.server.submitting.submissions import Draft, planned, prepare
 
@@ -159,3 +167,64 @@ def _add_numbers(routes: Routes, service: Service) -> None:
         if found is None:
             raise NotFound(f"nothing has the number {number}")
         return api.Numbered(id=found)
+
+
+def experiment_record(experiment: Experiment, *, warnings: Sequence[str] = ()) -> api.Experiment:
+    """An experiment, with secrets hidden."""
+    search = experiment.search  # its parameters are nested, as in a run file
+    return api.Experiment(
+        **common(api.Experiment, experiment, but=["search"]),
+        dialect=experiment.spec.dialect,
+        search=api.Search(**common(api.Search, search), parameters=written_parameters(search)),
+        source=source_shown(experiment.spec),
+        labels=experiment.spec.labels,
+        warnings=warnings,
+    )
+
+
+def trial_record(row: TrialRow) -> api.Trial:
+    """A trial, with the facts about its run."""
+    trial, run = row.trial, row.run
+    return api.Trial(
+        **common(api.Trial, trial, but=["latest", "best"]),
+        run=trial.run_id,
+        name=run.name if run is not None else "",
+        run_state=run.state if run is not None else None,
+        latest=_finite(trial.latest),
+        best=_finite(trial.best),
+        attempt=run.attempt if run is not None else 0,
+        slot_s=run.attained_slot_s if run is not None else 0.0,
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    """The value if JSON can represent it."""
+    return value if value is not None and isfinite(value) else None
+
+
+def series_record(found: ChosenSeries, mask: Mask) -> api.MetricSeries:
+    """A series; `mask` hides secrets in names that the run chose."""
+    summary, points = found.summary, found.points
+    low, high = summary.low, summary.high
+    return api.MetricSeries(
+        run=found.run.id,
+        run_name=found.run.name,
+        group=mask.text(summary.key.group),
+        name=mask.text(summary.key.name),
+        rank=summary.key.rank,
+        count=summary.count,
+        last=value_text(summary.last.value),
+        last_step=summary.last.step,
+        last_at=summary.last_at,
+        low=low.value if low is not None else None,
+        low_step=low.step if low is not None else None,
+        high=high.value if high is not None else None,
+        high_step=high.step if high is not None else None,
+        points=None
+        if points is None
+        else api.MetricPoints(
+            steps=[None if step == NO_STEP else step for step in points.steps],
+            times=points.times.tolist(),
+            values=[value_text(value) for value in points.values],
+        ),
+    )

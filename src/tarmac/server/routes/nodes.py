@@ -4,7 +4,7 @@ from tarmac import api
 from tarmac.api.operation import Query
 from tarmac.model.abilities import KeptImage
 from tarmac.server.http.routing import Call, Routes
-from tarmac.server.records.runs import node_record
+from tarmac.server.records import node_record
 from tarmac.server.service import Service
 
 

@@ -48,4 +48,4 @@ def add_server_routes(routes: Routes, service: Service) -> None:
     @routes.serve(api.SERVER_METRICS)
     def numbers(_call: Call) -> Response:
         """Return the numbers of the server, in the text format of Prometheus."""
-        return Response(rendered(metrics(service, service.requests)), media_type=CONTENT_TYPE)
+        return Response(rendered(metrics(service)), media_type=CONTENT_TYPE)

@@ -8,7 +8,7 @@ from tarmac.api.operation import Query
 from tarmac.model.errors import InvalidInput
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.routing import Call, Routes
-from tarmac.server.records.runs import dry_run_record, run_record
+from tarmac.server.records import dry_run_record, run_record
 from tarmac.server.service import Service
 from tarmac.server.submitting.submissions import Draft, planned, read_file
 from tarmac.server.submitting.submit_batch import BatchSubmitter, submit_together

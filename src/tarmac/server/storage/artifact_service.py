@@ -22,7 +22,6 @@ from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Run
 from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.model.spec import Conventions
-from tarmac.server.storage.janitor import Janitor
 from tarmac.server.storage.reported_checkpoints import deletions, is_deleted
 from tarmac.server.storage.site_artifacts import SiteArtifacts
 from tarmac.server.storage.trial_checkpoints import apply_policies
@@ -45,7 +44,7 @@ class ArtifactService:
         rules: Rules,
         *,
         marker: Path,
-        sites: SiteArtifacts | None = None,
+        sites: SiteArtifacts,
     ) -> None:
         """`marker` is a file that names the artifact store once it exists; `sites` are stores at sites."""
         self._marker = marker
@@ -57,7 +56,6 @@ class ArtifactService:
         self._cleared: dict[str, int] = {}
         self.answer = StoreServer(lambda: catalog.blobs, self.find_grant).answer
         """Answers sidecars on nodes without access to the store."""
-        self.janitor = Janitor("artifacts", self.tidy, every_s=TIDY_EVERY_S, begin=self._begin)
 
     # --- for attempts on nodes without access to the store
 
@@ -83,7 +81,7 @@ class ArtifactService:
         `on_missing` receives the reason if some versions of a run are not on the server yet.
         """
         check(actor, Action.READ)
-        if run is not None and self._sites is not None and (missing := self._sites.fetch(run)):
+        if run is not None and (missing := self._sites.fetch(run)):
             on_missing(missing)
         return self._catalog.summaries(run.id if run is not None else None)
 
@@ -104,7 +102,7 @@ class ArtifactService:
         if missing or not runs or (len(runs) > 1 and runs[0].name != reference):
             error = self._catalog.unknown(reference, others=[run.name for run in self._store.live_runs()])
             raise NotFound(error.message, hint=missing or error.hint)
-        missing = self._sites.fetch(runs[0]) if self._sites is not None else ""
+        missing = self._sites.fetch(runs[0])
         latest = self._catalog.latest(runs[0].id, kind)
         if latest is None:
             raise NotFound(
@@ -115,7 +113,7 @@ class ArtifactService:
 
     def _fetch(self, reference: Reference | None) -> str:
         """Request a missing version from its site; returns the reason if it is still missing, or ""."""
-        if self._sites is None or reference is None or self._catalog.holds(reference):
+        if reference is None or self._catalog.holds(reference):
             return ""
         run = self._store.load_runs([reference.run_id]).get(reference.run_id)
         return self._sites.fetch(run) if run is not None else ""
@@ -123,8 +121,7 @@ class ArtifactService:
     def fetch_all(self, actor: Actor, cluster: str) -> list[str]:
         """Fetch all artifacts from the site of a cluster to be removed; reports those that remain there."""
         check(actor, Action.MANAGE)
-        missing = self._sites.fetch_all(cluster) if self._sites is not None else ""
-        if not missing:
+        if not (missing := self._sites.fetch_all(cluster)):
             return []
         text = f"not all artifacts that {cluster} keeps at its site are here: {missing}. They stay there; "
         return [f"{text}a cluster with the same directory, added again, brings them"]
@@ -248,7 +245,7 @@ class ArtifactService:
         """The input versions of live runs."""
         return {text for run in self._store.live_runs() for text in run.spec.input_artifacts}
 
-    def _begin(self, ending: threading.Event) -> None:
+    def begin(self, ending: threading.Event) -> None:
         """Create or check the store; until this succeeds, attempts keep their artifacts on their nodes."""
         rest_s = 0.0
         while not ending.wait(rest_s):

@@ -15,9 +15,7 @@ from threading import Thread
 from tarmac.model.abilities import KeepsFiles
 from tarmac.model.errors import TarmacError
 from tarmac.model.ports import Clock, Store
-from tarmac.server.storage.janitor import Janitor
 
-TIDY_EVERY_S = 3_600.0
 ANSWER_S = 5.0
 """The time that `tidy` waits for the engines; their work continues afterwards."""
 
@@ -44,7 +42,7 @@ class AttemptCleaner:
         engines: Callable[[], Mapping[str, KeepsFiles]],
         work_days: float,
         log_days: float,
-        code_days: float | None = None,
+        code_days: float = 30.0,
         answer_s: float = ANSWER_S,
     ) -> None:
         self._store = store
@@ -56,7 +54,6 @@ class AttemptCleaner:
         self._answer_s = answer_s
         self._due: dict[str, dict[str, float]] = {}
         self._busy: dict[str, Thread] = {}
-        self.janitor = Janitor("remains", self.tidy, every_s=TIDY_EVERY_S)
 
     def tidy(self) -> None:
         """Start the removal of old files in every engine, and wait for `answer_s` at most."""
@@ -85,8 +82,7 @@ class AttemptCleaner:
                     later = (days for days in (self._work_days, self._log_days) if days > age_days)
                     due[run_id] = run.ended_at + min(later, default=inf) * _DAY_S
             self._due[key] = due
-            if self._code_days is not None:
-                copies = engine.clear_copies(live, unused_days=max(self._code_days, LEAST_DAYS))
+            copies = engine.clear_copies(live, unused_days=max(self._code_days, LEAST_DAYS))
         except (TarmacError, OSError) as error:
             where = f"cluster {key}" if key else "this server"
             log.warning("old files of runs on %s could not be removed: %s", where, error)

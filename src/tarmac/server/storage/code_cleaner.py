@@ -8,9 +8,7 @@ import logging
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.model.ports import Clock, Store
 from tarmac.model.spec import LocalDirectory
-from tarmac.server.storage.janitor import Janitor
 
-TIDY_EVERY_S = 3_600.0
 LEAST_AGE_S = 3_600.0
 """A lower bound: code sent within this time may be submitted soon."""
 
@@ -31,18 +29,15 @@ class CodeCleaner:
         store: Store,
         clock: Clock,
         *,
-        keep_days: float | None,
+        keep_days: float,
     ) -> None:
         self._code = code
         self._store = store
         self._clock = clock
         self._keep_days = keep_days
-        self.janitor = Janitor("code", self.tidy, every_s=TIDY_EVERY_S)
 
     def tidy(self) -> None:
         """Remove old snapshots and packs."""
-        if self._keep_days is None:
-            return
         live = self._store.live_runs()
         now = self._clock.now()
         digests = [run.spec.code.digest for run in live if isinstance(run.spec.code, LocalDirectory)]

@@ -7,6 +7,7 @@ engine that hangs does not delay the others, and the answer reports it as unresp
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -18,9 +19,7 @@ from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.reference import local_path, parse
-from tarmac.server.storage.janitor import Janitor
 
-CLEAR_EVERY_S = 3_600.0
 ANSWER_S = 20.0
 
 Answer = TypeVar("Answer")
@@ -49,7 +48,6 @@ class ImageService:
         self._limit_bytes = limit_bytes
         self._unused_days = unused_days
         self._answer_s = answer_s
-        self.janitor = Janitor("images", self.clear, every_s=CLEAR_EVERY_S)
 
     def all(self, actor: Actor, *, cluster: str | None = None, node: str | None = None) -> ImageList:
         """The images of every node (optionally of a cluster, or of a node name)."""
@@ -94,8 +92,8 @@ class ImageService:
 
     def clear(self) -> None:
         """Start the removal in every engine, and wait for a limited time; the work continues afterwards."""
-        bounds = {"limit_bytes": self._limit_bytes, "unused_days": self._unused_days}
-        work = {key: _clearing(engine, bounds) for key, engine in self._named().items()}
+        bounds: dict[str, Any] = {"limit_bytes": self._limit_bytes, "unused_days": self._unused_days}
+        work = {key: partial(engine.clear_images, **bounds) for key, engine in self._named().items()}
         counts, troubles = self._ask(work)
         if count := sum(counts.values()):
             log.info("removed %d images that no run has used lately", count)
@@ -134,16 +132,9 @@ def _answer(
         troubles[key] = str(error)
 
 
-def _clearing(engine: KeepsImages, bounds: Mapping[str, Any]) -> Callable[[], int]:
-    return lambda: engine.clear_images(**bounds)
-
-
 def _is_called(image: KeptImage, reference: str) -> bool:
-    if reference in (image.name, image.digest):
-        return True
-    if len(reference.removeprefix("sha256:")) >= 6 and image.digest.startswith(
-        (reference, f"sha256:{reference}")
-    ):
+    beginning = (reference, f"sha256:{reference}") if len(reference.removeprefix("sha256:")) >= 6 else ()
+    if reference in (image.name, image.digest) or image.digest.startswith(beginning):
         return True
     try:
         return (

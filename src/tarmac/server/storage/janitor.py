@@ -9,10 +9,6 @@ from tarmac.model.errors import TarmacError
 log = logging.getLogger(__name__)
 
 
-def nothing_before(_ending: threading.Event) -> None:
-    """The `begin` of a service without preparations."""
-
-
 class Janitor:
     """Calls `tidy` every `every_s` between `start` and `stop`, also after a failed call.
 
@@ -24,8 +20,8 @@ class Janitor:
         what: str,
         tidy: Callable[[], None],
         *,
-        every_s: float,
-        begin: Callable[[threading.Event], None] = nothing_before,
+        every_s: float = 3_600.0,
+        begin: Callable[[threading.Event], None] = lambda _ending: None,
     ) -> None:
         self._what = what
         self._tidy = tidy

@@ -14,15 +14,14 @@ from tarmac.control.permissions import Action, check
 from tarmac.control.service import ControlPlane
 from tarmac.model.abilities import KeepsFiles
 from tarmac.model.actor import Actor
+from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound, Refused, TarmacError, Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Run
 from tarmac.model.summary import RunQuery
-from tarmac.server.storage.janitor import Janitor
 from tarmac.server.storage.site_artifacts import SiteArtifacts
 
-TIDY_EVERY_S = 3_600.0
 PAGE = 500
 
 _DAY_S = 86_400.0
@@ -45,7 +44,7 @@ class RunRemover:
         *,
         engines: Callable[[], Mapping[str, KeepsFiles]],
         keep_days: float | None,
-        sites: SiteArtifacts | None = None,
+        sites: SiteArtifacts,
     ) -> None:
         self._plane = plane
         self._store = store
@@ -54,7 +53,6 @@ class RunRemover:
         self._engines = engines
         self._keep_days = keep_days
         self._sites = sites
-        self.janitor = Janitor("runs", self.tidy, every_s=TIDY_EVERY_S)
 
     def remove(self, actor: Actor, reference: str) -> Run:
         """Remove a run, and return its record.
@@ -105,9 +103,7 @@ class RunRemover:
         removed = 0
         while page := self._store.runs(query):
             removed += self._remove_all(self._store.load_runs([item.id for item in page]).values(), live)
-            query = RunQuery(
-                states=query.states, ended_before=query.ended_before, limit=PAGE, before_id=page[-1].id
-            )
+            query = replace(query, before_id=page[-1].id)
         if removed:
             log.info("removed %d runs that ended more than %g days ago", removed, self._keep_days)
 
@@ -137,8 +133,7 @@ class RunRemover:
                     hint="it can be removed once that run has ended",
                 )
         self._remove_files(run)
-        if self._sites is not None:
-            self._sites.remove(run)
+        self._sites.remove(run)
         self._catalog.remove(versions)
         self._store.remove_runs([run.id])
 

@@ -50,14 +50,6 @@ class ContainerFacts:
     problem: ImageProblem | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerDecision:
-    """Whether the run starts in its image; `warning` gives the reason why a named image is not used."""
-
-    in_image: bool
-    warning: str | None = None
-
-
 def use_containers(
     spec: RunSpec,
     settings: ContainerSettings,
@@ -72,11 +64,10 @@ def use_containers(
     """
     if spec.site is not None:  # its own script starts its programs
         return spec, ()
-    decision = decide(facts_of(spec, settings, user=user, images=images, alone=alone))
-    environment = spec.environment
-    if environment.image is not None and not decision.in_image and not environment.without_container:
-        spec = replace(spec, environment=replace(environment, without_container=True))
-    return spec, (decision.warning,) if decision.warning else ()
+    unused = decide(facts_of(spec, settings, user=user, images=images, alone=alone))
+    if unused is None:
+        return spec, ()
+    return replace(spec, environment=replace(spec.environment, without_container=True)), (unused,)
 
 
 def image_in_full(spec: RunSpec, directory: str) -> RunSpec:
@@ -111,27 +102,28 @@ def facts_of(
     )
 
 
-def decide(facts: ContainerFacts) -> ContainerDecision:
-    """Decide on a run's container. Raises InvalidInput if a cluster's rules forbid the run."""
+def decide(facts: ContainerFacts) -> str | None:
+    """The reason why the run does not start in the image that it names; None if it does, or names none.
+
+    Raises InvalidInput if a cluster's rules forbid the run.
+    """
     if facts.image is None or facts.declined:
         _refuse_without(facts)
-        return ContainerDecision(in_image=False)
+        return None
     if _is_none(facts.image):
         raise InvalidInput(
             f"the image {facts.image!r} is none",
             hint="take the line out, or run with --no-container on the node itself",
         )
     if all(rules.use is ContainerUse.NONE for rules in facts.rules.values()):
-        reason = "this server starts commands on the nodes themselves"
-        return ContainerDecision(in_image=False, warning=f"the image {facts.image} is not used: {reason}")
+        return f"the image {facts.image} is not used: this server starts commands on the nodes themselves"
     if facts.out_of_reach:
-        reason = "it is not here, and this machine has no network"
-        return ContainerDecision(in_image=False, warning=f"the image {facts.image} is not used: {reason}")
+        return f"the image {facts.image} is not used: it is not here, and this machine has no network"
     if facts.problem is not None:
         without = "run with --no-container to start it on the machine itself"
         raise InvalidInput(f"image: {facts.problem.message}", hint=facts.problem.hint or without)
     _refuse_hidden(facts)
-    return ContainerDecision(in_image=True)
+    return None
 
 
 def _is_none(image: str) -> bool:

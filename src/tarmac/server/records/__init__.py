@@ -1,1 +1,0 @@
-"""Records of the model as JSON objects, for the routes and streams."""
