@@ -9,22 +9,17 @@ from msgspec import Meta, field
 
 from tarmac.api.experiments import Experiment, ExperimentPage, MetricSeries, Trial
 from tarmac.api.numbers import Numbered, Numbers
-from tarmac.api.operation import Count, Operation, Query
+from tarmac.api.operation import Count, ListQuery, Operation, Query
 from tarmac.api.run_operations import StopQuery
-from tarmac.model.actor import RunScope
 from tarmac.model.experiment import ExperimentState
 
 MOST_POINTS = 1_000_000
 """The maximum of points in one series, and in one answer."""
 
 
-class ExperimentsQuery(Query, frozen=True, kw_only=True):
+class ExperimentsQuery(ListQuery[ExperimentState], frozen=True, kw_only=True):
     """`scope=mine` selects the caller's own experiments."""
 
-    state: list[ExperimentState] = field(default_factory=list)
-    user: str | None = None
-    scope: RunScope = RunScope.ALL
-    project: str | None = None
     archived: bool | None = None
     before: str | None = None
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100

@@ -6,8 +6,10 @@ and OpenAPI describes it.
 
 from typing import Annotated, Generic
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 from typing_extensions import TypeVar
+
+from tarmac.model.actor import RunScope
 
 BASE = "/api/v1"
 
@@ -27,6 +29,18 @@ class Query(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Body(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The body of a request, by default an empty one. The server refuses unknown names."""
+
+
+State = TypeVar("State")
+
+
+class ListQuery(Query, Generic[State], frozen=True, kw_only=True):
+    """A page of a list: things in one of these states; `scope=mine` selects the caller's own."""
+
+    state: list[State] = field(default_factory=list)
+    user: str | None = None
+    scope: RunScope = RunScope.ALL
+    project: str | None = None
 
 
 Answer = TypeVar("Answer")

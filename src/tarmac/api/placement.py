@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tarmac.model.cluster import Drain, NodeState
 from tarmac.model.lifecycle import RunState
-from tarmac.model.resources import NodeUtilization, Reason
+from tarmac.model.resources import NodeUtilization, Reason, UsageKey
 
 
 class WhyEstimate(Struct, frozen=True, kw_only=True):
@@ -123,16 +123,12 @@ class DryRun(Struct, frozen=True, kw_only=True):
     nodes: tuple[NodeLaunch, ...]
 
 
-class UsedSlots(Struct, frozen=True, kw_only=True):
+class UsedSlots(UsageKey, frozen=True, kw_only=True):
     """The usage of a user's attempts, for a project and in a pool, in the requested range of time.
 
     `runs` and `attempts` count them.
     """
 
-    user: str
-    project: str
-    cluster: str
-    pool: str
     runs: int
     attempts: int
     slot_s: float

@@ -8,10 +8,9 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from tarmac.api.operation import BYTES, Body, Count, Operation, Query, Whole
+from tarmac.api.operation import BYTES, Body, Count, ListQuery, Operation, Query, Whole
 from tarmac.api.placement import Why
 from tarmac.api.runs import Array, Attempt, LogChunk, Notification, Report, Run, RunPage, WorkFiles
-from tarmac.model.actor import RunScope
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import Event
 from tarmac.model.run_records import Annotation
@@ -19,16 +18,12 @@ from tarmac.model.run_records import Annotation
 SESSION = "application/vnd.tarmac.session"
 
 
-class RunsQuery(Query, frozen=True, kw_only=True):
+class RunsQuery(ListQuery[RunState], frozen=True, kw_only=True):
     """`array` is the id of an array: only its members. A `label` is KEY=VALUE.
 
     `all` includes runs that ended long ago; `scope=mine` selects the caller's own runs.
     """
 
-    state: list[RunState] = field(default_factory=list)
-    user: str | None = None
-    scope: RunScope = RunScope.ALL
-    project: str | None = None
     name: str | None = None
     array: str | None = None
     label: list[str] = field(default_factory=list)

@@ -74,7 +74,7 @@ def run_simulation(request: Request) -> None:
     if request.plot_to is not None:
         require_plotting(request.plot_to)
     if request.rows_to is not None:
-        check_path(request.rows_to)
+        check_path("--jobs", request.rows_to)
     named = _published(request.published)
     settings = [replace(setting, each_job=request.rows_to is not None) for setting in _settings(request)]
     with (

@@ -20,11 +20,12 @@ from tarmac.launch import site_text
 from tarmac.model.abilities import ReadsReports
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Node
-from tarmac.model.codec import replace
+from tarmac.model.codec import inherited, replace
 from tarmac.model.errors import InvalidInput, Problem, Unavailable
 from tarmac.model.ports import Engine
-from tarmac.model.resources import NodeUtilization, Reason
+from tarmac.model.resources import NodeUtilization, Reason, UsageKey
 from tarmac.model.run import Run
+from tarmac.model.usage import AttemptSpan
 from tarmac.node.attempt.document import Launch
 from tarmac.sched import Placement, Refusal, Snapshot, explain
 
@@ -152,25 +153,17 @@ class UsageReport:
         begin, end = since or 0.0, min(now, until) if until is not None else now
         if begin >= end:
             raise InvalidInput("the range of time is empty: `since` must lie before `until`, and before now")
-        slot_s: dict[tuple[str, str, str, str], float] = {}
-        attempts: dict[tuple[str, str, str, str], int] = {}
-        runs: dict[tuple[str, str, str, str], set[str]] = {}
+        spans: dict[tuple[str, ...], list[AttemptSpan]] = {}
         for span in self._control.store.attempt_spans(begin, end):
-            key = span.user, span.project, span.cluster, span.pool
-            slot_s[key] = slot_s.get(key, 0.0) + span.slot_s(begin, end)
-            attempts[key] = attempts.get(key, 0) + 1
-            runs.setdefault(key, set()).add(span.run_id)
+            spans.setdefault(tuple(inherited(UsageKey, span).values()), []).append(span)
         return [
             UsedSlots(
-                user=key[0],
-                project=key[1],
-                cluster=key[2],
-                pool=key[3],
-                runs=len(runs[key]),
-                attempts=attempts[key],
-                slot_s=slot_s[key],
+                **inherited(UsageKey, found[0]),
+                runs=len({span.run_id for span in found}),
+                attempts=len(found),
+                slot_s=sum(span.slot_s(begin, end) for span in found),
             )
-            for key in sorted(slot_s)
+            for _, found in sorted(spans.items())
         ]
 
     def attempt_utilization(self, actor: Actor, attempt_id: str) -> Sequence[NodeUtilization]:

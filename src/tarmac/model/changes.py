@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from tarmac.model.lifecycle import RunEvent
 from tarmac.model.notification import Notification
+from tarmac.model.resources import UsageKey
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch
 
@@ -60,17 +61,13 @@ class RunStep(Struct, frozen=True, kw_only=True):
     notifications: tuple[Notification, ...] = ()
 
 
-class UsageBucket(Struct, frozen=True, kw_only=True):
+class UsageBucket(UsageKey, frozen=True, kw_only=True):
     """The usage in a pool of attempts and replicas that ended in the hour from `hour_at`.
 
     In slot-seconds, divided by weight. `group` is their array or experiment ("": neither).
     """
 
     hour_at: float
-    cluster: str
-    pool: str
-    user: str
-    project: str
     group: str = ""
     slot_s: float
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from ipaddress import IPv4Address
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from tarmac.model.codec import StoredRecord, replace
 from tarmac.model.resources import CPU_ONLY, Resources
@@ -165,21 +165,25 @@ class Pool(StoredRecord, frozen=True, kw_only=True):
         return self.cluster, self.name
 
 
-class NodeGroup(StoredRecord, frozen=True, kw_only=True):
-    """Equal nodes in the description of a simulated cluster.
+class EqualNodes(StoredRecord, frozen=True, kw_only=True):
+    """A number of equal nodes; `hostnames`, if given, are one for each.
 
-    `hostnames`, if given, are one for each node; otherwise names are `prefix` and a number. `cpus` and
-    `memory_bytes` of None are those of this machine.
+    `cpus` and `memory_bytes` of None are those of this machine.
     """
 
     nodes: int
     slots: int
     slot_type: str = CPU_ONLY
-    cpus: float | None = None
+    cpus: Annotated[float, Meta(ge=0)] | None = None
     memory_bytes: int | None = None
     pool: str = DEFAULT_POOL
     shard: str | None = None
     hostnames: tuple[str, ...] = ()
+
+
+class NodeGroup(EqualNodes, frozen=True, kw_only=True):
+    """Equal nodes of a simulated cluster. Without `hostnames`, their names are `prefix` and a number."""
+
     prefix: str = "node"
     disks: Disks = Disks.SHARED
 

@@ -16,6 +16,7 @@ from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.run import Outcome
 from tarmac.model.search import SearchSpec
 from tarmac.model.spec import RunSpec
+from tarmac.model.summary import ListQuery
 
 
 class ExperimentState(StrEnum):
@@ -125,15 +126,11 @@ class TrialReport(Struct, frozen=True, kw_only=True):
     metric: float
 
 
-class ExperimentQuery(Struct, frozen=True, kw_only=True):
+class ExperimentQuery(ListQuery, frozen=True, kw_only=True):
     """The experiments to list: newest first, at most `limit`, those before `before_id` when paging."""
 
-    user: str | None = None
-    project: str | None = None
     states: frozenset[ExperimentState] = frozenset()
     archived: bool | None = None
-    before_id: str | None = None
-    limit: int = 100
 
 
 class ExperimentHead(NamedTuple):

@@ -110,6 +110,15 @@ class Reason(Struct, frozen=True, kw_only=True):
     node: str | None = None
 
 
+class UsageKey(Struct, frozen=True, kw_only=True):
+    """The user and the project to which usage counts, and the pool in which it was."""
+
+    user: str
+    project: str
+    cluster: str
+    pool: str
+
+
 class GpuUtilization(Struct, frozen=True, kw_only=True):
     """One GPU: the share of time in which it was busy, and its memory."""
 

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from tarmac.model.spec import RunSpec
 
 
-class RunQuery(Struct, frozen=True, kw_only=True):
+class ListQuery(Struct, frozen=True, kw_only=True):
+    """A page of a list: newest first, at most `limit`, those before `before_id` when paging."""
+
+    user: str | None = None
+    project: str | None = None
+    before_id: str | None = None
+    limit: int = 100
+
+
+class RunQuery(ListQuery, frozen=True, kw_only=True):
     """The runs to list: newest first, at most `limit`, those before `before_id` when paging.
 
     Empty `states` means all; `user`, `project`, `name`, `array_id` and `array_index` None mean any; every
@@ -28,16 +37,12 @@ class RunQuery(Struct, frozen=True, kw_only=True):
     """
 
     states: frozenset[RunState] = frozenset()
-    user: str | None = None
-    project: str | None = None
     name: str | None = None
     array_id: str | None = None
     array_index: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     ended_after: float | None = None
     ended_before: float | None = None
-    before_id: str | None = None
-    limit: int = 100
 
 
 class RunSummary(Struct, frozen=True):

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from msgspec import Struct
-
+from tarmac.model.resources import UsageKey
 from tarmac.model.run import Allocation, Attempt, Release, Run
 
 
-class AttemptSpan(Struct, frozen=True, kw_only=True):
+class AttemptSpan(UsageKey, frozen=True, kw_only=True):
     """The slots that attempt number `attempt` of a run held from `begin` to `end` (None: it still does).
 
     `released`: slots of replicas that ended earlier, each with its time.
@@ -16,10 +15,6 @@ class AttemptSpan(Struct, frozen=True, kw_only=True):
 
     run_id: str
     attempt: int
-    user: str
-    project: str
-    cluster: str
-    pool: str
     begin: float
     end: float | None
     slots: int

@@ -28,13 +28,9 @@ def local_pools(
     return tuple(pool for pool, _ in read), problems.found
 
 
-def memory_bytes(text: str, path: str, file: str) -> tuple[int | None, Sequence[Problem]]:
-    """A size such as `64GiB`, and the problems with it."""
+def amount(text: str, path: str, file: str, *, is_size: bool) -> tuple[float | None, Sequence[Problem]]:
+    """A size such as `64GiB`, or a duration such as `2m`, and the problems with it."""
     problems = Problems(file)
-    return Value(from_plain(text), path, problems).read(size_bytes(), None), problems.found
-
-
-def seconds(text: str, path: str, file: str) -> tuple[float | None, Sequence[Problem]]:
-    """A duration such as `2m`, and the problems with it."""
-    problems = Problems(file)
-    return Value(from_plain(text), path, problems).read(duration_s(), None), problems.found
+    value = Value(from_plain(text), path, problems)
+    read = value.read(size_bytes(), None) if is_size else value.read(duration_s(), None)
+    return read, problems.found

@@ -115,11 +115,10 @@ class SettingReader:
     def _amount(self, notation: str, value: Any, path: str) -> Any:
         from tarmac.server import local_cluster  # noqa: PLC0415 - see its docstring
 
-        read = local_cluster.memory_bytes if notation == _SIZE else local_cluster.seconds
         if not isinstance(value, str):
             self.refuse(f"{path}: text is expected, not {value!r:.60}")
             return msgspec.UNSET
-        amount, problems = read(value, path, self.file)
+        amount, problems = local_cluster.amount(value, path, self.file, is_size=notation == _SIZE)
         self.problems += problems
         return msgspec.UNSET if amount is None else amount
 

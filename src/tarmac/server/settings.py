@@ -14,11 +14,10 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 
 from tarmac.dialects.site_names import NO_NAMES, Names
-from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, REHEARSAL_PREFIX, NodeGroup, Pool
+from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, EqualNodes, NodeGroup, Pool
 from tarmac.model.codec import inherited, replace
 from tarmac.model.engine_kinds import NO_CONTAINER_SETTINGS, ContainerRules, ContainerSettings
 from tarmac.model.errors import InvalidInput, Problem
-from tarmac.model.resources import CPU_ONLY
 from tarmac.node.container.drivers import AUTO, DRIVERS
 from tarmac.node.container.reference import canonical_registry, is_registry, is_repository
 from tarmac.node.files.gitrules import SAFE_TRANSPORTS, TRANSPORTS, GitRules
@@ -122,17 +121,12 @@ class SetupSettings(Struct, frozen=True, kw_only=True):
     allow_system_packages: bool = False
 
 
-class LocalNodes(Struct, frozen=True, kw_only=True, rename={"memory_bytes": "memory"}):
+class LocalNodes(EqualNodes, frozen=True, kw_only=True, rename={"memory_bytes": "memory"}):
     """`[[local]]`: a group of equal nodes of the local cluster; the engine checks them together."""
 
     nodes: Annotated[int, Meta(ge=1)] = 1
-    slots: Annotated[int, Meta(ge=0)] | None = None
-    slot_type: str | None = None
-    pool: str | None = None
-    shard: str | None = None
-    cpus: Days | None = None
+    slots: Annotated[int, Meta(ge=0)] = 0
     memory_bytes: Size | None = None
-    hostnames: tuple[str, ...] = ()
 
 
 class Settings(Struct, frozen=True, kw_only=True, rename={"listing": "list"}):
@@ -305,20 +299,9 @@ def _local(groups: Any, reader: SettingReader) -> tuple[NodeGroup, ...]:
     found = []
     for at, group in enumerate(groups):
         nodes = reader.table(LocalNodes, group, f"local[{at}]")
-        if nodes.slots is None:
+        if isinstance(group, dict) and "slots" not in group:
             reader.refuse(f"local[{at}].slots is missing: how many slots has each of these nodes?")
-        found.append(
-            NodeGroup(
-                nodes=nodes.nodes,
-                slots=nodes.slots or 0,
-                slot_type=(nodes.slot_type or CPU_ONLY).lower(),
-                cpus=nodes.cpus,
-                memory_bytes=nodes.memory_bytes,
-                pool=nodes.pool or DEFAULT_POOL,
-                shard=nodes.shard,
-                hostnames=nodes.hostnames,
-            )
-        )
+        found.append(NodeGroup(**inherited(EqualNodes, replace(nodes, slot_type=nodes.slot_type.lower()))))
     return tuple(found)
 
 

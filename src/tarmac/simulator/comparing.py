@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -17,13 +17,9 @@ from tarmac.model.cluster import Cluster
 from tarmac.simulator.jobrows import Row, rows
 from tarmac.simulator.jobs import Trace
 from tarmac.simulator.measures import Measures, measures
-from tarmac.simulator.playing import Play, Rules
+from tarmac.simulator.playing import Play, Progress, Rules
 from tarmac.simulator.record import Record
 from tarmac.simulator.shapes import slots_of
-
-Progress = Callable[[int, int], None]
-"""Called with the number of ended jobs in all plays together, and the number of all jobs."""
-
 
 _STEPS = 480
 
@@ -126,7 +122,10 @@ def play_all(
     interruption: Interruption | None = None,
     progress: Progress = lambda _ended, _all: None,
 ) -> list[Result]:
-    """The result of each setting, in order; `workers` plays run at once (1: in this process)."""
+    """The result of each setting, in order; `workers` plays run at once (1: in this process).
+
+    `progress` is called with the number of ended jobs in all plays together, and the number of all jobs.
+    """
     stop = interruption or Interruption()
     tally = _Tally(settings, progress)
     if workers == 1 or len(settings) == 1:

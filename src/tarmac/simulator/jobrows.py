@@ -57,13 +57,13 @@ def rows(record: Record, rules: Rules) -> tuple[Row, ...]:
     return tuple(found)
 
 
-def check_path(file: str) -> None:
-    """Raise InvalidInput if `file` cannot be written, before the plays for it."""
+def check_path(option: str, file: str) -> None:
+    """Raise InvalidInput if the `file` of an option cannot be written, before the plays for it."""
     path = Path(file)
     if path.is_dir():
-        raise InvalidInput(f"--jobs {file!r}: this is a directory")
+        raise InvalidInput(f"{option} {file!r}: this is a directory")
     if not path.parent.is_dir():
-        raise InvalidInput(f"--jobs {file!r}: there is no directory {str(path.parent)!r}")
+        raise InvalidInput(f"{option} {file!r}: there is no directory {str(path.parent)!r}")
 
 
 def write_rows(played: Iterable[tuple[str, str, Iterable[Row]]], path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.simulator.comparing import Result, Setting
+from tarmac.simulator.jobrows import check_path
 from tarmac.simulator.playing import EPOCH_S, NO_DATES_S
 from tarmac.simulator.shapes import shape_text
 
@@ -34,13 +35,9 @@ HOUR_S = 3_600.0
 
 def require_plotting(file: str) -> None:
     """Raise InvalidInput if `file` cannot be drawn, and Unavailable without matplotlib, before any play."""
-    path = Path(file)
-    if path.suffix.lower() not in KINDS:
+    if Path(file).suffix.lower() not in KINDS:
         raise InvalidInput(f"--plot {file!r}: name a file that ends in {' or '.join(KINDS)}")
-    if path.is_dir():
-        raise InvalidInput(f"--plot {file!r}: this is a directory")
-    if not path.parent.is_dir():
-        raise InvalidInput(f"--plot {file!r}: there is no directory {str(path.parent)!r}")
+    check_path("--plot", file)
     if find_spec("matplotlib") is None:
         raise Unavailable(
             "--plot needs matplotlib, and it is not installed here",

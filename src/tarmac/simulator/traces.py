@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from tarmac.model.errors import InvalidInput, Problem, nearest
 from tarmac.model.lifecycle import Mode
@@ -41,15 +41,6 @@ LONGEST_S = 1e11
 """The longest time: three thousand years."""
 
 
-class Rows(Protocol):
-    """The result of `csv.reader`."""
-
-    line_num: int
-
-    def __iter__(self) -> Iterator[list[str]]:
-        """The fields of each line."""
-
-
 def read_trace(
     path: str,
     *,
@@ -74,15 +65,15 @@ def read_trace(
     jobs = [job for job in reading.jobs(text) if chosen_window.holds(job.submitted_at)]
     reading.conclude()
     if not jobs:
-        raise InvalidInput([Problem(message="there is no job in it" + _outside(window), file=path)])
+        where = " within the dates asked for" if window not in (None, Window()) else ""
+        raise InvalidInput([Problem(message=f"there is no job in it{where}", file=path)])
     jobs.sort(key=lambda job: job.submitted_at)  # stable: jobs of one time stay in the order of the file
-    whole = window is None
     return Trace(
         name=Path(path).stem,
         form=chosen.name,
         jobs=tuple(jobs),
         cluster=chosen.cluster,
-        digest=digest if whole else "",
+        digest=digest if window is None else "",
     )
 
 
@@ -106,29 +97,14 @@ def _content(path: str) -> bytes:
 def _form(path: str, text: str, name: str | None, columned: bool) -> Form:
     if name is not None:
         return FORMS[name]
-    found = CSV if columned else form_of(*_two_lines(text))
+    first, _, rest = text.partition("\n")
+    found = CSV if columned else form_of(first.rstrip("\r"), rest.partition("\n")[0].rstrip("\r"))
     if found is None:
         known = ", ".join(FORMS)
-        raise InvalidInput(
-            [
-                Problem(
-                    message=f"the form of this trace is not known (known: {known})",
-                    file=path,
-                    line=1,
-                    hint="name its columns: --columns submitted=NAME,duration=NAME,slots=NAME",
-                )
-            ]
-        )
+        message = f"the form of this trace is not known (known: {known})"
+        hint = "name its columns: --columns submitted=NAME,duration=NAME,slots=NAME"
+        raise InvalidInput([Problem(message=message, file=path, line=1, hint=hint)])
     return found
-
-
-def _two_lines(text: str) -> tuple[str, str]:
-    first, _, rest = text.partition("\n")
-    return first.rstrip("\r"), rest.partition("\n")[0].rstrip("\r")
-
-
-def _outside(window: Window | None) -> str:
-    return " within the dates asked for" if window is not None and window != Window() else ""
 
 
 class _Reading:
@@ -158,7 +134,7 @@ class _Reading:
             if job is not None:
                 yield job
 
-    def _rows(self, rows: Rows) -> Iterator[list[str]]:
+    def _rows(self, rows: Any) -> Iterator[list[str]]:
         """The fields of each line, up to the first line that is not CSV."""
         try:
             yield from rows
@@ -207,9 +183,8 @@ class _Reading:
         mode = self._mode(row, line)
         if self._wrong > before:
             return None
-        number = f"{line:06}"
         return Job(
-            id=number,
+            id=f"{line:06}",
             name=self._text(row, Meaning.NAME) or f"job-{line}",
             submitted_at=submitted_at,
             duration_s=duration_s * unit_s,

@@ -122,8 +122,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._head_timer is not None:
-            self._head_bytes += len(data)
-            if self._head_bytes > LARGEST_HEAD_BYTES and not self._brings_body(data):
+            self._head_bytes += len(data)  # if the head ends within this piece, the rest of it is body
+            if self._head_bytes > LARGEST_HEAD_BYTES and b"\r\n\r\n" not in data:
                 self.send_400_response("The head of the request is too large.")
                 return
         super().data_received(data)
@@ -145,10 +145,6 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.cycle.response_complete:
             self._budget.idle(self)
-
-    def _brings_body(self, data: bytes) -> bool:
-        """Whether the head ends within this piece: the rest of the piece is body."""
-        return b"\r\n\r\n" in data
 
     def _await_head(self) -> None:
         if self._head_timer is None:

@@ -25,7 +25,9 @@ def error_handlers(home: Home) -> Mapping[Any, Callable[[Request, Exception], Js
 
     def unrouted(_request: Request, error: Exception) -> JsonAnswer:
         assert isinstance(error, HTTPException)
-        return JsonAnswer(_unrouted_form(error), status_code=error.status_code, headers=error.headers)
+        code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
+        form = api.Error(error=api.ErrorForm(code=code, message=str(error.detail)))
+        return JsonAnswer(form, status_code=error.status_code, headers=error.headers)
 
     def unexpected(_request: Request, error: Exception) -> JsonAnswer:
         return response(
@@ -46,9 +48,3 @@ def error_handlers(home: Home) -> Mapping[Any, Callable[[Request, Exception], Js
 def response(error: TarmacError) -> JsonAnswer:
     """The answer for an error."""
     return JsonAnswer(api.Error(error=api.error_form(error)), status_code=error.http_status)
-
-
-def _unrouted_form(error: HTTPException) -> api.Error:
-    """The error form for requests without a route, with a code derived from the status."""
-    code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
-    return api.Error(error=api.ErrorForm(code=code, message=str(error.detail)))

@@ -1,7 +1,7 @@
 """The content of messages: text for people, JSON for programs. Pure. Called by `mail` and `webhooks`."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tarmac.model.notification import Notification, Occasion
@@ -25,7 +25,7 @@ def subject(batch: Sequence[Notification]) -> str:
     if len(batch) == 1:
         return f"{_name(batch[0])} {_VERBS[batch[0].occasion]}"
     counts = Counter(message.occasion for message in batch)
-    return f"{len(batch)} messages: " + ", ".join(f"{count} {word}" for word, count in counts.items())
+    return f"{len(batch)} messages: {_listed(counts)}"
 
 
 def text(batch: Sequence[Notification]) -> str:
@@ -62,11 +62,14 @@ def _name(message: Notification) -> str:
 def _paragraph(message: Notification) -> str:
     about = message.about
     cause = about["cause"]
-    why = f": {_line(cause['message'])[:LONGEST_CAUSE]}" if cause and _is_bad(message) else ""
+    is_bad = message.occasion in (Occasion.FAILED, Occasion.STOPPED)
+    why = f": {_line(cause['message'])[:LONGEST_CAUSE]}" if cause and is_bad else ""
+    if counts := about.get("members"):  # the outcomes of an array's members
+        why += ": " + _listed(counts)
     slots = "1 slot" if about["slots"] == 1 else f"{about['slots']} slots"
     verb = "why" if message.occasion is Occasion.WAITING else "show"
     lines = [
-        f"{_name(message)} {_VERBS[message.occasion]}{_how_long(message)}{why}{_of_members(message)}",
+        f"{_name(message)} {_VERBS[message.occasion]}{_how_long(message)}{why}",
         f"user {about['user']}, project {about['project']}, {slots}",
         f"tarmac {verb} {about['id']}",
     ]
@@ -82,14 +85,8 @@ def _how_long(message: Notification) -> str:
     return ""
 
 
-def _of_members(message: Notification) -> str:
-    """The outcomes of an array's members."""
-    counts = message.about.get("members") or {}
-    return ": " + ", ".join(f"{count} {word}" for word, count in counts.items()) if counts else ""
-
-
-def _is_bad(message: Notification) -> bool:
-    return message.occasion in (Occasion.FAILED, Occasion.STOPPED)
+def _listed(counts: Mapping[Any, int]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in counts.items())
 
 
 def _line(words: str) -> str:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from threading import Thread
 
 from tarmac.model.errors import TarmacError
@@ -23,28 +24,21 @@ _LATE = Failure(reason="the receiver took too long")
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class Sender:
     """Implements `model.notification.SendsNotifications` by SMTP and HTTP."""
 
-    def __init__(
-        self,
-        *,
-        mail: MailServer | None,
-        secrets: SecretValues,
-        private_addresses: bool,
-        limit_s: float = LIMIT_S,
-    ) -> None:
-        self._mail = mail
-        self._secrets = secrets
-        self._private_addresses = private_addresses
-        self._limit_s = limit_s
+    mail: MailServer | None
+    secrets: SecretValues
+    private_addresses: bool
+    limit_s: float = LIMIT_S
 
     def send(self, batches: Sequence[Sequence[Notification]]) -> Sequence[Failure | None]:
         """Send each batch in its own thread; the server can exit without waiting for it."""
         sent: list[Future[Failure | None]] = [Future() for _ in batches]
         for batch, future in zip(batches, sent, strict=True):
             Thread(target=self._settle, args=(batch, future), name="tarmac-notify", daemon=True).start()
-        wait(sent, timeout=self._limit_s + _SPARE_S)
+        wait(sent, timeout=self.limit_s + _SPARE_S)
         results = [future.result() if future.done() else _LATE for future in sent]
         for batch, failure in zip(batches, results, strict=True):
             if failure is not None:
@@ -61,12 +55,12 @@ class Sender:
         receiver = batch[0].receiver
         try:
             if receiver.channel is Channel.EMAIL:
-                if self._mail is None:
+                if self.mail is None:
                     return Failure(reason="this server has no mail server: set notifications.smtp")
-                return send_mail(self._mail, batch, secrets=self._secrets, timeout_s=TIMEOUT_S)
+                return send_mail(self.mail, batch, secrets=self.secrets, timeout_s=TIMEOUT_S)
             url = receiver.address
             if receiver.secret:
-                url = self._secrets([url])[url].strip()
-            return send_webhook(url, batch, limit_s=self._limit_s, private_addresses=self._private_addresses)
+                url = self.secrets([url])[url].strip()
+            return send_webhook(url, batch, limit_s=self.limit_s, private_addresses=self.private_addresses)
         except TarmacError as problem:  # the secret is missing, or cannot be decrypted now
             return Failure(reason=str(problem))

@@ -99,15 +99,14 @@ async def _take(request: Request, receiver: Receiver) -> int:
     body = bytearray()
     with receiver:
         async for piece in request.stream():
-            body += piece
-            if refused is not None or len(body) < PIECE_BYTES:
-                body = bytearray() if refused is not None else body
-                continue
-            try:
-                await run_in_threadpool(receiver.feed, bytes(body))
-            except TarmacError as error:
-                refused = error
-            body = bytearray()
+            if refused is None:
+                body += piece
+            if len(body) >= PIECE_BYTES:
+                try:
+                    await run_in_threadpool(receiver.feed, bytes(body))
+                except TarmacError as error:
+                    refused = error
+                body.clear()
         if refused is not None:
             raise refused
         await run_in_threadpool(receiver.feed, bytes(body))

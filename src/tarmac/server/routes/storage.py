@@ -65,7 +65,10 @@ def _add_artifacts(routes: Routes, service: Service) -> None:
 
     def record(manifest: Manifest) -> api.ArtifactContent:
         run_id = manifest.version.run_id
-        return content_record(manifest, run_name=artifacts.names([run_id]).get(run_id))
+        artifact = artifact_record(manifest, run_name=artifacts.names([run_id]).get(run_id))
+        return api.ArtifactContent(
+            artifact=artifact, entries=[_entry_record(each) for each in manifest.entries]
+        )
 
     @routes.serve(api.ARTIFACT_PIECE)
     def artifact_piece(call: Call) -> bytes:
@@ -108,11 +111,6 @@ def artifact_record(source: VersionSummary | Manifest, *, run_name: str | None) 
         run_name=run_name,
         bytes=source.size_bytes,
     )
-
-
-def content_record(manifest: Manifest, *, run_name: str | None) -> api.ArtifactContent:
-    entries = [_entry_record(entry) for entry in manifest.entries]
-    return api.ArtifactContent(artifact=artifact_record(manifest, run_name=run_name), entries=entries)
 
 
 def _entry_record(entry: Entry) -> api.ArtifactEntry:

@@ -1,6 +1,7 @@
 """Notes and labels of runs for the routes: checks permission and content."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from tarmac.control.permissions import Action, check
 from tarmac.control.service import ControlPlane
@@ -15,17 +16,17 @@ AGAIN_S = 60.0
 """An identical note by the same user within this time is a repeated request."""
 
 
+@dataclass(frozen=True, slots=True)
 class AnnotationService:
     """Commands and queries about notes and labels. From any thread; raises NotFound for an unknown run."""
 
-    def __init__(self, plane: ControlPlane, records: Annotations, clock: Clock) -> None:
-        self._plane = plane
-        self._records = records
-        self._clock = clock
+    plane: ControlPlane
+    records: Annotations
+    clock: Clock
 
     def of(self, actor: Actor, reference: str) -> list[Annotation]:
         """The notes and label changes of a run, oldest first."""
-        return self._records.of(self._plane.find(actor, reference).id)
+        return self.records.of(self.plane.find(actor, reference).id)
 
     def note(self, actor: Actor, reference: str, text: str) -> list[Annotation]:
         """Add a note; returns all annotations of the run. Raises InvalidInput for an empty or long one."""
@@ -34,10 +35,10 @@ class AnnotationService:
         if not text or len(text) > MOST_CHARACTERS:
             raise InvalidInput(f"a note has 1 to {MOST_CHARACTERS:,} characters, not {len(text):,}")
         added = self._annotation(actor, AnnotationKind.NOTE, text)
-        before = self._records.of(run.id)
+        before = self.records.of(run.id)
         if not any(self._sent_before(each, added) for each in before):
-            self._found(self._records.add(run.id, added), run)
-        return self._records.of(run.id)
+            self._found(self.records.add(run.id, added), run)
+        return self.records.of(run.id)
 
     def label(self, actor: Actor, reference: str, changes: Mapping[str, str | None]) -> Run:
         """Set labels, and remove those set to None; returns the changed run.
@@ -57,16 +58,16 @@ class AnnotationService:
                 f"{key}={value}" if value is not None else f"{key}-" for key, value in news.items()
             )
             added = self._annotation(actor, AnnotationKind.LABEL, text)
-            self._found(self._records.change_labels(run.id, news, added), run)
-        return self._plane.find(actor, run.id)
+            self._found(self.records.change_labels(run.id, news, added), run)
+        return self.plane.find(actor, run.id)
 
     def _own(self, actor: Actor, reference: str) -> Run:
-        run = self._plane.find(actor, reference)
+        run = self.plane.find(actor, reference)
         check(actor, Action.CONTROL, owner=run.user)
         return run
 
     def _annotation(self, actor: Actor, kind: AnnotationKind, text: str) -> Annotation:
-        return Annotation(at=self._clock.now(), actor=actor.user, kind=kind, text=text)
+        return Annotation(at=self.clock.now(), actor=actor.user, kind=kind, text=text)
 
     def _sent_before(self, one: Annotation, other: Annotation) -> bool:
         same = (one.actor, one.kind, one.text) == (other.actor, other.kind, other.text)

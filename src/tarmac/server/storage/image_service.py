@@ -7,6 +7,7 @@ engine that hangs does not delay the others, and the answer reports it as unresp
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from threading import Thread
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class ImageService:
     """Commands and queries about images. `engines` are those with images, by cluster ("" is `own`).
 
@@ -34,20 +36,11 @@ class ImageService:
     exceed `limit_bytes` (None: no limit). From any thread.
     """
 
-    def __init__(
-        self,
-        engines: Callable[[], Mapping[str, KeepsImages]],
-        *,
-        own: str,
-        limit_bytes: int | None = None,
-        unused_days: float | None = None,
-        answer_s: float = ANSWER_S,
-    ) -> None:
-        self._engines = engines
-        self._own = own
-        self._limit_bytes = limit_bytes
-        self._unused_days = unused_days
-        self._answer_s = answer_s
+    engines: Callable[[], Mapping[str, KeepsImages]]
+    own: str
+    limit_bytes: int | None = None
+    unused_days: float | None = None
+    answer_s: float = ANSWER_S
 
     def all(self, actor: Actor, *, cluster: str | None = None, node: str | None = None) -> ImageList:
         """The images of every node (optionally of a cluster, or of a node name)."""
@@ -92,7 +85,7 @@ class ImageService:
 
     def clear(self) -> None:
         """Start the removal in every engine, and wait for a limited time; the work continues afterwards."""
-        bounds: dict[str, Any] = {"limit_bytes": self._limit_bytes, "unused_days": self._unused_days}
+        bounds: dict[str, Any] = {"limit_bytes": self.limit_bytes, "unused_days": self.unused_days}
         work = {key: partial(engine.clear_images, **bounds) for key, engine in self._named().items()}
         counts, troubles = self._ask(work)
         if count := sum(counts.values()):
@@ -101,7 +94,7 @@ class ImageService:
             log.warning("old images of cluster %s could not be removed: %s", key, why)
 
     def _named(self) -> Mapping[str, KeepsImages]:
-        return {key or self._own: engine for key, engine in self._engines().items()}
+        return {key or self.own: engine for key, engine in self.engines().items()}
 
     def _ask(
         self, questions: Mapping[str, Callable[[], Answer]]
@@ -115,7 +108,7 @@ class ImageService:
         ]
         for thread in threads:
             thread.start()
-        deadline = time.monotonic() + self._answer_s
+        deadline = time.monotonic() + self.answer_s
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         given, known = dict(answers), dict(troubles)

@@ -7,6 +7,7 @@ unreachable.
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from tarmac.artifacts.versions.catalog import Catalog
 from tarmac.control.lookup import MOST_LOADED, means_all
@@ -29,30 +30,20 @@ _DAY_S = 86_400.0
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class RunRemover:
     """Removes ended runs. `keep_days`: the retention of a run after its end (None: unlimited).
 
     `engines` are those that can remove files, by cluster; `sites` store artifacts of runs.
     """
 
-    def __init__(
-        self,
-        plane: ControlPlane,
-        store: Store,
-        catalog: Catalog,
-        clock: Clock,
-        *,
-        engines: Callable[[], Mapping[str, KeepsFiles]],
-        keep_days: float | None,
-        sites: SiteArtifacts,
-    ) -> None:
-        self._plane = plane
-        self._store = store
-        self._catalog = catalog
-        self._clock = clock
-        self._engines = engines
-        self._keep_days = keep_days
-        self._sites = sites
+    plane: ControlPlane
+    store: Store
+    catalog: Catalog
+    clock: Clock
+    engines: Callable[[], Mapping[str, KeepsFiles]]
+    keep_days: float | None
+    sites: SiteArtifacts
 
     def remove(self, actor: Actor, reference: str) -> Run:
         """Remove a run, and return its record.
@@ -60,7 +51,7 @@ class RunRemover:
         Raises Refused if it has not ended or a live run needs its artifacts, Forbidden for another user's,
         and Unavailable if some of its files cannot be removed now.
         """
-        run = self._plane.find_here(actor, reference)
+        run = self.plane.find_here(actor, reference)
         check(actor, Action.CONTROL, owner=run.user)
         if means_all(run, reference):
             self._remove_array(run)
@@ -70,7 +61,7 @@ class RunRemover:
                 f"{run.spec.name} ({run.id}) is {run.state}, and only a run that has ended can be removed",
                 hint=f"tarmac stop --wait {run.id}",
             )
-        self._remove(run, self._store.live_runs())
+        self._remove(run, self.store.live_runs())
         return run
 
     def remove_if_there(self, actor: Actor, run_id: str) -> None:
@@ -80,38 +71,38 @@ class RunRemover:
 
     def _remove_array(self, run: Run) -> None:
         """Remove every member of the run's array; raises Refused if one of them has not ended."""
-        members = self._store.runs(RunQuery(array_id=run.array_id, limit=MOST_LOADED))
+        members = self.store.runs(RunQuery(array_id=run.array_id, limit=MOST_LOADED))
         if live := sum(member.state is not RunState.ENDED for member in members):
             raise Refused(
                 f"{live} of {len(members)} members of {run.name} ({run.array_id}) have not ended",
                 hint=f"tarmac stop --wait {run.array_id}",
             )
-        others = self._store.live_runs()
-        for member in self._store.load_runs([each.id for each in members]).values():
+        others = self.store.live_runs()
+        for member in self.store.load_runs([each.id for each in members]).values():
             self._remove(member, others)
 
     def tidy(self) -> None:
         """Remove runs whose retention has expired."""
-        if self._keep_days is None:
+        if self.keep_days is None:
             return
         query = RunQuery(
             states=frozenset({RunState.ENDED}),
-            ended_before=self._clock.now() - self._keep_days * _DAY_S,
+            ended_before=self.clock.now() - self.keep_days * _DAY_S,
             limit=PAGE,
         )
-        live = self._store.live_runs()
+        live = self.store.live_runs()
         removed = 0
-        while page := self._store.runs(query):
-            removed += self._remove_all(self._store.load_runs([item.id for item in page]).values(), live)
+        while page := self.store.runs(query):
+            removed += self._remove_all(self.store.load_runs([item.id for item in page]).values(), live)
             query = replace(query, before_id=page[-1].id)
         if removed:
-            log.info("removed %d runs that ended more than %g days ago", removed, self._keep_days)
+            log.info("removed %d runs that ended more than %g days ago", removed, self.keep_days)
 
     def _remove_all(self, runs: Iterable[Run], live: Iterable[Run]) -> int:
         """Remove these runs of this server as far as possible; returns their number."""
         removed = 0
         for run in runs:
-            if run.server != self._plane.control.server:
+            if run.server != self.plane.control.server:
                 continue
             try:
                 self._remove(run, live)
@@ -123,7 +114,7 @@ class RunRemover:
         return removed
 
     def _remove(self, run: Run, live: Iterable[Run]) -> None:
-        versions = [item.version for item in self._catalog.summaries(run.id)]
+        versions = [item.version for item in self.catalog.summaries(run.id)]
         artifacts = {version.id for version in versions}
         for reader in live:
             if needed := sorted(artifacts.intersection(reader.spec.input_artifacts)):
@@ -133,14 +124,14 @@ class RunRemover:
                     hint="it can be removed once that run has ended",
                 )
         self._remove_files(run)
-        self._sites.remove(run)
-        self._catalog.remove(versions)
-        self._store.remove_runs([run.id])
+        self.sites.remove(run)
+        self.catalog.remove(versions)
+        self.store.remove_runs([run.id])
 
     def _remove_files(self, run: Run) -> None:
         """Remove the files of a run's attempts, on every machine."""
-        engines = self._engines()
-        clusters = {attempt.allocation.cluster for attempt in self._store.attempts(run.id)}
+        engines = self.engines()
+        clusters = {attempt.allocation.cluster for attempt in self.store.attempts(run.id)}
         for key in sorted({cluster if cluster in engines else "" for cluster in clusters} & engines.keys()):
             try:
                 engines[key].remove(run.id)
