@@ -95,7 +95,7 @@ def run_simulation(request: Request) -> None:
         with written("--jobs", request.rows_to, InvalidInput):
             write_rows(rows, Path(request.rows_to))
         remark(f"{sum(len(result.rows) for _, result in played)} jobs written: {request.rows_to}")
-    if interruption.requested:
+    if interruption():
         remark("interrupted: this is what was known by then")
         sys.exit(INTERRUPTED)
 
@@ -228,9 +228,9 @@ def _interruption() -> Iterator[Interruption]:
     interruption = Interruption()
 
     def interrupted(_number: int, _frame: object) -> None:
-        if interruption.requested:
+        if interruption():
             raise KeyboardInterrupt
-        interruption.requested = True
+        interruption.request()
 
     before = signal.signal(signal.SIGINT, interrupted)
     try:
