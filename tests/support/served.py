@@ -45,7 +45,7 @@ from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.bodies import SILENCE_S, Bodies
 from tarmac.server.http.connections import Limits, limited
 from tarmac.server.local_images import LocalImages
-from tarmac.server.service import Service, SlotsNotice
+from tarmac.server.service import ReadingRules, Service, SlotsNotice
 from tarmac.server.settings import Settings
 from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import ArtifactService
@@ -54,7 +54,7 @@ from tarmac.server.storage.image_service import ImageService
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
-from tarmac.server.submitting.submissions import ReadingRules, resolve_references
+from tarmac.server.submitting.submissions import resolve_references
 from tarmac.systems.determined.gateway.application import at_addresses
 from tarmac.systems.determined.gateway.gateway import Gateway
 from tarmac.systems.determined.gateway.tokens import TokenMaker

@@ -13,19 +13,38 @@ from pathlib import Path
 from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.control.service import ControlPlane
+from tarmac.dialects.dialect import Dialect
+from tarmac.dialects.site_names import NO_NAMES, Names
+from tarmac.model.engine_kinds import NO_CONTAINER_SETTINGS, ContainerSettings
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
 from tarmac.model.run_records import Numbers
 from tarmac.model.spec import RunSpec
 from tarmac.server.changes import Changes
 from tarmac.server.http.counting import RequestCounts
+from tarmac.server.local_images import LocalImages
+from tarmac.server.settings import CodeSettings
 from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.image_service import ImageService
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
-from tarmac.server.submitting.submissions import ReadingRules
+from tarmac.systems.registry import DIALECTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingRules:
+    """The settings of a server for reading submissions. `dialects` include cluster defaults for their runs.
+
+    `names` maps names of other sites to local ones; `images` checks which images this machine can use.
+    """
+
+    dialects: Sequence[Dialect] = DIALECTS
+    names: Names = NO_NAMES
+    code_limit_bytes: int = CodeSettings().limit_bytes
+    containers: ContainerSettings = NO_CONTAINER_SETTINGS
+    images: LocalImages | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ shares addresses, access rules and errors with the other routes.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import dataclass
 from socket import socket
 
 from starlette.requests import ClientDisconnect
@@ -105,30 +106,22 @@ class FarSide:
         self._channel.close()
 
 
+@dataclass(eq=False)
 class SessionAnswer(Response):
-    """The answer of a session: it lasts until one side has closed, or the server stops."""
+    """The answer of a session: it lasts until one side has closed, or the server stops.
 
-    def __init__(
-        self,
-        far: FarSide,
-        body: AsyncIterator[bytes],
-        *,
-        early: bytes,
-        begun: bytes,
-        changes: Changes,
-        run_id: str,
-        node: str,
-    ) -> None:
-        """`early` bytes followed OPEN from the near end, `begun` ones came from the far end, on `node`."""
-        self.background = None
-        self.status_code = 200
-        self._far = far
-        self._body = body
-        self._early = early
-        self._begun = begun
-        self._changes = changes
-        self._run_id = run_id
-        self._node = node
+    `early` bytes followed OPEN from the near end, `begun` ones came from the far end, on `node`.
+    """
+
+    far: FarSide
+    body_stream: AsyncIterator[bytes]
+    early: bytes
+    begun: bytes
+    changes: Changes
+    run_id: str
+    node: str
+    background: None = None
+    status_code: int = 200
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         headers = [
@@ -138,8 +131,8 @@ class SessionAnswer(Response):
         ]
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await send({"type": "http.response.body", "body": self._begun, "more_body": True})
-            with self._changes.watch(self._run_id) as watch:
+            await send({"type": "http.response.body", "body": self.begun, "more_body": True})
+            with self.changes.watch(self.run_id) as watch:
                 sides = [
                     asyncio.ensure_future(self._to_far()),
                     asyncio.ensure_future(self._to_near(send)),
@@ -152,26 +145,26 @@ class SessionAnswer(Response):
                         side.cancel()
                     await asyncio.gather(*sides, return_exceptions=True)
         finally:
-            self._far.close()
+            self.far.close()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _to_far(self) -> None:
         with suppress(ClientDisconnect):
             try:
-                await self._far.send(self._early)
-                async for piece in self._body:
-                    await self._far.send(piece)
+                await self.far.send(self.early)
+                async for piece in self.body_stream:
+                    await self.far.send(piece)
             except OSError:
                 await asyncio.Event().wait()  # the other direction ends with it, and reports the end
 
     async def _to_near(self, send: Send) -> None:
         try:
-            while data := await self._far.receive():
+            while data := await self.far.receive():
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         except (OSError, ValueError):
-            problem = pack_document(frames.FAILED, message=BROKEN.format(self._node), hint=None)
+            problem = pack_document(frames.FAILED, message=BROKEN.format(self.node), hint=None)
             await send({"type": "http.response.body", "body": problem, "more_body": True})
 
     async def _stopping(self, watch: Watch) -> None:
-        while not self._changes.stopping:
+        while not self.changes.stopping:
             await watch.after(watch.version, _CHECK_S)

@@ -37,7 +37,7 @@ from tarmac.server.http.listeners import loopback_address
 from tarmac.server.identity import RandomIds, SystemClock
 from tarmac.server.local_images import LocalImages
 from tarmac.server.notifying.sending import Sender
-from tarmac.server.service import Service, SlotsNotice
+from tarmac.server.service import ReadingRules, Service, SlotsNotice
 from tarmac.server.serving import newest_run, take_cluster
 from tarmac.server.settings import Settings
 from tarmac.server.storage.annotation_service import AnnotationService
@@ -50,7 +50,7 @@ from tarmac.server.storage.janitor import Janitor
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
-from tarmac.server.submitting.submissions import ReadingRules, resolve_references
+from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store import SqlStore, open_store
 from tarmac.systems.gateways import dialects_of, resolve_sources, with_systems
 from tarmac.systems.registry import apply_conventions

@@ -7,12 +7,7 @@ from tarmac.dialects.native.notify import from_address, read_occasions
 from tarmac.model.errors import Problem, suggestion
 from tarmac.model.notification import Channel, Subscription
 from tarmac.model.secret import NAME, NAME_RULE
-from tarmac.server.notifying.settings import (
-    PORTS,
-    MailServer,
-    NotificationSettings,
-    NotificationTable,
-)
+from tarmac.server.notifying.settings import PORTS, MailServer, NotificationSettings, NotificationTable
 
 
 def read_notifications(

@@ -7,12 +7,7 @@ from tarmac.model.loss import loss_of
 from tarmac.model.run_records import Annotation
 from tarmac.model.summary import RunQuery
 from tarmac.server.http.routing import Call, Routes
-from tarmac.server.records import (
-    array_record,
-    attempt_record,
-    notification_record,
-    run_record,
-)
+from tarmac.server.records import array_record, attempt_record, notification_record, run_record
 from tarmac.server.service import Service
 from tarmac.server.storage.work_files import WorkFiles
 

@@ -6,9 +6,10 @@ A thread fetches datasets with a URL, one at a time; after a crash it repeats an
 import logging
 import re
 import shutil
-import threading
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event, Thread
 
 from tarmac.artifacts.datasets import check_url, fetch, is_url, local_path, shown
 from tarmac.control.permissions import Action, check
@@ -32,30 +33,21 @@ _UNFINISHED = (DatasetState.CREATED, DatasetState.CACHING)
 log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class DatasetService:
     """Commands and queries about datasets. From any thread."""
 
-    def __init__(
-        self,
-        store: Store,
-        directory: Path,
-        clock: Clock,
-        *,
-        server: str = LOCAL_CLUSTER,
-        private_addresses: bool = True,
-    ) -> None:
-        self._private_addresses = private_addresses
-        self._server = server
-        self._store = store
-        self._directory = directory
-        self._clock = clock
-        self._wakeup = threading.Event()
-        self._ending = False
-        self._thread = threading.Thread(target=self._fetch_all, name="tarmac-datasets", daemon=True)
+    store: Store
+    directory: Path
+    clock: Clock
+    server: str = LOCAL_CLUSTER
+    private_addresses: bool = True
+    _wakeup: Event = field(default_factory=Event, init=False)
+    _ending: bool = field(default=False, init=False)
 
     def start(self) -> None:
         """Start to fetch the datasets that are not available yet."""
-        self._thread.start()
+        Thread(target=self._fetch_all, name="tarmac-datasets", daemon=True).start()
 
     def stop(self) -> None:
         """Abort the current fetch; the next server starts it again."""
@@ -87,7 +79,11 @@ class DatasetService:
                 hint = _nearest(dataset_id, known)
                 found.append(Problem(message=f"there is no dataset {dataset_id!r}", hint=hint))
             elif dataset.state is not DatasetState.AVAILABLE:
-                found.append(Problem(message=_not_ready(dataset), hint="tarmac datasets ls shows when it is"))
+                state = "is still being fetched"
+                if dataset.state is DatasetState.FAILED:
+                    state = f"could not be fetched: {dataset.message}"
+                hint = "tarmac datasets ls shows when it is"
+                found.append(Problem(message=f"dataset {dataset_id} {state}", hint=hint))
             elif (other := variables.setdefault(dataset_variable(dataset_id), dataset_id)) != dataset_id:
                 message = f"datasets {other} and {dataset_id} would share {dataset_variable(dataset_id)}"
                 found.append(Problem(message=message))
@@ -100,8 +96,8 @@ class DatasetService:
         check(actor, Action.SUBMIT)
         if not _ID.fullmatch(dataset_id):
             raise InvalidInput(f"{dataset_id!r} cannot be the id of a dataset", hint="letters, digits, . _ -")
-        known = {dataset.id: dataset for dataset in self._store.datasets()}.get(dataset_id)
-        if known is not None and known.server != self._server:
+        known = {dataset.id: dataset for dataset in self.store.datasets()}.get(dataset_id)
+        if known is not None and known.server != self.server:
             raise Refused(
                 f"the server of cluster {known.server} has a dataset {dataset_id}", hint="another id"
             )
@@ -113,7 +109,7 @@ class DatasetService:
         if known is not None and known.state is not DatasetState.FAILED:
             return known
         dataset = Dataset(
-            id=dataset_id, source=source, user=actor.user, created_at=self._clock.now(), server=self._server
+            id=dataset_id, source=source, user=actor.user, created_at=self.clock.now(), server=self.server
         )
         if not is_url(source):
             path = local_path(source)
@@ -122,7 +118,7 @@ class DatasetService:
             dataset = replace(dataset, state=DatasetState.AVAILABLE, path=str(path.resolve()))
         else:
             check_url(source)
-        self._store.put_dataset(dataset)
+        self.store.put_dataset(dataset)
         self._wakeup.set()
         return dataset
 
@@ -130,10 +126,10 @@ class DatasetService:
         """Remove a dataset and its fetched files; raises Refused while a run needs it."""
         dataset = self.find(dataset_id)
         check(actor, Action.CONTROL, owner=dataset.user, what="datasets")
-        for run in self._store.live_runs():
+        for run in self.store.live_runs():
             if dataset_id in run.spec.datasets:
                 raise Refused(f"{run.name} ({run.id}, {run.state}) reads {dataset_id}")
-        self._store.remove_dataset(dataset_id)
+        self.store.remove_dataset(dataset_id)
         shutil.rmtree(self._place(dataset_id), ignore_errors=True)
         return dataset
 
@@ -150,7 +146,7 @@ class DatasetService:
         return and_datasets
 
     def _all(self) -> list[Dataset]:
-        return [dataset for dataset in self._store.datasets() if dataset.server == self._server]
+        return [dataset for dataset in self.store.datasets() if dataset.server == self.server]
 
     # --- fetching
 
@@ -164,7 +160,7 @@ class DatasetService:
                 self._wakeup.wait()
 
     def _fetch(self, dataset: Dataset) -> None:
-        noted_at = self._clock.now()
+        noted_at = self.clock.now()
         current = replace(dataset, state=DatasetState.CACHING)
         self._put(current)
 
@@ -172,7 +168,7 @@ class DatasetService:
             nonlocal current, noted_at
             if self._ending:
                 raise InterruptedError("the server ends")
-            now = self._clock.now()
+            now = self.clock.now()
             if now - noted_at >= NOTE_EVERY_S:
                 current, noted_at = replace(current, done_bytes=done, total_bytes=total), now
                 self._put(current)
@@ -181,7 +177,7 @@ class DatasetService:
 
         place = self._place(dataset.id)
         try:
-            fetch(dataset.source, place, progress, private_addresses=self._private_addresses)
+            fetch(dataset.source, place, progress, private_addresses=self.private_addresses)
         except (TarmacError, OSError) as error:
             if self._ending:
                 return
@@ -194,18 +190,12 @@ class DatasetService:
     def _put(self, dataset: Dataset) -> None:
         """Store a dataset's record, unless it was removed in the meantime."""
         if any(known.id == dataset.id for known in self._all()):
-            self._store.put_dataset(dataset)
+            self.store.put_dataset(dataset)
         elif dataset.state is DatasetState.AVAILABLE:
             shutil.rmtree(self._place(dataset.id), ignore_errors=True)
 
     def _place(self, dataset_id: str) -> Path:
-        return self._directory / dataset_id
-
-
-def _not_ready(dataset: Dataset) -> str:
-    if dataset.state is DatasetState.FAILED:
-        return f"dataset {dataset.id} could not be fetched: {dataset.message}"
-    return f"dataset {dataset.id} is still being fetched"
+        return self.directory / dataset_id
 
 
 def _nearest(dataset_id: str, known: Iterable[str]) -> str:

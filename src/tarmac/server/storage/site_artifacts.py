@@ -10,6 +10,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from threading import Condition, Event, Thread
 from weakref import WeakSet
 
@@ -35,38 +36,28 @@ REMEMBERED = 10_000
 log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class SiteArtifacts:
     """The stores at sites. `engines` are those whose nodes may store artifacts there, by cluster.
 
     It fetches the newest `keep_versions` of each artifact of a run, and all of trials. From any thread.
     """
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        store: Store,
-        *,
-        engines: Callable[[], Mapping[str, KeepsFiles]],
-        keep_versions: int,
-        look_s: float = LOOK_S,
-        answer_s: float = ANSWER_S,
-    ) -> None:
-        self._catalog = catalog
-        self._store = store
-        self._engines = engines
-        self._keep_versions = keep_versions
-        self._look_s = look_s
-        self._answer_s = answer_s
-        self._ending = Event()
-        self._workers: dict[str, _Worker] = {}
-        self._complete: set[str] = set()
-        self._damaged: set[Version] = set()
-        self._begun: WeakSet[StoreFiles] = WeakSet()
-        self._thread = Thread(target=self._look_again, name="tarmac-site-artifacts", daemon=True)
+    catalog: Catalog
+    store: Store
+    engines: Callable[[], Mapping[str, KeepsFiles]] = field(kw_only=True)
+    keep_versions: int = field(kw_only=True)
+    look_s: float = LOOK_S
+    answer_s: float = ANSWER_S
+    _ending: Event = field(default_factory=Event, init=False)
+    _workers: dict[str, _Worker] = field(default_factory=dict, init=False)
+    _complete: set[str] = field(default_factory=set, init=False)
+    _damaged: set[Version] = field(default_factory=set, init=False)
+    _begun: WeakSet[StoreFiles] = field(default_factory=WeakSet, init=False)
 
     def start(self) -> None:
         """Start the thread."""
-        self._thread.start()
+        Thread(target=self._look_again, name="tarmac-site-artifacts", daemon=True).start()
 
     def stop(self) -> None:
         """Stop pending work; the next server continues it."""
@@ -79,7 +70,7 @@ class SiteArtifacts:
         key = run.spec.target.cluster
         if key is None or run.id in self._complete or self._files(key) is None:
             return ""
-        why = self._worker(key).request(run.id, wait_s=self._answer_s)
+        why = self._worker(key).request(run.id, wait_s=self.answer_s)
         if not why and run.state is RunState.ENDED and len(self._complete) < REMEMBERED:
             self._complete.add(run.id)
         return why and f"what cluster {key} keeps of {run.name} is not all here yet: {why}"
@@ -88,7 +79,7 @@ class SiteArtifacts:
         """Request the artifacts of all runs at the site of a cluster, as `fetch` does for one run."""
         if self._files(cluster) is None:
             return ""
-        return self._worker(cluster).request(EVERYTHING, wait_s=self._answer_s)
+        return self._worker(cluster).request(EVERYTHING, wait_s=self.answer_s)
 
     def remove(self, run: Run) -> None:
         """Remove an ended run's artifacts at its site. Raises Unavailable."""
@@ -113,9 +104,9 @@ class SiteArtifacts:
         cleared_at = float("-inf")
         while True:
             try:
-                keys = [key for key in self._engines() if self._files(key) is not None]
+                keys = [key for key in self.engines() if self._files(key) is not None]
                 before = keys if cleared_at < 0 else live
-                live = {attempt.allocation.cluster for attempt in self._store.live_attempts()} if keys else ()
+                live = {attempt.allocation.cluster for attempt in self.store.live_attempts()} if keys else ()
                 clears = time.monotonic() - cleared_at > CLEAR_EVERY_S
                 for key in keys:
                     if clears or key in live or key in before:
@@ -123,7 +114,7 @@ class SiteArtifacts:
                 cleared_at = time.monotonic() if clears else cleared_at
             except Exception:  # a bug or an unreachable database must not end the thread
                 log.exception("artifacts at sites could not be looked after")
-            if self._ending.wait(self._look_s):
+            if self._ending.wait(self.look_s):
                 return
 
     def _work(self, key: str, requests: Collection[str]) -> None:
@@ -136,12 +127,12 @@ class SiteArtifacts:
             found = store.unfetched()
         else:
             found = [version for run_id in sorted(requests) for version in store.unfetched(run_id)]
-        runs = self._store.load_runs(sorted({version.run_id for version in found}))
+        runs = self.store.load_runs(sorted({version.run_id for version in found}))
         chosen, old = self._select([version for version in found if version.run_id in runs], runs)
         for version in chosen:
             self._fetch(store, version)
         if CLEARING in requests:
-            inputs = {text for run in self._store.live_runs() for text in run.spec.input_artifacts}
+            inputs = {text for run in self.store.live_runs() for text in run.spec.input_artifacts}
             store.clear(inputs=inputs, old=[version for version in old if version.id not in inputs])
 
     def _select(
@@ -154,7 +145,7 @@ class SiteArtifacts:
         chosen: list[Version] = []
         old: list[Version] = []
         for (run_id, _, _), newest_first in artifacts.items():
-            count = len(newest_first) if runs[run_id].spec.trial is not None else self._keep_versions
+            count = len(newest_first) if runs[run_id].spec.trial is not None else self.keep_versions
             chosen += newest_first[:count]
             old += newest_first[count:]
         return chosen, old
@@ -171,11 +162,11 @@ class SiteArtifacts:
             self._damaged.add(version)
 
     def _files(self, key: str | None) -> StoreFiles | None:
-        engine = self._engines().get(key) if key is not None else None
+        engine = self.engines().get(key) if key is not None else None
         return engine.artifact_files() if engine is not None else None
 
     def _open(self, files: StoreFiles) -> SiteStore:
-        return SiteStore(files, lambda: self._catalog.blobs, url=self._catalog.url, ending=self._ending)
+        return SiteStore(files, lambda: self.catalog.blobs, url=self.catalog.url, ending=self._ending)
 
     def _worker(self, key: str) -> _Worker:
         return self._workers.setdefault(key, _Worker(key, self._work, self._ending))

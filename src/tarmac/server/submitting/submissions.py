@@ -19,9 +19,8 @@ from tarmac.control.service import ControlPlane
 from tarmac.dialects.dialect import Dialect, Extras, Reading
 from tarmac.dialects.native.sweeps import swept
 from tarmac.dialects.overrides import override
-from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
+from tarmac.dialects.site_names import use_local_names
 from tarmac.model.codec import replace
-from tarmac.model.engine_kinds import NO_CONTAINER_SETTINGS, ContainerSettings
 from tarmac.model.errors import InvalidInput, Problem, Refused
 from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.lifecycle import RunState
@@ -30,13 +29,13 @@ from tarmac.model.ports import ResolveReferences
 from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.http.auth import Caller
-from tarmac.server.settings import CodeSettings
+from tarmac.server.service import ReadingRules
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.secret_service import SecretService
-from tarmac.server.submitting.containers import KnowsImages, image_in_full, use_containers
+from tarmac.server.submitting.containers import image_in_full, use_containers
 from tarmac.server.submitting.repositories import check_repositories
-from tarmac.systems.registry import DIALECTS, changed, dialect_of, read
+from tarmac.systems.registry import changed, dialect_of, read
 
 _STAND_IN = frozenset({"name", "slots", "code"})
 """Overrides that supply values missing in a text; other overrides do not affect its reading."""
@@ -48,27 +47,13 @@ _ALPHANUMERIC = string.ascii_letters + string.digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingRules:
-    """The settings of a server for reading submissions. `dialects` include cluster defaults for their runs.
-
-    `names` maps names of other sites to local ones; `images` checks which images this machine can use.
-    """
-
-    dialects: Sequence[Dialect] = DIALECTS
-    names: Names = NO_NAMES
-    code_limit_bytes: int = CodeSettings().limit_bytes
-    containers: ContainerSettings = NO_CONTAINER_SETTINGS
-    images: KnowsImages | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """A submission as requested, and the server's rules for it; `base` is a spec in place of a text."""
 
     caller: Caller
     body: SubmissionBody
     base: RunSpec | None = None
-    rules: ReadingRules = ReadingRules()
+    rules: ReadingRules = dataclasses.field(default_factory=ReadingRules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
