@@ -37,14 +37,11 @@ class RandomIds:
             if value <= self._last:
                 value = self._last + 1 + secrets.randbelow(_LARGEST_STEP)
             self._last = value
-        return "r" + _base32(value, _TIME_DIGITS + _RANDOM_DIGITS)
+        places = reversed(range(_TIME_DIGITS + _RANDOM_DIGITS))
+        return "r" + "".join(_ALPHABET[value >> 5 * place & 31] for place in places)
 
     def token(self) -> str:
         return secrets.token_urlsafe(24)
-
-
-def _base32(value: int, digits: int) -> str:
-    return "".join(_ALPHABET[value >> 5 * place & 31] for place in reversed(range(digits)))
 
 
 def _value(run_id: str) -> int:
