@@ -52,7 +52,7 @@ from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
 from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store import SqlStore, open_store
-from tarmac.systems.gateways import dialects_of, resolve_sources, with_systems
+from tarmac.systems.gateways import dialects_of, resolve_sources
 from tarmac.systems.registry import apply_conventions
 from tarmac.vault import KeyFile, Vault
 
@@ -178,7 +178,6 @@ class _Joining:
 
     def _control_plane(self) -> ControlPlane:
         home, settings, supplies = self._home, self._settings, self._supplies()
-        conventions = self._datasets.with_datasets(apply_conventions)
         mail = settings.notifications.mail
         resolve = resolve_references(
             self._artifacts, self._datasets, self._secrets, sends_mail=mail is not None
@@ -198,7 +197,7 @@ class _Joining:
                 clock=self._clock,
                 ids=RandomIds(newest_run(self._store)),
                 pools=settings.pools,
-                apply_conventions=with_systems(conventions, settings.systems, self._store),
+                apply_conventions=self._datasets.with_datasets(apply_conventions),
                 allow_system_packages=settings.setup.allow_system_packages,
                 serving=self._serving,
                 notify_always=settings.notifications.every_run,

@@ -1,4 +1,4 @@
-"""The parts of foreign systems in a server: defaults, numbers, sources, and the gateway for a command.
+"""The parts of foreign systems in a server: defaults, sources, and the gateway for a command.
 
 Joined by `server.wiring` and `server.daemon`, which know no system by name.
 """
@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from starlette.types import ASGIApp
 
 from tarmac.dialects.dialect import Dialect
-from tarmac.model.changes import ApplyConventions
 from tarmac.model.home import Home
 from tarmac.model.ports import ResolveReferences
 from tarmac.server.http.auth import Access
@@ -17,7 +16,7 @@ from tarmac.server.http.listeners import token_of
 from tarmac.server.service import Service
 from tarmac.store import SqlStore
 from tarmac.systems.determined.defaults import read_defaults
-from tarmac.systems.determined.gateway.specs import with_numbers, with_sources
+from tarmac.systems.determined.gateway.specs import with_sources
 from tarmac.systems.registry import for_cluster
 from tarmac.systems.settings import Systems
 
@@ -27,11 +26,6 @@ log = logging.getLogger(__name__)
 def dialects_of(systems: Systems, *, filename: str) -> Sequence[Dialect]:
     """The dialects with the cluster's defaults; raises InvalidInput with every problem in the settings."""
     return for_cluster(read_defaults(systems.determined.of_experiments, filename=filename))
-
-
-def with_systems(apply_conventions: ApplyConventions, systems: Systems, store: SqlStore) -> ApplyConventions:
-    """`apply_conventions` with the numbers by which the command of a gateway knows runs."""
-    return apply_conventions if systems.listen is None else with_numbers(apply_conventions, store.numbers)
 
 
 def resolve_sources(resolve: ResolveReferences, store: SqlStore) -> ResolveReferences:

@@ -5,12 +5,12 @@ written.
 """
 
 import json
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tarmac.dialects.conventions import with_files, with_variables
 from tarmac.dialects.located import from_plain
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.schema import read_value
@@ -24,10 +24,17 @@ from tarmac.systems.determined.identity import experiment_id, number_of, trial_i
 from tarmac.systems.determined.library import ADDRESS, NO_RETRY, library_steps
 from tarmac.systems.determined.merging import complete, normalise
 from tarmac.systems.determined.reader import WORK_DIRECTORY
+from tarmac.systems.determined.storage import CHECKPOINTS
 
 RUN_DIRECTORY = "/run/determined"
-NUMBERS = "numbers"
-"""The fact with the numbers of experiment and trial, if a server assigned them."""
+CONNECTION = "connection"
+"""The fact with the `Connection` of an attempt, if the server has a gateway."""
+
+SHARED = "/determined_shared_fs"
+"""The path inside a run where the library of every version stores checkpoints of type `shared_fs`."""
+
+MODEL = "/run/determined/train/model"
+"""The path of the code that the library stores with each checkpoint."""
 
 TOKEN = "no-access"
 _FILES = "determined"
@@ -37,6 +44,10 @@ _PORT_BLOCKS = 1_500
 """Ports above MASTER_PORT and above Linux's ephemeral ports: no program checks whether they are free."""
 
 _GLOO = "GLOO_SOCKET_IFNAME"
+_LOADS_ALL = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+"""PyTorch from 2.6 on loads only weights by default. Checkpoints of trial classes hold more, and the library
+does not request it. A run that sets the variable itself keeps its value.
+"""
 
 HOOK = "startup-hook.sh"
 _START = f"""\
@@ -61,29 +72,28 @@ followed by the one for `determined.launch`, which stays last on PYTHONPATH what
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """What replaces Determined's master for an attempt: the gateway's address, a token, and numbers.
+
+    `steps` is the progress of `checkpoint`, the first one; None: the file decides.
+    """
+
+    url: str
+    token: str
+    experiment: int
+    trial: int
+    checkpoint: str | None = None
+    steps: int = 0
+
+
 def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
     """The launch of a trial."""
     trial = _Trial(run=run, attempt=attempt, launch=launch)
-    launch = with_variables(launch, trial.variables)
-    launch = with_files(
-        launch,
-        trial.files,
-        (
-            Mount(source=_FILES, target=RUN_DIRECTORY, variables=("DET_RUN_DIR",)),
-            Mount(source=".", target=WORK_DIRECTORY),
-        ),
-    )
     return launch._replace(
         setup=(*launch.setup, *library_steps(run.spec.conventions.facts)),
-        nodes=tuple(
-            node._replace(workers=tuple(_with_hook(worker) for worker in node.workers))
-            for node in launch.nodes
-        ),
+        nodes=tuple(trial.on(node) for node in launch.nodes),
     )
-
-
-def _with_hook(worker: WorkerLaunch) -> WorkerLaunch:
-    return worker._replace(argv=("bash", "-c", _START, "entrypoint", *worker.argv))
 
 
 _RELAXED = replace(
@@ -100,11 +110,46 @@ class _Trial:
     attempt: Attempt
     launch: Launch
 
+    def on(self, node: NodeLaunch) -> NodeLaunch:
+        """The part of one node, with variables, info files and paths."""
+        mounts = [
+            *node.mounts,
+            Mount(source=_FILES, target=RUN_DIRECTORY, variables=("DET_RUN_DIR",)),
+            Mount(source=".", target=WORK_DIRECTORY),
+        ]
+        config, files = self.config, dict(node.files)
+        if self.connection is not None:
+            taken = {mount.target for mount in mounts}
+            config, place = _with_storage(config, taken)
+            if place is not None and place != CHECKPOINTS and place not in taken:
+                mounts.append(Mount(source=CHECKPOINTS, target=place))
+            mounts.append(Mount(source=".", target=MODEL))
+            files[f"{_FILES}/train/model/README"] = "The code is seen here where it can be.\n"
+        written = json.dumps(config)
+        workers = (
+            worker._replace(
+                argv=("bash", "-c", _START, "entrypoint", *worker.argv),
+                env={**worker.env, **self._variables(node, worker), "DET_EXPERIMENT_CONFIG": written},
+            )
+            for worker in node.workers
+        )
+        return node._replace(
+            files=files | self._files(node, config), mounts=tuple(mounts), workers=tuple(workers)
+        )
+
+    @cached_property
+    def connection(self) -> Connection | None:
+        """The connection with the gateway. In facts of a native file there is none."""
+        found = self.run.spec.conventions.facts.get(CONNECTION)
+        return found if isinstance(found, Connection) else None
+
     @cached_property
     def config(self) -> Mapping[str, Any]:
         """The complete configuration, with defaults for fields that a hand-written native file omits."""
         config = complete(_sound(self.run.spec.conventions.facts.get("config")), EXPERIMENT)
-        config["reproducibility"] = {"experiment_seed": self._experiment_seed(config)}
+        seed = (config["reproducibility"] or {}).get("experiment_seed")  # else the time of submission
+        seed = int(self.run.created_at) if seed is None else int(seed)
+        config["reproducibility"] = {"experiment_seed": seed}
         config.pop("version", None)
         return config
 
@@ -115,12 +160,6 @@ class _Trial:
         return draw_values(self.config["hyperparameters"], self.seed)
 
     @cached_property
-    def experiment(self) -> str:
-        """The source of the experiment's number: a run with one trial is its own experiment."""
-        trial = self.run.spec.trial
-        return trial.experiment if trial is not None else self.run.id
-
-    @cached_property
     def seed(self) -> int:
         """The trial's seed: the same in every attempt."""
         if self.run.spec.trial is not None:
@@ -128,50 +167,45 @@ class _Trial:
         return number_of("trial seed", str(self.config["reproducibility"]["experiment_seed"])) - 1
 
     @cached_property
-    def numbers(self) -> Mapping[str, int]:
+    def numbers(self) -> tuple[int, int]:
         """The numbers of experiment and trial: assigned by the server, else derived from their ids."""
-        given = self.run.spec.conventions.facts.get(NUMBERS)
-        if isinstance(given, Mapping) and all(isinstance(each, int) for each in given.values()):
-            return {"experiment": 0, "trial": 0, **given}
-        return {"experiment": experiment_id(self.experiment), "trial": trial_id(self.run.id)}
-
-    @cached_property
-    def whole_id(self) -> str:
-        return f"{self.numbers['experiment']}.{uuid_of('trial', self.run.id)}"
+        if self.connection is not None:
+            return self.connection.experiment, self.connection.trial
+        trial = self.run.spec.trial  # a run with one trial is its own experiment
+        return experiment_id(trial.experiment if trial is not None else self.run.id), trial_id(self.run.id)
 
     @cached_property
     def checkpoint(self) -> str | None:
-        """The first checkpoint, if the file names one."""
+        """The first checkpoint, if the server knows or the file names one."""
+        if self.connection is not None and self.connection.checkpoint is not None:
+            return self.connection.checkpoint
         searcher = self.config["searcher"]
         return searcher.get("source_checkpoint_uuid") if searcher else None
+
+    @cached_property
+    def ids(self) -> Mapping[str, str]:
+        """The names of the task and of the attempt."""
+        task = f"{self.numbers[0]}.{uuid_of('trial', self.run.id)}"
+        return {"task_id": task, "allocation_id": f"{task}.{self.attempt.number}"}
 
     @cached_property
     def common(self) -> Mapping[str, str]:
         """The variables that are equal for every worker."""
         port = _FIRST_PORT + _PORTS_EACH * (number_of("ports", self.attempt.id, below=_PORT_BLOCKS) - 1)
-        metadata = {
-            "task_id": self.whole_id,
-            "allocation_id": self._allocation,
-            "trial_id": self.numbers["trial"],
-        }
+        experiment, trial = self.numbers
         found = {
-            "DET_MASTER": ADDRESS,
-            "DET_RETRY_CONFIG": NO_RETRY,
             "DET_CLUSTER_ID": uuid_of("cluster", self.attempt.allocation.cluster),
-            "DET_EXPERIMENT_ID": str(self.numbers["experiment"]),
-            "DET_TRIAL_ID": str(self.numbers["trial"]),
+            "DET_EXPERIMENT_ID": str(experiment),
+            "DET_TRIAL_ID": str(trial),
             "DET_TRIAL_RUN_ID": str(self.attempt.number),
             "DET_TRIAL_SEED": str(self.seed),
-            "DET_TASK_ID": self.whole_id,
+            "DET_TASK_ID": self.ids["task_id"],
             "DET_TASK_TYPE": "TRIAL",
-            "DET_ALLOCATION_ID": self._allocation,
-            "DET_SESSION_TOKEN": TOKEN,
+            "DET_ALLOCATION_ID": self.ids["allocation_id"],
             "DET_USER": self.run.user,
             "DET_HPARAMS": json.dumps(self.hyperparameters),
-            "DET_EXPERIMENT_CONFIG": json.dumps(self.config),
-            "DET_STEPS_COMPLETED": "0",
             "DET_RESOURCES_TYPE": "docker-container",
-            "DET_TASK_LOGGING_METADATA": json.dumps(metadata),
+            "DET_TASK_LOGGING_METADATA": json.dumps(self.ids | {"trial_id": trial}),
             "DET_PYTHON_EXECUTABLE": "python3",
             "DET_USE_TLS": "false",
             "DET_SEGMENT_ENABLED": "false",
@@ -180,13 +214,19 @@ class _Trial:
             "INTER_TRAIN_PROCESS_COMM_PORT_2": str(port + 2),
             "C10D_PORT": str(self.attempt.master_port or LATE_PORT),
         }
+        connection = self.connection
+        if connection is None:
+            found |= {"DET_MASTER": ADDRESS, "DET_RETRY_CONFIG": NO_RETRY, "DET_SESSION_TOKEN": TOKEN}
+        else:
+            found |= {"DET_MASTER": connection.url, "DET_SESSION_TOKEN": connection.token}
+            found["DET_USER_TOKEN"] = connection.token
+        found["DET_STEPS_COMPLETED"] = str(connection.steps if connection is not None else 0)
         if self.checkpoint is not None:
             found["DET_LATEST_CHECKPOINT"] = str(self.checkpoint)
         hook = self.run.spec.conventions.facts.get("startup_hook")
         return {**found, "TCD_STARTUP_HOOK": str(hook)} if hook else found
 
-    def variables(self, node: NodeLaunch, worker: WorkerLaunch) -> Mapping[str, str]:
-        """The variables of one worker."""
+    def _variables(self, node: NodeLaunch, worker: WorkerLaunch) -> Mapping[str, str]:
         resources = uuid_of("container", self.attempt.id, node.node)
         found = {
             **self.common,
@@ -195,14 +235,38 @@ class _Trial:
             "DET_RESOURCES_ID": resources,
             "DET_CONTAINER_ID": resources,
         }
+        if self.connection is not None:
+            found[_LOADS_ALL] = worker.env.get(_LOADS_ALL, "1")
         interface = worker.env.get(_GLOO)
         return {**found, "DET_INTER_NODE_NETWORK_INTERFACE": interface} if interface else found
 
-    def files(self, node: NodeLaunch) -> Mapping[str, str]:
+    def _files(self, node: NodeLaunch, config: Mapping[str, Any]) -> dict[str, str]:
         """The info files of one node, which `determined.get_cluster_info()` reads."""
-        contents = {
-            "cluster": self._cluster(node),
-            "trial": self._trial(node),
+        experiment, trial = self.numbers
+        contents: dict[str, Mapping[str, Any]] = {
+            "cluster": {
+                **self.ids,
+                "master_url": self.common["DET_MASTER"],
+                "cluster_id": self.common["DET_CLUSTER_ID"],
+                "agent_id": node.node,
+                "slot_ids": _slots(node),
+                "session_token": self.common["DET_SESSION_TOKEN"],
+                "task_type": "TRIAL",
+                "master_cert_name": None,
+                "master_cert_file": None,
+                "latest_checkpoint": self.checkpoint,
+            },
+            "trial": {
+                "trial_id": trial,
+                "experiment_id": experiment,
+                "trial_seed": self.seed,
+                "hparams": self.hyperparameters,
+                "config": config,
+                "steps_completed": int(self.common["DET_STEPS_COMPLETED"]),
+                "trial_run_id": self.attempt.number,
+                "debug": bool(self.config["debug"]),
+                "inter_node_network_interface": node.workers[0].env.get(_GLOO) if node.workers else None,
+            },
             "resources": {"gpu_uuids": []},
             "rendezvous": {
                 "container_addrs": [other.address for other in self.launch.nodes],
@@ -212,43 +276,6 @@ class _Trial:
         }
         files = {f"{_FILES}/info/{name}.json": json.dumps(content) for name, content in contents.items()}
         return files | {f"{_FILES}/workdir/README": "The working directory is seen here where it can be.\n"}
-
-    def _cluster(self, node: NodeLaunch) -> Mapping[str, Any]:
-        return {
-            "master_url": ADDRESS,
-            "cluster_id": self.common["DET_CLUSTER_ID"],
-            "agent_id": node.node,
-            "slot_ids": _slots(node),
-            "task_id": self.whole_id,
-            "allocation_id": self._allocation,
-            "session_token": TOKEN,
-            "task_type": "TRIAL",
-            "master_cert_name": None,
-            "master_cert_file": None,
-            "latest_checkpoint": self.checkpoint,
-        }
-
-    def _trial(self, node: NodeLaunch) -> Mapping[str, Any]:
-        return {
-            "trial_id": self.numbers["trial"],
-            "experiment_id": self.numbers["experiment"],
-            "trial_seed": self.seed,
-            "hparams": self.hyperparameters,
-            "config": self.config,
-            "steps_completed": 0,
-            "trial_run_id": self.attempt.number,
-            "debug": bool(self.config["debug"]),
-            "inter_node_network_interface": node.workers[0].env.get(_GLOO) if node.workers else None,
-        }
-
-    @property
-    def _allocation(self) -> str:
-        return f"{self.whole_id}.{self.attempt.number}"
-
-    def _experiment_seed(self, config: Mapping[str, Any]) -> int:
-        """The seed in the file, else the time of submission, as in Determined."""
-        seed = (config["reproducibility"] or {}).get("experiment_seed")
-        return int(self.run.created_at) if seed is None else int(seed)
 
 
 def _sound(hyperparameters: Any) -> Mapping[str, Any]:
@@ -261,6 +288,31 @@ def _sound(hyperparameters: Any) -> Mapping[str, Any]:
     problems = Problems(None)
     found = read_value(Value(from_plain(hyperparameters), "config", problems), _RELAXED)
     return {} if problems else normalise(found)
+
+
+def _with_storage(config: Mapping[str, Any], taken: set[str]) -> tuple[Mapping[str, Any], str | None]:
+    """The configuration for the library, and the path of its checkpoints if tarmac stores them, else None.
+
+    A directory shared by the cluster becomes the run's own at tarmac. The library before 0.24 does not know
+    the type `directory`, so storage that the file does not name is `shared_fs`, which every version knows. A
+    directory that the user has mounted stays the user's.
+    """
+    storage = dict(config.get("checkpoint_storage") or {})
+    kind, path = storage.get("type"), storage.get("container_path")
+    if kind == "directory" and isinstance(path, str) and posixpath.normpath(path) != CHECKPOINTS:
+        return config, None if _is_below(path, taken) else posixpath.normpath(path)
+    if kind not in ("directory", "shared_fs"):
+        return config, None
+    if kind == "directory":
+        storage.pop("container_path", None)
+        storage |= {"type": "shared_fs", "host_path": CHECKPOINTS}
+    return {**config, "checkpoint_storage": storage}, SHARED
+
+
+def _is_below(path: str, taken: set[str]) -> bool:
+    """Whether a path is inside a mount."""
+    whole = posixpath.normpath(path)
+    return any(whole == target or whole.startswith(target.rstrip("/") + "/") for target in taken)
 
 
 def _slots(node: NodeLaunch) -> list[int]:

@@ -4,10 +4,11 @@ Wraps the server's function that makes launches; set by `daemon`.
 """
 
 from tarmac.model.changes import ApplyConventions
+from tarmac.model.codec import replace
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch
 from tarmac.server.storage.reported_checkpoints import steps_of
-from tarmac.systems.determined.connection import Connection, connected
+from tarmac.systems.determined.conventions import CONNECTION, Connection
 from tarmac.systems.determined.gateway.checkpoints import latest_checkpoint
 from tarmac.systems.determined.gateway.gateway import Gateway, experiment_number, trial_number
 from tarmac.systems.determined.gateway.specs import named_source
@@ -19,15 +20,15 @@ TOKEN_S = 366 * 24 * 3600.0
 
 
 def with_gateway(gateway: Gateway, apply_conventions: ApplyConventions) -> ApplyConventions:
-    """`apply_conventions`, followed by the connection of trials with the gateway."""
+    """`apply_conventions`, preceded by the connection of trials with the gateway."""
 
     def and_gateway(run: Run, attempt: Attempt, launch: Launch) -> Launch:
-        launch = apply_conventions(run, attempt, launch)
-        if run.spec.conventions.system != NAME:
-            return launch
-        if gateway.service.plane.control.store.run(run.id) is None:  # a dry run has no number
-            return launch
-        return connected(launch, _connection(gateway, run, attempt))
+        conventions = run.spec.conventions
+        if conventions.system == NAME and gateway.service.plane.control.store.run(run.id) is not None:
+            # a dry run, which is not stored, gets no number
+            facts = {**conventions.facts, CONNECTION: _connection(gateway, run, attempt)}
+            run = replace(run, spec=replace(run.spec, conventions=replace(conventions, facts=facts)))
+        return apply_conventions(run, attempt, launch)
 
     return and_gateway
 
@@ -41,8 +42,6 @@ def _connection(gateway: Gateway, run: Run, attempt: Attempt) -> Connection:
         token=gateway.tokens.make(claim, until=attempt.created_at + TOKEN_S),
         experiment=experiment_number(gateway, trial.experiment if trial is not None else run.id),
         trial=trial_number(gateway, run.id),
-        run_id=run.id,
-        attempt=attempt.number,
         checkpoint=checkpoint,
         steps=steps,
     )

@@ -1,46 +1,17 @@
 """Completes runs of Determined's dialect with facts from tables of the server. Called by `systems.gateways`.
 
-The numbers of a run's experiment and trial become part of its environment: `DET_TRIAL_ID` inside a run is
-the number that `det trial` shows. A configuration that starts from a checkpoint gets it as an input:
-`searcher.source_trial_id` names a trial, `source_checkpoint_uuid` a reported checkpoint of it.
+A configuration that starts from a checkpoint gets it as an input: `searcher.source_trial_id` names a trial,
+`source_checkpoint_uuid` a reported checkpoint of it.
 """
 
 from collections.abc import Mapping
 
-from tarmac.model.changes import ApplyConventions
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import ResolveReferences
-from tarmac.model.run import Attempt, Run
 from tarmac.model.run_records import NumberKind, Numbers, RunRecordKind, RunRecords
 from tarmac.model.spec import RunSpec
-from tarmac.node.attempt.document import Launch
-from tarmac.systems.determined.conventions import NUMBERS
 from tarmac.systems.determined.reader import NAME
-
-
-def with_numbers(apply_conventions: ApplyConventions, numbers: Numbers) -> ApplyConventions:
-    """`apply_conventions` with the numbers of Determined's runs; assigns missing numbers."""
-
-    def and_numbers(run: Run, attempt: Attempt, launch: Launch) -> Launch:
-        return apply_conventions(numbered_run(run, numbers), attempt, launch)
-
-    return and_numbers
-
-
-def numbered_run(run: Run, numbers: Numbers) -> Run:
-    """The run with its numbers among the facts of its conventions; other runs are unchanged."""
-    conventions, trial = run.spec.conventions, run.spec.trial
-    if conventions.system != NAME:
-        return run
-    experiment = trial.experiment if trial is not None else run.id
-    found = {
-        "experiment": numbers.numbers(NumberKind.EXPERIMENT, [experiment])[experiment],
-        "trial": numbers.numbers(NumberKind.TRIAL, [run.id])[run.id],
-    }
-    facts = {**conventions.facts, NUMBERS: found}
-    return replace(run, spec=replace(run.spec, conventions=replace(conventions, facts=facts)))
-
 
 _TRIAL, _CHECKPOINT = "source_trial_id", "source_checkpoint_uuid"
 
