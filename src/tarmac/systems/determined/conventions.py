@@ -205,7 +205,7 @@ class _Trial:
             "DET_USER": self.run.user,
             "DET_HPARAMS": json.dumps(self.hyperparameters),
             "DET_RESOURCES_TYPE": "docker-container",
-            "DET_TASK_LOGGING_METADATA": json.dumps(self.ids | {"trial_id": trial}),
+            "DET_TASK_LOGGING_METADATA": json.dumps({**self.ids, "trial_id": trial}),
             "DET_PYTHON_EXECUTABLE": "python3",
             "DET_USE_TLS": "false",
             "DET_SEGMENT_ENABLED": "false",

@@ -34,7 +34,7 @@ from tarmac.systems.determined.gateway.routes import (
     tasks,
 )
 from tarmac.systems.determined.gateway.tasks import check_attempt
-from tarmac.systems.determined.gateway.tokens import Claim, TokenKind
+from tarmac.systems.determined.gateway.tokens import TokenKind
 
 ROUTES: tuple[Route, ...] = (
     *login.ROUTES,
@@ -99,13 +99,15 @@ def at_addresses(addresses: Collection[Address], gateway: Gateway, *, otherwise:
 
 
 async def _answer(gateway: Gateway, route: Route, request: Request) -> Response:
-    actor, claim = _caller(gateway, route.access, request)
-    if claim is not None and claim.kind is TokenKind.ALLOCATION:
-        await run_in_threadpool(check_attempt, gateway, claim.subject)
+    actor, attempt_id = _caller(gateway, route.access, request)
+    if attempt_id is not None:
+        await run_in_threadpool(check_attempt, gateway, attempt_id)
     body = await _body(request, LARGEST_OPEN_BYTES if route.access is Access.OPEN else LARGEST_BODY_BYTES)
     if body is None:
         return Response(status_code=400)  # the client has disconnected
-    call = Call(gateway=gateway, actor=actor, claim=claim, request=request, body=await _parsed(body))
+    call = Call(
+        gateway=gateway, actor=actor, attempt_id=attempt_id, request=request, body=await _parsed(body)
+    )
     handler: Callable[[Call], Any] = route.handler
     if inspect.iscoroutinefunction(handler):
         found = await handler(call)
@@ -114,8 +116,8 @@ async def _answer(gateway: Gateway, route: Route, request: Request) -> Response:
     return found if isinstance(found, Response) else JsonAnswer({} if found is None else found)
 
 
-def _caller(gateway: Gateway, access: Access, request: Request) -> tuple[Actor, Claim | None]:
-    """The caller; raises Unauthorized if the route does not admit this caller."""
+def _caller(gateway: Gateway, access: Access, request: Request) -> tuple[Actor, str | None]:
+    """The caller, and the attempt if its code calls; raises Unauthorized if the route does not admit it."""
     now = gateway.service.clock.now()
     token = bearer(request)
     task = bearer(request, "grpc-metadata-x-allocation-token")
@@ -124,11 +126,11 @@ def _caller(gateway: Gateway, access: Access, request: Request) -> tuple[Actor, 
         if claim is None or claim.kind is not kind:
             continue
         if kind is TokenKind.USER:
-            return Actor(user=claim.subject, roles=_ADMIN), claim
+            return Actor(user=claim.subject, roles=_ADMIN), None
         if access is not Access.USER:
-            return Actor(user=claim.owner), claim
+            return Actor(user=claim.owner), claim.subject
     if token and gateway.tokens.is_password(token, hashed=False):
-        return Actor(user=gateway.owner, roles=_ADMIN), Claim(kind=TokenKind.USER, subject=gateway.owner)
+        return Actor(user=gateway.owner, roles=_ADMIN), None
     if access is Access.OPEN:
         return ANYBODY, None
     raise Unauthorized("you are not logged in, or your session is over", hint="det user login NAME")

@@ -8,16 +8,21 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from functools import partial
 from math import isfinite
 from typing import Any, TypeVar
 
 from starlette.requests import Request
 
+from tarmac.control.service import ControlPlane
 from tarmac.model.actor import Actor
-from tarmac.model.errors import InvalidInput
+from tarmac.model.errors import Forbidden, InvalidInput
+from tarmac.model.experiment import Experiment
+from tarmac.model.ports import Store
+from tarmac.model.run import Run
 from tarmac.systems.determined.gateway.gateway import Gateway
-from tarmac.systems.determined.gateway.tokens import Claim
+
+Item = TypeVar("Item")
+Typed = TypeVar("Typed", list[Any], dict[str, Any], str)
 
 
 class Access(Enum):
@@ -32,14 +37,44 @@ class Access(Enum):
 class Call:
     """One request. `body` is its JSON (a dict or any other value; {} if it is empty).
 
-    `claim` belongs to the token of the request; None on an open route.
+    `attempt_id` is the attempt whose code calls with its token; None for a user, and on an open route.
     """
 
     gateway: Gateway
     actor: Actor
-    claim: Claim | None
+    attempt_id: str | None
     request: Request
     body: Any
+
+    @property
+    def plane(self) -> ControlPlane:
+        """The control plane of the server."""
+        return self.gateway.plane
+
+    @property
+    def store(self) -> Store:
+        """The records of the server."""
+        return self.gateway.store
+
+    @property
+    def descends(self) -> bool:
+        """Whether the requested order is descending."""
+        return self.text("orderBy") == "ORDER_BY_DESC"
+
+    def experiment(self) -> Experiment:
+        """The experiment whose number is in the path; raises NotFound."""
+        return self.gateway.experiment(self.number("experiment"))
+
+    def run_of_trial(self, number: int) -> Run:
+        """The run of a trial; raises NotFound, and Forbidden like `check_owner`."""
+        run = self.gateway.run_of_trial(number)
+        self.check_owner(run.user, f"trial {number}")
+        return run
+
+    def check_owner(self, user: str, what: str) -> None:
+        """Raises Forbidden if the code of a run requests an object of another user."""
+        if self.attempt_id is not None and user != self.actor.user:
+            raise Forbidden(f"{what} is of a run of {user}")
 
     def path(self, name: str) -> str:
         """A part of the path."""
@@ -71,12 +106,33 @@ class Call:
 
     def field(self, name: str, default: Any = None) -> Any:
         """A field of the body; the default if it is missing or null."""
-        found = self.body.get(name) if isinstance(self.body, Mapping) else None
+        found = inner(self.body, name)
         return default if found is None else found
 
-    def whole_field(self, name: str, default: int = 0) -> int:
-        """A field of the body that is a whole number; raises InvalidInput for any other value."""
-        return whole(name, self.field(name, default))
+    def whole_field(self, name: str) -> int:
+        """A field of the body that is a whole number (0: missing); raises InvalidInput for any other."""
+        return whole(name, self.field(name, 0))
+
+    def typed(self, name: str, kind: type[Typed], description: str) -> Typed:
+        """A field of the body of one type, an empty one if it is missing; raises InvalidInput otherwise."""
+        found = self.field(name, kind())
+        if not isinstance(found, kind):
+            raise InvalidInput(f"{name}: {description} is expected")
+        return found
+
+    def page(
+        self, name: str, items: Sequence[Item], record: Callable[[Sequence[Item]], Sequence[Any]] = list
+    ) -> dict[str, Any]:
+        """The requested part of a list under the key `name`, and the range of that part.
+
+        A negative `offset` counts from the end; `limit` 0 is all, -2 none (the count alone).
+        """
+        total, offset, limit = len(items), self.whole("offset"), self.whole("limit")
+        begin = min(max(total + offset if offset < 0 else offset, 0), total)
+        end = begin if limit < -1 else total if limit <= 0 else min(begin + limit, total)
+        shown = record(items[begin:end])
+        pagination = {"offset": begin, "limit": limit, "startIndex": begin, "endIndex": end, "total": total}
+        return {name: shown, "pagination": pagination}
 
 
 def bearer(request: Request, header: str = "authorization") -> str:
@@ -91,6 +147,13 @@ def whole(name: str, value: Any) -> int:
     if type(number) is not int or number.bit_length() > 63:
         raise InvalidInput(f"{name}: a whole number of 64 bits is expected, not {value!r:.60}")
     return number
+
+
+def inner(value: Any, *names: str) -> Any:
+    """The value at a path of nested mappings; None if there is none."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def framed(content: Any) -> bytes:
@@ -115,16 +178,6 @@ class Route:
     access: Access = Access.USER
 
 
-get = partial(Route, "GET")
-post = partial(Route, "POST")
-put = partial(Route, "PUT")
-patch = partial(Route, "PATCH")
-delete = partial(Route, "DELETE")
-
-
-Item = TypeVar("Item")
-
-
 def time_of(at: float | None) -> str | None:
     """A time as RFC 3339 in UTC, with microseconds; None stays None."""
     if at is None:
@@ -144,23 +197,3 @@ def seconds_of(text: str) -> float:
 def finite(value: float | None) -> float | None:
     """The value if JSON can represent it."""
     return value if value is not None and isfinite(value) else None
-
-
-def is_descending(call: Call) -> bool:
-    """Whether the requested order is descending."""
-    return call.text("orderBy") == "ORDER_BY_DESC"
-
-
-def page(
-    call: Call, name: str, items: Sequence[Item], record: Callable[[Sequence[Item]], Sequence[Any]]
-) -> dict[str, Any]:
-    """The requested part of a list under the key `name`, and the range of that part.
-
-    A negative `offset` counts from the end; `limit` 0 is all, -2 none (the count alone).
-    """
-    total, offset, limit = len(items), call.whole("offset"), call.whole("limit")
-    begin = min(max(total + offset if offset < 0 else offset, 0), total)
-    end = begin if limit < -1 else total if limit <= 0 else min(begin + limit, total)
-    shown = record(items[begin:end])
-    pagination = {"offset": begin, "limit": limit, "startIndex": begin, "endIndex": end, "total": total}
-    return {name: shown, "pagination": pagination}

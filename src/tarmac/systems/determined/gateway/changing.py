@@ -137,6 +137,12 @@ def snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
+def camel(name: str) -> str:
+    """The inverse of `snake`."""
+    head, *rest = name.split("_")
+    return f"{head}{''.join(word.capitalize() for word in rest)}"
+
+
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or any(not _is_legible(character) for character in value):
         raise InvalidInput(f"{name}: a text is expected, not {value!r:.60}")

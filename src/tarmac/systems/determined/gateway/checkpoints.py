@@ -14,16 +14,15 @@ from tarmac.artifacts.versions.catalog import VersionSummary
 from tarmac.artifacts.versions.manifest import DIRECTORY, Entry
 from tarmac.model.actor import Actor
 from tarmac.model.errors import NotFound
-from tarmac.model.experiment import Experiment, Trial
+from tarmac.model.experiment import Experiment
 from tarmac.model.run import Run
-from tarmac.model.run_records import NumberKind, RunRecord, RunRecordKind
+from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.model.spec import RunSpec
 from tarmac.server.storage.reported_checkpoints import COMPLETED, deletions, is_deleted, reduced, steps_of
 from tarmac.systems.determined.gateway.calls import Call
-from tarmac.systems.determined.gateway.gateway import Gateway
+from tarmac.systems.determined.gateway.gateway import Gateway, experiment_id
 from tarmac.systems.determined.gateway.records import StepReport, config_of, step_reports, validation_at
 from tarmac.systems.determined.gateway.specs import named_source
-from tarmac.systems.determined.gateway.tasks import Task, check_owner, task_record
 from tarmac.systems.determined.identity import uuid_of
 
 KIND = "checkpoint"
@@ -38,7 +37,6 @@ class Checkpoint:
 
     uuid: str
     run: Run
-    trial: Trial | None
     experiment: Experiment | None
     steps: int
     at: float
@@ -55,33 +53,27 @@ class Checkpoint:
         return self.experiment.spec if self.experiment is not None else self.run.spec
 
     @property
-    def smaller_is_better(self) -> bool:
-        """Whether smaller values of the search metric are better."""
-        return config_of(self.spec)["searcher"].get("smaller_is_better") is not False
+    def searcher(self) -> Mapping[str, Any]:
+        """The search section of the configuration."""
+        found: Mapping[str, Any] = config_of(self.spec)["searcher"]
+        return found
 
-    @property
-    def metric(self) -> float | None:
-        """The validated value of the search metric."""
-        found = self.metrics.get(config_of(self.spec)["searcher"].get("metric"))
+    def metric(self, name: str | None = None) -> float | None:
+        """The value of a validation metric; None selects the search metric."""
+        found = self.metrics.get(name or str(self.searcher.get("metric")))
         return found if isinstance(found, int | float) else None
 
 
-def checkpoints_of(call: Call, trials: Sequence[Trial], experiment: Experiment) -> list[Checkpoint]:
+def of_experiment(call: Call, experiment: Experiment) -> list[Checkpoint]:
     """The checkpoints of an experiment's trials, by time."""
-    runs = call.gateway.service.plane.control.store.load_runs([trial.run_id for trial in trials])
-    return _by_time(
-        each
-        for trial in trials
-        if (run := runs.get(trial.run_id)) is not None
-        for each in _of_run(call, run, trial, experiment)
-    )
+    trials = call.gateway.experiments.trials(experiment.id)
+    runs = call.store.load_runs([trial.run_id for trial in trials])
+    return _by_time(each for run in runs.values() for each in _of_run(call, run, experiment))
 
 
-def checkpoints_of_run(call: Call, run: Run) -> list[Checkpoint]:
+def of_run(call: Call, run: Run) -> list[Checkpoint]:
     """The checkpoints of a trial or of a standalone run, by time."""
-    trial = call.gateway.experiments.trial_of(run.id)
-    experiment = call.gateway.experiments.experiment(trial.experiment) if trial is not None else None
-    return _by_time(_of_run(call, run, trial, experiment))
+    return _by_time(_of_run(call, run, call.gateway.experiments.experiment(experiment_id(run))))
 
 
 def warm_start(call: Call, spec: RunSpec) -> str | None:
@@ -89,9 +81,10 @@ def warm_start(call: Call, spec: RunSpec) -> str | None:
     source = named_source(spec)
     if not isinstance(source, int):
         return source
-    run_id = call.gateway.numbers.numbered(NumberKind.TRIAL, source)
-    run = call.gateway.service.plane.control.store.run(run_id) if run_id is not None else None
-    found = checkpoints_of_run(call, run) if run is not None else []
+    try:
+        found = of_run(call, call.gateway.run_of_trial(source))
+    except NotFound:
+        return None
     return found[-1].uuid if found else None
 
 
@@ -99,13 +92,16 @@ def _by_time(found: Iterable[Checkpoint]) -> list[Checkpoint]:
     return sorted(found, key=lambda each: (each.at, each.uuid))
 
 
-def find_checkpoint(call: Call, uuid: str) -> Checkpoint:
+def find(call: Call, uuid: str) -> Checkpoint:
     """The checkpoint with a UUID; raises NotFound."""
     record = reported(call, uuid)
-    summary = None if record is not None else _version(call, uuid)
-    run_id = record.run_id if record is not None else summary.version.run_id if summary is not None else None
-    run = call.gateway.service.plane.control.store.run(run_id) if run_id is not None else None
-    for each in checkpoints_of_run(call, run) if run is not None else ():
+    if record is not None:
+        run_id = record.run_id
+    else:
+        versions = _versions(call.gateway, call.actor, None)
+        run_id = next((each.version.run_id for each in versions if _uuid(each) == uuid), "")
+    run = call.store.run(run_id)
+    for each in of_run(call, run) if run is not None else ():
         if each.uuid == uuid:
             return each
     raise NotFound(f"checkpoint not found: {uuid:.60}")
@@ -117,7 +113,9 @@ def files_of(call: Call, checkpoint: Checkpoint) -> list[tuple[str, Entry]]:
         return [(each.path, each) for each in _entries(call, checkpoint.version)]
     below, found = f"{checkpoint.uuid}/", dict[int, list[tuple[str, Entry]]]()
     deleted = deletions([checkpoint.report] if checkpoint.report is not None else [])
-    for summary in _versions(call, checkpoint.run, every_rank=True):  # the newest version on each node
+    for summary in _versions(
+        call.gateway, call.actor, checkpoint.run, every_rank=True
+    ):  # the newest version on each node
         entries = [each for each in _entries(call, summary) if not is_deleted(each.path, deleted)]
         if inner := [
             (each.path.removeprefix(below), each) for each in entries if each.path.startswith(below)
@@ -128,26 +126,26 @@ def files_of(call: Call, checkpoint: Checkpoint) -> list[tuple[str, Entry]]:
     return [each for inner in found.values() for each in inner]
 
 
-def checkpoint_uuid(summary: VersionSummary) -> str:
+def _uuid(summary: VersionSummary) -> str:
     """The UUID of an unreported checkpoint."""
     return uuid_of("checkpoint", summary.version.id)
 
 
-def _of_run(call: Call, run: Run, trial: Trial | None, experiment: Experiment | None) -> list[Checkpoint]:
-    reports = step_reports(call.gateway.service.plane, call.actor, run)
-    common: dict[str, Any] = {"run": run, "trial": trial, "experiment": experiment}
+def _of_run(call: Call, run: Run, experiment: Experiment | None) -> list[Checkpoint]:
+    reports = step_reports(call.plane, call.actor, run)
+    common: dict[str, Any] = {"run": run, "experiment": experiment}
     if records := call.gateway.records.of(run.id, RunRecordKind.CHECKPOINT):
         return [_reported(each, reports, common) for each in records]
-    attempts = {each.number: each for each in call.gateway.service.plane.attempts(call.actor, run.id)}
+    attempts = {each.number: each for each in call.plane.attempts(call.actor, run.id)}
     found = []
-    for summary in _versions(call, run):
+    for summary in _versions(call.gateway, call.actor, run):
         attempt, entries = attempts.get(summary.attempt), _entries(call, summary)
         step = attempt.milestones.checkpoint_step if attempt is not None else None
         before = [each.step for each in reports if each.at <= summary.created_at]
         found.append(
             Checkpoint(
                 **common,
-                uuid=checkpoint_uuid(summary),
+                uuid=_uuid(summary),
                 steps=max(before, default=0) if step is None else step,
                 at=summary.created_at,
                 state=COMPLETED,
@@ -182,15 +180,13 @@ def _entries(call: Call, summary: VersionSummary) -> Sequence[Entry]:
     return call.gateway.service.artifacts.content(call.actor, summary.version.id).entries
 
 
-def _versions(call: Call, run: Run | None, *, every_rank: bool = False) -> list[VersionSummary]:
+def _versions(
+    gateway: Gateway, actor: Actor, run: Run | None, *, every_rank: bool = False
+) -> list[VersionSummary]:
     """The versions of checkpoints, of a run or of all, by time: of the first node, or of every node."""
-    found = call.gateway.service.artifacts.versions(call.actor, run)
+    found = gateway.service.artifacts.versions(actor, run)
     chosen = [each for each in found if each.version.kind == KIND and (every_rank or each.version.rank == 0)]
     return sorted(chosen, key=lambda each: each.created_at)
-
-
-def _version(call: Call, uuid: str) -> VersionSummary | None:
-    return next((each for each in _versions(call, None) if checkpoint_uuid(each) == uuid), None)
 
 
 def latest_checkpoint(gateway: Gateway, run: Run) -> RunRecord | None:
@@ -198,7 +194,8 @@ def latest_checkpoint(gateway: Gateway, run: Run) -> RunRecord | None:
 
     A run without reported checkpoints starts from those in its input artifacts.
     """
-    own = _newest(gateway, run.id, _newest_version(gateway, run))
+    versions = _versions(gateway, Actor(user=run.user), run)
+    own = _newest(gateway, run.id, versions[-1].version.id if versions else None)
     if own is not None:
         return own
     given = [text for text in run.spec.input_artifacts if f".{KIND}." in text]
@@ -220,34 +217,10 @@ def _newest(gateway: Gateway, run_id: str, version: str | None) -> RunRecord | N
     return next((each for each in reversed(whole) if each.name in kept), None)
 
 
-def _newest_version(gateway: Gateway, run: Run) -> str | None:
-    """The newest version of a run's checkpoints; None if there is none yet."""
-    found = [
-        each
-        for each in gateway.service.artifacts.versions(Actor(user=run.user), run)
-        if each.version.kind == KIND and each.version.rank == 0
-    ]
-    return max(found, key=lambda each: each.created_at).version.id if found else None
-
-
-def record_of(call: Call, task: Task, uuid: str) -> RunRecord:
-    """The stored part of a checkpoint report."""
-    report = call.body
-    body = {
-        "taskId": report.get("taskId"),
-        "allocationId": report.get("allocationId"),
-        "metadata": dict(report.get("metadata") or {}),
-        "resources": {name: str(size) for name, size in (report.get("resources") or {}).items()},
-        "state": report.get("state") or COMPLETED,
-        "storageId": report.get("storageId"),
-    }
-    return task_record(call, task, RunRecordKind.CHECKPOINT, uuid, body)
-
-
 def leave_resources(call: Call, record: RunRecord, left: Mapping[str, Any]) -> None:
     """Reduce a checkpoint to these files; without any, it is deleted."""
     call.gateway.records.put(reduced(record, left))
-    run = call.gateway.service.plane.control.store.run(record.run_id)
+    run = call.store.run(record.run_id)
     if run is not None:
         call.gateway.service.artifacts.clear_reported(call.actor, run)
 
@@ -257,7 +230,7 @@ def reported(call: Call, uuid: str) -> RunRecord | None:
     found = call.gateway.records.named(RunRecordKind.CHECKPOINT, uuid)
     if not found:
         return None
-    run = call.gateway.service.plane.control.store.run(found[-1].run_id)
+    run = call.store.run(found[-1].run_id)
     if run is not None:
-        check_owner(call, run.user, f"checkpoint {uuid}")
+        call.check_owner(run.user, f"checkpoint {uuid}")
     return found[-1]

@@ -6,12 +6,14 @@ tests over fakes.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tarmac.control.service import ControlPlane
 from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.model.experiment import Experiment, Experiments, Trial
+from tarmac.model.ports import Store
 from tarmac.model.run import Run
 from tarmac.model.run_records import NumberKind, Numbers, RunRecords
 from tarmac.server.service import Service
@@ -72,52 +74,78 @@ class Gateway:
     gatherings: Gatherings = field(default_factory=Gatherings)
 
     @property
+    def plane(self) -> ControlPlane:
+        """The control plane of the server."""
+        return self.service.plane
+
+    @property
+    def store(self) -> Store:
+        """The records of the server."""
+        return self.plane.control.store
+
+    @property
     def experiments(self) -> Experiments:
         """The table of experiments."""
-        return self.service.plane.control.store.experiments
+        return self.store.experiments
+
+    def experiment_numbers(self, ids: Sequence[str]) -> Mapping[str, int]:
+        """The numbers of experiments, by id."""
+        return self.numbers.numbers(NumberKind.EXPERIMENT, ids)
+
+    def experiment_number(self, experiment_id: str) -> int:
+        """The number of one experiment."""
+        return self.experiment_numbers([experiment_id])[experiment_id]
+
+    def trial_numbers(self, run_ids: Sequence[str]) -> Mapping[str, int]:
+        """The numbers of trials, by the id of their run."""
+        return self.numbers.numbers(NumberKind.TRIAL, run_ids)
+
+    def trial_number(self, run_id: str) -> int:
+        """The number of one trial, by the id of its run."""
+        return self.trial_numbers([run_id])[run_id]
+
+    def experiment_of(self, run: Run) -> int:
+        """The number of the experiment of a trial's run."""
+        return self.experiment_number(experiment_id(run))
+
+    def experiment(self, number: int) -> Experiment:
+        """The experiment with a number; raises NotFound."""
+        found = self.numbers.numbered(NumberKind.EXPERIMENT, number)
+        experiment = self.experiments.experiment(found) if found is not None else None
+        if experiment is None:
+            raise NotFound(f"experiment not found: {number}")
+        return experiment
+
+    def run_of_trial(self, number: int) -> Run:
+        """The run of the trial with a number; raises NotFound, also if the run was removed."""
+        found = self.numbers.numbered(NumberKind.TRIAL, number)
+        run = self.store.run(found) if found is not None else None
+        if run is None:
+            raise NotFound(f"trial not found: {number}")
+        return run
+
+    def trial(self, number: int) -> tuple[Trial, Run]:
+        """The trial of an experiment with a number, and its run; raises NotFound like `run_of_trial`."""
+        run = self.run_of_trial(number)
+        trial = self.experiments.trial_of(run.id)
+        if trial is None:
+            raise NotFound(f"trial not found: {number}")
+        return trial, run
+
+    def run_of_task(self, task: str) -> Run:
+        """The run of the trial behind a task; raises NotFound."""
+        head = task.partition(".")[0]
+        found = self.numbers.numbered(NumberKind.EXPERIMENT, int(head)) if head.isdecimal() else None
+        trials = self.experiments.trials(found) if found is not None else ()
+        run_ids = [trial.run_id for trial in trials] or [found or ""]
+        named = next((each for each in run_ids if task == task_name(head, each)), None)
+        if named is not None and (run := self.store.run(named)) is not None:
+            return run
+        raise NotFound(f"task not found: {task:.100}")
 
 
 UNCATEGORIZED = 1
 """The number of the only workspace, and of its only project."""
-
-
-def experiment_numbers(gateway: Gateway, ids: Sequence[str]) -> dict[str, int]:
-    """The numbers of experiments, by id."""
-    return dict(gateway.numbers.numbers(NumberKind.EXPERIMENT, ids))
-
-
-def experiment_number(gateway: Gateway, experiment_id: str) -> int:
-    """The number of one experiment."""
-    return gateway.numbers.numbers(NumberKind.EXPERIMENT, [experiment_id])[experiment_id]
-
-
-def trial_numbers(gateway: Gateway, trials: Sequence[Trial]) -> dict[str, int]:
-    """The numbers of trials, by the id of their run."""
-    return dict(gateway.numbers.numbers(NumberKind.TRIAL, [trial.run_id for trial in trials]))
-
-
-def trial_number(gateway: Gateway, run_id: str) -> int:
-    """The number of one trial, by the id of its run."""
-    return gateway.numbers.numbers(NumberKind.TRIAL, [run_id])[run_id]
-
-
-def experiment_of(gateway: Gateway, number: int) -> Experiment:
-    """The experiment with a number; raises NotFound."""
-    found = gateway.numbers.numbered(NumberKind.EXPERIMENT, number)
-    experiment = gateway.experiments.experiment(found) if found is not None else None
-    if experiment is None:
-        raise NotFound(f"experiment not found: {number}")
-    return experiment
-
-
-def trial_of(gateway: Gateway, number: int) -> tuple[Trial, Run]:
-    """The trial with a number, and its run; raises NotFound, also if the run was removed."""
-    found = gateway.numbers.numbered(NumberKind.TRIAL, number)
-    trial = gateway.experiments.trial_of(found) if found is not None else None
-    run = gateway.service.plane.control.store.run(found) if found is not None else None
-    if trial is None or run is None:
-        raise NotFound(f"trial not found: {number}")
-    return trial, run
 
 
 def check_project(number: int) -> None:
@@ -126,18 +154,9 @@ def check_project(number: int) -> None:
         raise InvalidInput(f"project not found: {number}", hint=f"tarmac has one, number {UNCATEGORIZED}")
 
 
-def run_of_task(gateway: Gateway, task: str) -> Run:
-    """The run of the trial behind a task; raises NotFound."""
-    number = task.partition(".")[0]
-    experiment_id = (
-        gateway.numbers.numbered(NumberKind.EXPERIMENT, int(number)) if number.isdecimal() else None
-    )
-    trials = gateway.experiments.trials(experiment_id) if experiment_id is not None else ()
-    run_ids = [trial.run_id for trial in trials] or [experiment_id or ""]
-    named = next((each for each in run_ids if task == task_name(number, each)), None)
-    if named is not None and (run := gateway.service.plane.control.store.run(named)) is not None:
-        return run
-    raise NotFound(f"task not found: {task:.100}")
+def experiment_id(run: Run) -> str:
+    """The id of a run's experiment: a run of its own counts as one."""
+    return run.spec.trial.experiment if run.spec.trial is not None else run.id
 
 
 def task_name(experiment_number: int | str, run_id: str) -> str:

@@ -10,7 +10,7 @@ from tarmac.node.attempt.document import Launch
 from tarmac.server.storage.reported_checkpoints import steps_of
 from tarmac.systems.determined.conventions import CONNECTION, Connection
 from tarmac.systems.determined.gateway.checkpoints import latest_checkpoint
-from tarmac.systems.determined.gateway.gateway import Gateway, experiment_number, trial_number
+from tarmac.systems.determined.gateway.gateway import Gateway, experiment_id
 from tarmac.systems.determined.gateway.specs import named_source
 from tarmac.systems.determined.gateway.tokens import Claim, TokenKind
 from tarmac.systems.determined.reader import NAME
@@ -24,7 +24,7 @@ def with_gateway(gateway: Gateway, apply_conventions: ApplyConventions) -> Apply
 
     def and_gateway(run: Run, attempt: Attempt, launch: Launch) -> Launch:
         conventions = run.spec.conventions
-        if conventions.system == NAME and gateway.service.plane.control.store.run(run.id) is not None:
+        if conventions.system == NAME and gateway.store.run(run.id) is not None:
             # a dry run, which is not stored, gets no number
             facts = {**conventions.facts, CONNECTION: _connection(gateway, run, attempt)}
             run = replace(run, spec=replace(run.spec, conventions=replace(conventions, facts=facts)))
@@ -34,14 +34,13 @@ def with_gateway(gateway: Gateway, apply_conventions: ApplyConventions) -> Apply
 
 
 def _connection(gateway: Gateway, run: Run, attempt: Attempt) -> Connection:
-    trial = run.spec.trial
     claim = Claim(kind=TokenKind.ALLOCATION, subject=attempt.id, owner=run.user)
     checkpoint, steps = _beginning(gateway, run)
     return Connection(
         url=gateway.url,
         token=gateway.tokens.make(claim, until=attempt.created_at + TOKEN_S),
-        experiment=experiment_number(gateway, trial.experiment if trial is not None else run.id),
-        trial=trial_number(gateway, run.id),
+        experiment=gateway.experiment_number(experiment_id(run)),
+        trial=gateway.trial_number(run.id),
         checkpoint=checkpoint,
         steps=steps,
     )

@@ -52,8 +52,8 @@ def _add(tar: tarfile.TarFile, item: Any) -> None:
     tar.addfile(entry, io.BytesIO(content))
 
 
-def give_out(digest: str | None, code: DirectoryCodeStore) -> bytes:
-    """The content of a snapshot as a gzipped tar archive; without a snapshot an empty archive.
+def give_out(digest: str | None, code: DirectoryCodeStore) -> str:
+    """The content of a snapshot as a gzipped tar archive in base64; without a snapshot an empty archive.
 
     Raises NotFound if the snapshot was removed.
     """
@@ -62,7 +62,7 @@ def give_out(digest: str | None, code: DirectoryCodeStore) -> bytes:
         if digest is not None:
             for entry, content in _entries(b"".join(code.stream(digest))):
                 tar.addfile(entry, io.BytesIO(content) if entry.isfile() else None)
-    return archive.getvalue()
+    return base64.b64encode(archive.getvalue()).decode()
 
 
 def _entries(bundle: bytes) -> Iterator[tuple[tarfile.TarInfo, bytes]]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.api.experiment_operations import MetricChoice
-from tarmac.control.experiments import TrialRow
+from tarmac.control.experiments import TrialRow, rank
 from tarmac.control.service import ControlPlane
+from tarmac.dialects.dialect import Report
 from tarmac.dialects.native.search import written_parameters
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import DEFAULT_POOL
@@ -23,35 +24,28 @@ from tarmac.systems.determined.gateway.changing import NOTES
 from tarmac.systems.determined.gateway.gateway import UNCATEGORIZED, task_name
 from tarmac.systems.determined.gateway.routes.login import user_id
 from tarmac.systems.determined.search import METHODS
-from tarmac.systems.determined.statuses import of_tarmac
+from tarmac.systems.determined.statuses import of_tarmac, status
 
 ONLY = "Uncategorized"
 """The name of the only workspace and the only project."""
 
 _NAMES = {method: name for name, method in METHODS.items()}
-_ENDED = {Outcome.COMPLETED: "COMPLETED", Outcome.STOPPED: "CANCELED", Outcome.FAILED: "ERROR"}
-_LIVE = {
-    RunState.STARTING: "STARTING",
-    RunState.RUNNING: "RUNNING",
-    RunState.PAUSING: "PAUSED",
-    RunState.PAUSED: "PAUSED",
-    RunState.STOPPING: "STOPPING_CANCELED",
-}
 _ENDS = {"completed": "COMPLETED", "closed": "COMPLETED", "invalid": "COMPLETED", "stopped": "CANCELED"}
 
 
-def experiment_record(
+def experiment(
     experiment: Experiment, *, number: int, rows: Sequence[TrialRow], numbers: Mapping[str, int]
 ) -> dict[str, Any]:
     """An experiment with its trials; `numbers` has those of trials by run, and that of its parent by id."""
     config, parent = config_of(experiment.spec), experiment.parent
-    best = min((row for row in rows if row.trial.best is not None), key=_rank(experiment), default=None)
+    rated = [row.trial for row in rows if row.trial.best is not None]
+    best = min(rated, key=lambda trial: rank(experiment, trial), default=None)
     return {
         "id": number,
         "name": config["name"],
         "description": config.get("description"),
         "labels": labels_shown(experiment.spec),
-        "state": f"STATE_{experiment_state(experiment, rows)}",
+        "state": f"STATE_{_experiment_state(experiment, rows)}",
         "startTime": time_of(experiment.created_at),
         "endTime": time_of(experiment.ended_at),
         "duration": int((experiment.ended_at or experiment.created_at) - experiment.created_at),
@@ -70,8 +64,8 @@ def experiment_record(
         "numTrials": len(rows),
         "trialIds": [numbers[row.trial.run_id] for row in rows if row.trial.run_id in numbers],
         "forkedFrom": numbers.get(parent) if parent is not None else None,
-        "bestTrialId": numbers.get(best.trial.run_id) if best is not None else None,
-        "bestTrialSearcherMetric": finite(best.trial.best) if best is not None else None,
+        "bestTrialId": numbers.get(best.run_id) if best is not None else None,
+        "bestTrialSearcherMetric": finite(best.best) if best is not None else None,
         "projectId": UNCATEGORIZED,
         "projectName": config.get("project") or ONLY,
         "projectOwnerId": user_id(experiment.user),
@@ -83,29 +77,28 @@ def experiment_record(
     }
 
 
-def experiment_state(experiment: Experiment, rows: Sequence[TrialRow]) -> str:
+def _experiment_state(experiment: Experiment, rows: Sequence[TrialRow]) -> str:
     """Determined's name of the state: for an active experiment, that of its most advanced trial."""
-    if experiment.state is ExperimentState.ENDED:
-        return _ENDED.get(experiment.outcome, "ERROR") if experiment.outcome is not None else "ERROR"
-    if experiment.state is ExperimentState.STOPPING:
-        return "STOPPING_CANCELED"
-    if experiment.state is ExperimentState.PAUSED:
-        return "PAUSED"
+    if experiment.state is not ExperimentState.ACTIVE:  # the other states are those of runs
+        return status(Report(state=RunState(experiment.state.value), outcome=experiment.outcome))
     states = {row.run.state for row in rows if row.run is not None}
-    return next((_LIVE[each] for each in (RunState.RUNNING, RunState.STARTING) if each in states), "QUEUED")
+    ahead = next((each for each in (RunState.RUNNING, RunState.STARTING) if each in states), RunState.QUEUED)
+    return status(Report(state=ahead))
 
 
-def trial_record(
-    row: TrialRow, experiment: Experiment, *, number: int, experiment_number: int, warm_start: str | None
+def trial(
+    row: TrialRow, experiment: Experiment, numbers: tuple[int, int], *, warm_start: str | None
 ) -> dict[str, Any]:
-    """One trial, as far as its run is known. `warm_start` is the UUID of its initial checkpoint."""
+    """One trial, as far as its run is known, with the numbers of its experiment and its own.
+
+    `warm_start` is the UUID of its initial checkpoint.
+    """
     trial, run = row.trial, row.run
-    task = task_name(experiment_number, trial.run_id)
-    metric = experiment.search.metric
+    task, metric = task_name(numbers[0], trial.run_id), experiment.search.metric
     return {
-        "id": number,
-        "experimentId": experiment_number,
-        "state": f"STATE_{trial_state(row)}",
+        "id": numbers[1],
+        "experimentId": numbers[0],
+        "state": f"STATE_{_trial_state(row)}",
         "startTime": time_of(run.created_at if run is not None else experiment.created_at),
         "endTime": time_of(run.ended_at if run is not None else experiment.ended_at),
         "hparams": encode(trial.parameters),
@@ -129,7 +122,7 @@ def restarts_of(run: Run) -> int:
     return min(run.failures, run.spec.retries)
 
 
-def trial_state(row: TrialRow) -> str:
+def _trial_state(row: TrialRow) -> str:
     """Determined's name of a trial's state."""
     if row.trial.end is not None:
         return _ENDS.get(row.trial.end, "ERROR")
@@ -138,9 +131,7 @@ def trial_state(row: TrialRow) -> str:
 
 def run_state(run: Run) -> str:
     """Determined's name of the state of a run that is a trial."""
-    if run.state is RunState.ENDED:
-        return _ENDED.get(run.outcome, "ERROR") if run.outcome is not None else "ERROR"
-    return _LIVE.get(run.state, "QUEUED")
+    return status(Report(state=run.state, outcome=run.outcome))
 
 
 def pool_of(spec: RunSpec, rows: Sequence[TrialRow] = ()) -> str:
@@ -185,16 +176,11 @@ def _validation(metric: str, value: float | None, at: float | None) -> dict[str,
     if value is None:
         return None
     return {
-        "metrics": {"avgMetrics": {metric: finite(value)}, "batchMetrics": []},
+        "metrics": metrics_record({metric: finite(value)}),
         "numInputs": 0,
         "totalBatches": int(at or 0),
         "endTime": None,
     }
-
-
-def _rank(experiment: Experiment) -> Any:
-    sign = 1.0 if experiment.search.smaller_is_better else -1.0
-    return lambda row: (sign * (row.trial.best or 0.0), row.trial.number)
 
 
 _GROUPS = {TRAINING: "avg_metrics", VALIDATION: "validation_metrics"}

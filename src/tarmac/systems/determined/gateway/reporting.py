@@ -64,7 +64,7 @@ def take(
 
     Raises NotFound if the run is gone, Unavailable if others report all the time.
     """
-    control = call.gateway.service.plane.control
+    control = call.plane.control
     events = tuple(_events(call, task, news)) if news is not None else ()
     place = (task.run.id, task.attempt.number, NODE)
     for _ in range(TRIES):
@@ -112,7 +112,7 @@ def _is_repeated(store: Store, task: Task, report: MetricReport) -> bool:
 def _events(call: Call, task: Task, report: MetricReport) -> list[MetricEvent]:
     """The events that a report causes for subscribers of metrics."""
     found = []
-    for name, subscriber in call.gateway.service.plane.control.metric_subscribers.items():
+    for name, subscriber in call.plane.control.metric_subscribers.items():
         body = subscriber.select(task.run, report)
         if body is not None:
             found.append(

@@ -10,8 +10,7 @@ from tarmac.model.lifecycle import AttemptState
 from tarmac.model.run import Attempt, Run, split_attempt_id
 from tarmac.model.run_records import NumberKind, RunRecord, RunRecordKind
 from tarmac.systems.determined.gateway.calls import Call
-from tarmac.systems.determined.gateway.gateway import Gateway, run_of_task
-from tarmac.systems.determined.gateway.tokens import TokenKind
+from tarmac.systems.determined.gateway.gateway import Gateway
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +55,9 @@ def task_of(call: Call) -> Task:
     The library of 0.34 uses the token of a person who has logged in on the node, if there is one. Raises
     NotFound for a run that is gone, Forbidden if the trial in the path is another one.
     """
-    claim = call.claim
     number = call.number("trial") if "trial" in call.request.path_params else None
-    if claim is not None and claim.kind is TokenKind.ALLOCATION:
-        run_id, attempt = split_attempt_id(claim.subject)
+    if call.attempt_id is not None:
+        run_id, attempt = split_attempt_id(call.attempt_id)
         if number is not None and call.gateway.numbers.numbered(NumberKind.TRIAL, number) != run_id:
             raise Forbidden(f"trial {number} is another one's")
         return find_task(call, run_id, attempt)
@@ -77,7 +75,7 @@ def _named_task(call: Call) -> Task:
     elif allocation or task:
         head, _, last = allocation.rpartition(".")
         attempt = int(last) if last.isdecimal() else None
-        run_id = run_of_task(call.gateway, head or str(task)).id
+        run_id = call.gateway.run_of_task(head or str(task)).id
     else:
         run_id = None
     if run_id is None:
@@ -85,42 +83,22 @@ def _named_task(call: Call) -> Task:
     return find_task(call, run_id, attempt)
 
 
-def run_of_trial(call: Call, number: int) -> Run:
-    """The run of a requested trial; the code of a run sees only runs of its owner.
-
-    Raises NotFound, Forbidden.
-    """
-    run_id = call.gateway.numbers.numbered(NumberKind.TRIAL, number)
-    run = call.gateway.service.plane.control.store.run(run_id) if run_id is not None else None
-    if run is None:
-        raise NotFound(f"trial not found: {number}")
-    check_owner(call, run.user, f"trial {number}")
-    return run
-
-
-def check_owner(call: Call, user: str, what: str) -> None:
-    """Raises Forbidden if the code of a run requests an object of another user."""
-    by_task = call.claim is not None and call.claim.kind is TokenKind.ALLOCATION
-    if by_task and user != call.actor.user:
-        raise Forbidden(f"{what} is of a run of {user}")
-
-
 def check_attempt(gateway: Gateway, attempt_id: str) -> None:
     """Raises Unauthorized if an attempt has ended or is unknown: its token ends with it."""
     run_id, number = split_attempt_id(attempt_id)
-    attempts = gateway.service.plane.control.store.attempts(run_id)
+    attempts = gateway.store.attempts(run_id)
     if not any(each.number == number and each.state is not AttemptState.ENDED for each in attempts):
         raise Unauthorized(f"the attempt {attempt_id:.100} has ended, and its token with it")
 
 
 def find_task(call: Call, run_id: str, number: int | None) -> Task:
     """A run with one of its attempts (None: the newest); raises NotFound."""
-    control = call.gateway.service.plane.control
-    run = control.store.run(run_id)
-    attempts = control.store.attempts(run_id) if run is not None else []
+    store = call.store
+    run = store.run(run_id)
+    attempts = store.attempts(run_id) if run is not None else []
     chosen = [each for each in attempts if number in (None, each.number)]
     if run is None or not chosen:
         raise NotFound("the run of this task is not there any more")
-    trial = control.store.experiments.trial_of(run_id)
-    experiment = control.store.experiments.experiment(trial.experiment) if trial is not None else None
+    trial = store.experiments.trial_of(run_id)
+    experiment = store.experiments.experiment(trial.experiment) if trial is not None else None
     return Task(run=run, attempt=chosen[-1], trial=trial, experiment=experiment)

@@ -3,8 +3,9 @@
 Listed in `application`.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from tarmac.api.cluster_operations import NodeChoice
@@ -13,22 +14,23 @@ from tarmac.model.cluster import NodeState, Packing, Policy, Pool
 from tarmac.model.errors import NotFound, Refused
 from tarmac.model.resources import CPU_ONLY
 from tarmac.model.run import Attempt, Run
-from tarmac.systems.determined.gateway.calls import Call, get, page, post, time_of
+from tarmac.systems.determined.gateway.calls import Call, Route, time_of
 from tarmac.systems.determined.gateway.changing import snake
-from tarmac.systems.determined.gateway.gateway import VERSION, Gateway, experiment_number, task_name
+from tarmac.systems.determined.gateway.gateway import VERSION, Gateway, task_name
 from tarmac.systems.determined.gateway.records import pool_of
 from tarmac.systems.determined.identity import uuid_of
 from tarmac.systems.determined.statuses import USUAL, of_tarmac
 
 
 def _agents(call: Call) -> Any:
-    reports = call.gateway.service.plane.nodes(call.actor)
     holders = _holders(call.gateway)
-    return page(call, "agents", reports, lambda part: [_agent(call, each, holders) for each in part])
+    return call.page(
+        "agents", call.plane.nodes(call.actor), lambda part: [_agent(call, each, holders) for each in part]
+    )
 
 
 def _one(call: Call) -> Any:
-    [report] = call.gateway.service.plane.nodes(call.actor, NodeChoice(names=(call.path("agent"),)))
+    [report] = call.plane.nodes(call.actor, NodeChoice(names=(call.path("agent"),)))
     return _shown(call, report)
 
 
@@ -46,18 +48,22 @@ def _slot_number(call: Call) -> int | None:
     return call.number("slot") if "slot" in call.request.path_params else None
 
 
-Holders = dict[tuple[str, int], str]
-"""The container that holds a slot, by node and number of the slot."""
+Holders = Mapping[tuple[str, int], Attempt]
+"""The attempt that holds a slot, by node and number of the slot."""
 
 
 def _holders(gateway: Gateway) -> Holders:
     return {
-        (placement.node, slot): uuid_of("container", attempt.id, placement.node)
-        for _, attempt in gateway.service.plane.control.live()
+        (placement.node, slot): attempt
+        for _, attempt in gateway.plane.control.live()
         if attempt is not None
         for placement in attempt.current_allocation.placements
         for slot in placement.slots
     }
+
+
+def _container(attempt: Attempt, node: str) -> dict[str, Any]:
+    return {"id": uuid_of("container", attempt.id, node), "state": "STATE_RUNNING", "devices": []}
 
 
 def _agent(call: Call, report: NodeReport, holders: Holders) -> dict[str, Any]:
@@ -65,7 +71,7 @@ def _agent(call: Call, report: NodeReport, holders: Holders) -> dict[str, Any]:
     drained = node.state is not NodeState.UP
     kind = "TYPE_CPU" if node.capacity.slot_type == CPU_ONLY else "TYPE_CUDA"
     slots = {str(slot): _slot(report, slot, kind, holders) for slot in range(node.capacity.slots)}
-    running = sorted({each for (name, _), each in holders.items() if name == node.name})
+    running = [_container(each, node.name) for (name, _), each in holders.items() if name == node.name]
     stats = {
         "states": {"STATE_RUNNING": report.slots_used},
         "disabled": sum(not each["enabled"] for each in slots.values()),
@@ -81,59 +87,40 @@ def _agent(call: Call, report: NodeReport, holders: Holders) -> dict[str, Any]:
         "enabled": not drained,
         "draining": drained and bool(report.runs),
         "slots": slots,
-        "containers": {each: {"id": each, "state": "STATE_RUNNING", "devices": []} for each in running},
+        "containers": {each["id"]: each for each in running},
         "slotStats": {"typeStats": {kind: stats}, "brandStats": {node.capacity.slot_type or "": stats}},
     }
 
 
 def _slot(report: NodeReport, slot: int, kind: str, holders: Holders) -> dict[str, Any]:
-    node = report.node
-    container = holders.get((node.name, slot))
+    node, holder = report.node, holders.get((report.node.name, slot))
     enabled = node.state is NodeState.UP and not node.drained_slots >> slot & 1
     return {
         "id": str(slot),
         "device": {"id": slot, "brand": node.capacity.slot_type, "uuid": "", "type": kind},
         "enabled": enabled,
-        "draining": not enabled and container is not None,
-        "container": {"id": container, "state": "STATE_RUNNING", "devices": []} if container else None,
+        "draining": not enabled and holder is not None,
+        "container": _container(holder, node.name) if holder is not None else None,
     }
 
 
-def _drained(drained: bool) -> Callable[[Call], Any]:
+def _drain(call: Call, *, drained: bool) -> Any:
     """Stop or resume assigning work to an agent, or to a slot. Runs leave it unless it is to drain."""
-
-    def change(call: Call) -> Any:
-        choice, slot = NodeChoice(names=(call.path("agent"),)), _slot_number(call)
-        reason = "det agent disable" if slot is None else ""
-        [report] = call.gateway.service.plane.set_drained(call.actor, choice, drained, reason, slot)
-        if drained and call.field("drain", False) is not True:
-            runs = {each.id for each in report.runs}
-            _requeue(call, runs if slot is None else _runs_on(call.gateway, report.node.name, slot))
-        return _shown(call, report)
-
-    return change
-
-
-def _requeue(call: Call, run_ids: Collection[str]) -> None:
-    """Make runs leave their slots, and queue them again with their checkpoints."""
-    for run_id in run_ids:
-        with suppress(Refused):  # the run is leaving already
-            call.gateway.service.plane.pause(call.actor, run_id)
-            call.gateway.service.plane.resume(call.actor, run_id)
-
-
-def _runs_on(gateway: Gateway, node: str, slot: int) -> set[str]:
-    return {
-        run.id
-        for run, attempt in gateway.service.plane.control.live()
-        if attempt is not None
-        for placement in attempt.current_allocation.placements
-        if placement.node == node and slot in placement.slots
-    }
+    choice, slot = NodeChoice(names=(call.path("agent"),)), _slot_number(call)
+    reason = "det agent disable" if slot is None else ""
+    [report] = call.plane.set_drained(call.actor, choice, drained, reason, slot)
+    if drained and call.field("drain", False) is not True:
+        holders = _holders(call.gateway).items()
+        there = {each.run_id for place, each in holders if place == (report.node.name, slot)}
+        for run_id in there if slot is not None else {each.id for each in report.runs}:
+            with suppress(Refused):  # the run is leaving already
+                call.plane.pause(call.actor, run_id)
+                call.plane.resume(call.actor, run_id)  # queued again, with its checkpoint
+    return _shown(call, report)
 
 
 _AGENT = "/api/v1/agents/{agent}"
-
+_ENABLE, _DISABLE = partial(_drain, drained=False), partial(_drain, drained=True)
 
 AUX_CONTAINERS = 100
 """Determined's default limit of tasks without slots for each agent; tarmac has no such limit."""
@@ -141,15 +128,14 @@ AUX_CONTAINERS = 100
 
 def default_pool(call: Call) -> str | None:
     """The pool of requests without one: the first of the server's own cluster."""
-    return next((pool.name for pool in call.gateway.service.plane.pools(call.actor)), None)
+    return next((pool.name for pool in call.plane.pools(call.actor)), None)
 
 
 def _pools(call: Call) -> Any:
-    plane = call.gateway.service.plane
+    plane = call.plane
     nodes = plane.nodes(call.actor)
     pools = list(plane.pools(call.actor))
-    records = [_pool(pool, nodes, first=at == 0) for at, pool in enumerate(pools)]
-    return page(call, "resourcePools", records, list)
+    return call.page("resourcePools", [_pool(pool, nodes, first=pool is pools[0]) for pool in pools])
 
 
 def _pool(pool: Pool, nodes: list[NodeReport], *, first: bool) -> dict[str, Any]:
@@ -157,6 +143,7 @@ def _pool(pool: Pool, nodes: list[NodeReport], *, first: bool) -> dict[str, Any]
     slots = sum(each.node.capacity.slots for each in own)
     accelerated = any(each.node.capacity.slot_type != CPU_ONLY for each in own)
     fair = pool.policy is Policy.FAIR_SHARE
+    priorities = {"preemption": pool.preemption, "defaultPriority": USUAL, "k8Priorities": []}
     texts = dict.fromkeys(
         (
             *("agentDockerImage", "agentDockerNetwork", "agentDockerRuntime", "agentFluentImage", "imageId"),
@@ -190,45 +177,32 @@ def _pool(pool: Pool, nodes: list[NodeReport], *, first: bool) -> dict[str, Any]
         "defaultAuxPool": first,
         "preemptible": pool.preemption,
         "schedulerType": "SCHEDULER_TYPE_FAIR_SHARE" if fair else "SCHEDULER_TYPE_PRIORITY",
-        "schedulerFittingPolicy": "FITTING_POLICY_BEST"
-        if pool.packing is Packing.PACK
-        else "FITTING_POLICY_WORST",
-        "details": {
-            "priorityScheduler": None
-            if fair
-            else {"preemption": pool.preemption, "defaultPriority": USUAL, "k8Priorities": []}
-        },
+        "schedulerFittingPolicy": f"FITTING_POLICY_{'BEST' if pool.packing is Packing.PACK else 'WORST'}",
+        "details": {"priorityScheduler": None if fair else priorities},
         "stats": {"queuedCount": 0, "scheduledCount": 0},
     }
 
 
 def _tasks(call: Call) -> Any:
     """Every active attempt as the allocation of a task."""
-    found = {}
-    for run, attempt in call.gateway.service.plane.control.live():
-        if attempt is not None:
-            record = _task(call.gateway, run, attempt)
-            found[record["allocationId"]] = record
-    return {"allocationIdToSummary": found}
+    live = call.plane.control.live()
+    records = [_task(call.gateway, run, attempt) for run, attempt in live if attempt is not None]
+    return {"allocationIdToSummary": {each["allocationId"]: each for each in records}}
 
 
 def _old_tasks(call: Call) -> Any:
     """The list in the form of 0.23 and 0.24."""
-    found = _tasks(call)["allocationIdToSummary"]
-    return {
-        key: {snake(name): value for name, value in each.items()}
-        | {"resources": [_old_resource(item) for item in each["resources"]]}
-        for key, each in found.items()
-    }
-
-
-def _old_resource(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {snake(name): value for name, value in item.items() if name != "allocationId"}
+    found = {}
+    for key, each in _tasks(call)["allocationIdToSummary"].items():
+        items = [
+            {snake(name): item[name] for name in item if name != "allocationId"} for item in each["resources"]
+        ]
+        found[key] = {snake(name): value for name, value in each.items()} | {"resources": items}
+    return found
 
 
 def _task(gateway: Gateway, run: Run, attempt: Attempt) -> dict[str, Any]:
-    trial = run.spec.trial
-    number = experiment_number(gateway, trial.experiment if trial is not None else run.id)
+    number, trial = gateway.experiment_of(run), run.spec.trial
     task = task_name(number, run.id)
     allocation = f"{task}.{attempt.number}"
     resources = [
@@ -256,14 +230,14 @@ def _task(gateway: Gateway, run: Run, attempt: Attempt) -> dict[str, Any]:
 
 
 ROUTES = (
-    get("/api/v1/resource-pools", _pools),
-    get("/api/v1/agents", _agents),
-    get(_AGENT, _one),
-    get(f"{_AGENT}/slots/{{slot}}", _one),
-    post(f"{_AGENT}/enable", _drained(False)),
-    post(f"{_AGENT}/disable", _drained(True)),
-    post(f"{_AGENT}/slots/{{slot}}/enable", _drained(False)),
-    post(f"{_AGENT}/slots/{{slot}}/disable", _drained(True)),
-    get("/api/v1/tasks", _tasks),
-    get("/tasks", _old_tasks),
+    Route("GET", "/api/v1/resource-pools", _pools),
+    Route("GET", "/api/v1/agents", _agents),
+    Route("GET", _AGENT, _one),
+    Route("GET", f"{_AGENT}/slots/{{slot}}", _one),
+    Route("POST", f"{_AGENT}/enable", _ENABLE),
+    Route("POST", f"{_AGENT}/disable", _DISABLE),
+    Route("POST", f"{_AGENT}/slots/{{slot}}/enable", _ENABLE),
+    Route("POST", f"{_AGENT}/slots/{{slot}}/disable", _DISABLE),
+    Route("GET", "/api/v1/tasks", _tasks),
+    Route("GET", "/tasks", _old_tasks),
 )

@@ -13,6 +13,7 @@ from tarmac.api import PreviewLine
 from tarmac.api.submit_operations import SubmissionBody
 from tarmac.control.admission import Submission
 from tarmac.control.decisions.trials import merged
+from tarmac.control.experiments import ExperimentService
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Policy
 from tarmac.model.codec import replace
@@ -25,14 +26,14 @@ from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.http.auth import Caller
 from tarmac.server.submitting.submissions import Draft, planned, prepare
 from tarmac.systems.determined.gateway import model_definition
-from tarmac.systems.determined.gateway.calls import Call, delete, patch, post, put
+from tarmac.systems.determined.gateway.calls import Call, Route, inner
 from tarmac.systems.determined.gateway.changing import NOTES, Changes, changed, changes_of
-from tarmac.systems.determined.gateway.gateway import check_project, experiment_of
+from tarmac.systems.determined.gateway.gateway import check_project
 from tarmac.systems.determined.gateway.model_definition import CONTEXT
 from tarmac.systems.determined.gateway.records import config_of, labels_shown
 from tarmac.systems.determined.gateway.routes.cluster import default_pool
 from tarmac.systems.determined.gateway.routes.jobs import place_changes
-from tarmac.systems.determined.gateway.routes.queries import record_of
+from tarmac.systems.determined.gateway.routes.queries import experiment_record
 from tarmac.systems.determined.overrides import values_of
 from tarmac.systems.determined.reader import NAME
 from tarmac.systems.determined.search import search_of
@@ -40,14 +41,6 @@ from tarmac.systems.determined.search import search_of
 _CHANGED = ("name", "description", "labels")
 _CHANGED_RESOURCES = ("priority", "weight", "resource_pool", "max_slots")
 """The parts of a configuration that `det experiment set` changes after its creation."""
-
-
-def override_of(text: Any) -> dict[str, Any]:
-    """The overrides of a configuration in a request; raises InvalidInput."""
-    if not isinstance(text, str):
-        raise InvalidInput("overrideConfig: the text of a configuration is expected")
-    found = values_of(text, "overrideConfig") if text.strip() != "null" else {}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def continued(call: Call, experiment: Experiment, spec: RunSpec, override: Mapping[str, Any]) -> RunSpec:
@@ -77,20 +70,14 @@ def _since(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "resources": place}
 
 
-Command = Callable[[Actor, str], Experiment]
-
-
-# --- creating
-
-
 def _create(call: Call) -> Any:
     if call.field("validateOnly", False):
         checked, _ = wish_of(call, keeps=False)
-        call.gateway.service.plane.experiments.preview(checked)
+        call.plane.experiments.preview(checked)
         return {"experiment": _draft_record(checked.spec.name), "config": {}, "warnings": []}
     submission, parent = wish_of(call, keeps=True)
-    created = call.gateway.service.plane.create_experiment(submission, parent=parent)
-    record = record_of(call, created)
+    created = call.plane.create_experiment(submission, parent=parent)
+    record = experiment_record(call, created)
     return {"experiment": record, "config": record["config"], "warnings": []}
 
 
@@ -107,100 +94,69 @@ def _continue(call: Call) -> Any:
 
     A trial keeps its number, although it continues as another run.
     """
-    experiment = experiment_of(call.gateway, call.whole_field("id"))
-    override = override_of(call.field("overrideConfig", ""))
+    experiment = call.gateway.experiment(call.whole_field("id"))
+    text = call.typed("overrideConfig", str, "the text of a configuration")
+    values = values_of(text, "overrideConfig") if text.strip() != "null" else {}
+    override = {name: value for name, value in values.items() if value is not None}
     change = (lambda spec: continued(call, experiment, spec, override)) if override else None
-    plane, numbers = call.gateway.service.plane, call.gateway.numbers
+    plane, numbers = call.plane, call.gateway.numbers
     with plane.control.lock:  # the new runs get numbers before any request for these
         before = {each.number: each.run_id for each in call.gateway.experiments.trials(experiment.id)}
         after = plane.experiments.go_on(call.actor, experiment.id, change=change)
         for trial in call.gateway.experiments.trials(experiment.id):
             if before.get(trial.number, trial.run_id) != trial.run_id:
                 numbers.pass_on(NumberKind.TRIAL, before[trial.number], trial.run_id)
-    return {"experiment": record_of(call, after)}
+    return {"experiment": experiment_record(call, after)}
 
 
-# --- commands
-
-
-def _command(choose: Callable[[Call], Command]) -> Callable[[Call], Any]:
+def _command(command: Callable[[ExperimentService, Actor, str], Experiment]) -> Callable[[Call], None]:
     """A route that applies a command to an experiment."""
 
-    def command(call: Call) -> Any:
-        experiment = experiment_of(call.gateway, call.number("experiment"))
-        choose(call)(call.actor, experiment.id)
-        return {}
+    def apply(call: Call) -> None:
+        command(call.plane.experiments, call.actor, call.experiment().id)
 
-    return command
-
-
-def _stop_at_once(call: Call) -> Command:
-    return partial(call.gateway.service.plane.experiments.stop, at_once=True)
-
-
-def _archive(archived: bool) -> Callable[[Call], Command]:
-    def choose(call: Call) -> Command:
-        experiments = call.gateway.service.plane.experiments
-        return lambda actor, reference: experiments.set_archived(actor, reference, archived)
-
-    return choose
+    return apply
 
 
 def _change(call: Call) -> Any:
     """Change the name, the limits and the policy of an experiment, and the queue positions of its trials."""
-    experiment = experiment_of(call.gateway, call.number("experiment"))
+    experiment, plane = call.experiment(), call.plane
     changes = changes_of(call.body if isinstance(call.body, Mapping) else {})
-    plane = call.gateway.service.plane
     trials = plane.experiments.trials(call.actor, experiment)
     movable = sources(RunEvent.REORDERED)
     run_ids = [each.run.id for each in trials if each.run is not None and each.run.state in movable]
     if moves := place_changes(run_ids, _effective(call, changes)):
         plane.reorder(call.actor, moves, dict.fromkeys(run_ids, f"job {experiment.id}"))
     after = plane.experiments.change_spec(call.actor, experiment.id, partial(changed, changes=changes))
-    return {"experiment": record_of(call, after)}
+    return {"experiment": experiment_record(call, after)}
 
 
-def _label(choose: Callable[[list[str], str], list[str]]) -> Callable[[Call], Any]:
-    """A route that adds or removes one label of an experiment."""
-
-    def change(call: Call) -> Any:
-        experiment = experiment_of(call.gateway, call.number("experiment"))
-        changes = changes_of({"labels": choose(labels_shown(experiment.spec), call.path("label"))})
-        experiments = call.gateway.service.plane.experiments
-        after = experiments.change_spec(call.actor, experiment.id, partial(changed, changes=changes))
-        return {"labels": labels_shown(after.spec)}
-
-    return change
-
-
-def _with(labels: list[str], label: str) -> list[str]:
-    return [each for each in labels if each != label] + [label]
-
-
-def _without(labels: list[str], label: str) -> list[str]:
-    return [each for each in labels if each != label]
+def _label(call: Call, *, adds: bool) -> Any:
+    """Add or remove one label of an experiment."""
+    experiment, label = call.experiment(), call.path("label")
+    others = [each for each in labels_shown(experiment.spec) if each != label]
+    changes = changes_of({"labels": [*others, label] if adds else others})
+    apply = partial(changed, changes=changes)
+    after = call.plane.experiments.change_spec(call.actor, experiment.id, apply)
+    return {"labels": labels_shown(after.spec)}
 
 
 def _effective(call: Call, changes: Changes) -> Changes:
     """The changes; without fair sharing they lack the weight, which is stored but has no effect yet."""
-    policies = {pool.policy for pool in call.gateway.service.plane.pools(call.actor)}
+    policies = {pool.policy for pool in call.plane.pools(call.actor)}
     return changes if Policy.FAIR_SHARE in policies else changes.without("weight")
 
 
-def _move(call: Call) -> Any:
+def _move(call: Call) -> None:
     """Move an experiment to another project; there is none."""
-    experiment_of(call.gateway, call.number("experiment"))
+    call.experiment()
     check_project(call.whole_field("destinationProjectId"))
-    return {}
 
 
-def _remove(call: Call) -> Any:
-    experiment = experiment_of(call.gateway, call.number("experiment"))
-    service = call.gateway.service
-    _, trials = service.plane.experiments.remove(call.actor, experiment.id)
+def _remove(call: Call) -> None:
+    _, trials = call.plane.experiments.remove(call.actor, call.experiment().id)
     for trial in trials:
-        service.remover.remove_if_there(call.actor, trial.run_id)
-    return {}
+        call.gateway.service.remover.remove_if_there(call.actor, trial.run_id)
 
 
 _BASE = "/api/v1/experiments"
@@ -218,18 +174,13 @@ def wish_of(call: Call, *, keeps: bool) -> tuple[Submission, str | None]:
         raise InvalidInput("tarmac has no templates", hint="write the configuration whole")
     check_project(call.whole_field("projectId"))
     number = call.whole_field("parentId")
-    parent = experiment_of(call.gateway, number) if number else None
-    files = call.field("modelDefinition", [])
-    if not isinstance(files, list):
-        raise InvalidInput("modelDefinition: a list of files is expected")
+    parent = call.gateway.experiment(number) if number else None
+    files = call.typed("modelDefinition", list, "a list of files")
     digest = parent.code_digest if parent is not None and not files else None
     if digest is None and keeps:
         digest = model_definition.take_in(files, call.gateway.service.code)
-    plane = call.gateway.service.plane
-    config = call.field("config", "")
-    if not isinstance(config, str):
-        raise InvalidInput("config: the text of an experiment configuration is expected")
-    prepared = (prepare if digest is not None else planned)(_draft(call, config, digest), plane)
+    draft = _draft(call, call.typed("config", str, "the text of an experiment configuration"), digest)
+    prepared = (prepare if digest is not None else planned)(draft, call.plane)
     spec = _completed(call, prepared.submission.spec)
     if not call.field("activate", True):
         spec = replace(spec, start_paused=True)
@@ -238,7 +189,7 @@ def wish_of(call: Call, *, keeps: bool) -> tuple[Submission, str | None]:
 
 def submission_of(call: Call, config: str, digest: str | None) -> Submission:
     """The submission of a configuration; the server has its code, if any, already."""
-    prepared = planned(_draft(call, config, digest), call.gateway.service.plane)
+    prepared = planned(_draft(call, config, digest), call.plane)
     return replace(prepared.submission, spec=_completed(call, prepared.submission.spec))
 
 
@@ -271,20 +222,13 @@ def _completed(call: Call, spec: RunSpec) -> RunSpec:
 def _preview(call: Call) -> Any:
     """The preview of a search, in the form of 0.38 and in that of earlier releases."""
     config = call.field("config", {})
-    lines = _previewed(call, config)
     values = config if isinstance(config, dict) else {}
-    unit = _unit(values.get("searcher"))
-    trials = [
-        {"count": line.trials, "unit": {"name": unit, "value": line.length, "maxLength": line.length is None}}
-        for line in lines
-    ]
-    simulated = [
-        {
-            "occurrences": line.trials,
-            "operations": [{"type": "RUNNABLE_OPERATION_TYPE_TRAIN", "length": str(line.length or 0)}],
-        }
-        for line in lines
-    ]
+    unit, trials, simulated = _unit(values.get("searcher")), [], []
+    for line in _previewed(call, config):
+        limit = {"name": unit, "value": line.length, "maxLength": line.length is None}
+        trials.append({"count": line.trials, "unit": limit})
+        operation = {"type": "RUNNABLE_OPERATION_TYPE_TRAIN", "length": str(line.length or 0)}
+        simulated.append({"occurrences": line.trials, "operations": [operation]})
     return {
         "summary": {"config": values, "trials": trials},
         "simulation": {"config": values, "seed": 0, "trials": simulated},
@@ -293,40 +237,38 @@ def _preview(call: Call) -> Any:
 
 def _unit(searcher: Any) -> str:
     """The unit of a search's lengths."""
-    found = searcher if isinstance(searcher, Mapping) else {}
-    length = found.get("max_length")
+    length = inner(searcher, "max_length")
     if isinstance(length, Mapping) and length:
         return str(next(iter(length)))
-    return str(found.get("time_metric") or "batches")
+    return str(inner(searcher, "time_metric") or "batches")
 
 
 def _old_preview(call: Call) -> Any:
     """The preview for 0.23, which sends only the configuration."""
-    lines = _previewed(call, call.body)
-    return {"results": {f"{line.length}" if line.length else "": line.trials for line in lines}}
+    return {"results": {str(line.length or ""): line.trials for line in _previewed(call, call.body)}}
 
 
 def _previewed(call: Call, config: Any) -> Sequence[PreviewLine]:
     if isinstance(config, Mapping):
         config = {"entrypoint": "true", **config}  # the entrypoint does not matter
     text = config if isinstance(config, str) else json.dumps(config)
-    return call.gateway.service.plane.experiments.preview(submission_of(call, text, None))
+    return call.plane.experiments.preview(submission_of(call, text, None))
 
 
 ROUTES = (
-    post(_BASE, _create),
-    post(f"{_BASE}/continue", _continue),
-    patch(_ONE, _change),
-    delete(_ONE, _remove),
-    put(f"{_ONE}/labels/{{label:path}}", _label(_with)),
-    delete(f"{_ONE}/labels/{{label:path}}", _label(_without)),
-    post(f"{_ONE}/pause", _command(lambda call: call.gateway.service.plane.experiments.pause)),
-    post(f"{_ONE}/activate", _command(lambda call: call.gateway.service.plane.experiments.activate)),
-    post(f"{_ONE}/cancel", _command(lambda call: call.gateway.service.plane.experiments.stop)),
-    post(f"{_ONE}/kill", _command(_stop_at_once)),
-    post(f"{_ONE}/move", _move),
-    post(f"{_ONE}/archive", _command(_archive(True))),
-    post(f"{_ONE}/unarchive", _command(_archive(False))),
-    post("/api/v1/preview-hp-search", _preview),
-    post("/searcher/preview", _old_preview),
+    Route("POST", _BASE, _create),
+    Route("POST", f"{_BASE}/continue", _continue),
+    Route("PATCH", _ONE, _change),
+    Route("DELETE", _ONE, _remove),
+    Route("PUT", f"{_ONE}/labels/{{label:path}}", partial(_label, adds=True)),
+    Route("DELETE", f"{_ONE}/labels/{{label:path}}", partial(_label, adds=False)),
+    Route("POST", f"{_ONE}/pause", _command(ExperimentService.pause)),
+    Route("POST", f"{_ONE}/activate", _command(ExperimentService.activate)),
+    Route("POST", f"{_ONE}/cancel", _command(ExperimentService.stop)),
+    Route("POST", f"{_ONE}/kill", _command(partial(ExperimentService.stop, at_once=True))),
+    Route("POST", f"{_ONE}/move", _move),
+    Route("POST", f"{_ONE}/archive", _command(partial(ExperimentService.set_archived, archived=True))),
+    Route("POST", f"{_ONE}/unarchive", _command(partial(ExperimentService.set_archived, archived=False))),
+    Route("POST", "/api/v1/preview-hp-search", _preview),
+    Route("POST", "/searcher/preview", _old_preview),
 )

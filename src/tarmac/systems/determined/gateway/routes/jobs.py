@@ -3,6 +3,7 @@
 A job is an experiment, or a standalone run, and has the id of it in tarmac.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,9 +14,9 @@ from tarmac.api.cluster_operations import QueueChange
 from tarmac.model.errors import InvalidInput
 from tarmac.model.experiment import Experiment
 from tarmac.model.run import Run
-from tarmac.systems.determined.gateway.calls import Call, get, is_descending, page, post, time_of
+from tarmac.systems.determined.gateway.calls import Call, Route, time_of
 from tarmac.systems.determined.gateway.changing import Changes, changed, changes_of
-from tarmac.systems.determined.gateway.gateway import UNCATEGORIZED, experiment_number
+from tarmac.systems.determined.gateway.gateway import UNCATEGORIZED, experiment_id
 from tarmac.systems.determined.gateway.records import pool_of
 from tarmac.systems.determined.gateway.routes.cluster import default_pool
 from tarmac.systems.determined.gateway.routes.login import user_id
@@ -26,61 +27,51 @@ _SCHEDULED, _QUEUED = "STATE_SCHEDULED", "STATE_QUEUED"
 
 @dataclass(slots=True)
 class Job:
-    """A job: its queue entries in a pool, in scheduling order, with their runs."""
+    """A job: its queue entries in a pool, in scheduling order, with their runs.
+
+    `ahead` is the number of jobs ahead of it in the pool.
+    """
 
     id: str
     pool: str
     experiment: Experiment | None
+    ahead: int
     entries: list[api.QueueEntry] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
 
 
 def jobs_of(call: Call, pool: str | None = None) -> list[Job]:
     """The jobs of each pool (or of one pool), in scheduling order."""
-    gateway = call.gateway
-    queues = gateway.service.plane.queue(call.actor, pool=pool)
+    queues = call.plane.queue(call.actor, pool=pool)
     entries = [
         (queue, entry) for queue in queues for entry in queue.runs if queue_word(entry.state) is not None
     ]
-    runs = gateway.service.plane.control.store.load_runs([entry.id for _, entry in entries])
+    runs = call.store.load_runs([entry.id for _, entry in entries])
     found: dict[tuple[str, str, str], Job] = {}
+    counts = Counter[str]()
     for queue, entry in entries:
         run = runs.get(entry.id)
         if run is None:
             continue
-        trial = run.spec.trial
-        job_id = trial.experiment if trial is not None else run.id
+        job_id = experiment_id(run)
         key = (queue.cluster, queue.pool, job_id)
         if key not in found:
-            experiment = gateway.experiments.experiment(job_id) if trial is not None else None
-            found[key] = Job(job_id, queue.pool, experiment)
+            experiment = call.gateway.experiments.experiment(job_id)
+            found[key] = Job(job_id, queue.pool, experiment, counts[queue.pool])
+            counts[queue.pool] += 1
         found[key].entries.append(entry)
         found[key].runs.append(run)
     return list(found.values())
 
 
-def job_records(call: Call, jobs: Sequence[Job], all_jobs: Sequence[Job]) -> list[dict[str, Any]]:
-    """The records of jobs, each with the number of jobs ahead of it in its pool."""
-    ahead: dict[int, int] = {}
-    counts: dict[str, int] = {}
-    for job in all_jobs:
-        ahead[id(job)] = counts.get(job.pool, 0)
-        counts[job.pool] = ahead[id(job)] + 1
-    return [_job_record(call, job, ahead[id(job)]) for job in jobs]
-
-
 def job_summary(call: Call, experiment_id: str) -> dict[str, Any] | None:
     """The queue position of an experiment; None if none of its runs is queued."""
-    jobs = jobs_of(call)
-    at = next((at for at, job in enumerate(jobs) if job.id == experiment_id), None)
-    if at is None:
-        return None
-    return {"state": _state(jobs[at]), "jobsAhead": sum(job.pool == jobs[at].pool for job in jobs[:at])}
+    return next((_summary(job) for job in jobs_of(call) if job.id == experiment_id), None)
 
 
-def _job_record(call: Call, job: Job, jobs_ahead: int) -> dict[str, Any]:
+def _record(call: Call, job: Job) -> dict[str, Any]:
     first, run, experiment = job.entries[0], job.runs[0], job.experiment
-    number = experiment_number(call.gateway, job.id) if experiment is not None else None
+    number = call.gateway.experiment_number(job.id) if experiment is not None else None
     return {
         "jobId": job.id,
         "type": "TYPE_COMMAND" if experiment is None else "TYPE_EXPERIMENT",
@@ -97,55 +88,45 @@ def _job_record(call: Call, job: Job, jobs_ahead: int) -> dict[str, Any]:
         "allocatedSlots": sum(entry.slots_acquired for entry in job.entries),
         "requestedSlots": sum(entry.slots_needed for entry in job.entries),
         "workspaceId": UNCATEGORIZED,
-        "summary": {"state": _state(job), "jobsAhead": jobs_ahead},
+        "summary": _summary(job),
     }
 
 
-def _state(job: Job) -> str:
+def _summary(job: Job) -> dict[str, Any]:
     words = {queue_word(entry.state) for entry in job.entries}
-    return _SCHEDULED if _SCHEDULED in words else _QUEUED
+    return {"state": _SCHEDULED if _SCHEDULED in words else _QUEUED, "jobsAhead": job.ahead}
 
 
 _PLACE = ("priority", "weight", "resourcePool")
 _ANCHORS = ("aheadOf", "behindOf")
 
 
-def _listed(call: Call) -> tuple[list[Job], list[Job]]:
-    """The jobs of the requested (or default) pool: in scheduling order, and in the requested order."""
+def _jobs(call: Call, *, full: bool = True) -> Any:
+    """The jobs of the requested (or default) pool; 0.23 requests them without a `full` around each."""
     found = jobs_of(call, call.text("resourcePool") or default_pool(call))
-    return found, list(reversed(found)) if is_descending(call) else found
 
+    def records(part: Sequence[Job]) -> list[dict[str, Any]]:
+        return [{"full": _record(call, job)} if full else _record(call, job) for job in part]
 
-def _jobs(call: Call) -> Any:
-    every, shown = _listed(call)
-    return page(call, "jobs", shown, lambda part: [{"full": each} for each in job_records(call, part, every)])
-
-
-def _old_jobs(call: Call) -> Any:
-    """The list for 0.23, which requests jobs without a `full` around each."""
-    every, shown = _listed(call)
-    return page(call, "jobs", shown, lambda part: job_records(call, part, every))
+    return call.page("jobs", found[::-1] if call.descends else found, records)
 
 
 def _stats(call: Call) -> Any:
     """The numbers of queued and scheduled jobs of each pool."""
-    counts: dict[str, dict[str, int]] = {
-        pool.name: {"queuedCount": 0, "scheduledCount": 0}
-        for pool in call.gateway.service.plane.pools(call.actor)
-    }
-    every = jobs_of(call)
-    for job, record in zip(every, job_records(call, every, every), strict=True):
-        word = "scheduledCount" if record["summary"]["state"] == "STATE_SCHEDULED" else "queuedCount"
-        counts.setdefault(job.pool, {"queuedCount": 0, "scheduledCount": 0})[word] += 1
-    return {"results": [{"resourcePool": name, "stats": stats} for name, stats in counts.items()]}
+    jobs = jobs_of(call)
+    counts = Counter((job.pool, _summary(job)["state"]) for job in jobs)
+    pools = dict.fromkeys([pool.name for pool in call.plane.pools(call.actor)] + [job.pool for job in jobs])
+    words = {"queuedCount": _QUEUED, "scheduledCount": _SCHEDULED}
+    stats = {pool: {name: counts[pool, state] for name, state in words.items()} for pool in pools}
+    return {"results": [{"resourcePool": pool, "stats": found} for pool, found in stats.items()]}
 
 
-def _update(call: Call) -> Any:
+def _update(call: Call) -> None:
     """Change queue positions: all updates or none. An update applies to every trial of its job."""
     updates = call.field("updates", [])
     if not isinstance(updates, list) or not updates:
         raise InvalidInput("updates: a list of changes of jobs is expected")
-    jobs, plane = jobs_of(call), call.gateway.service.plane
+    jobs, plane = jobs_of(call), call.plane
     moves: list[QueueChange] = []
     later: list[tuple[str, Changes]] = []
     for update in updates:
@@ -160,7 +141,6 @@ def _update(call: Call) -> Any:
     plane.reorder(call.actor, moves, {run.id: f"job {job.id}" for job in jobs for run in job.runs})
     for experiment, changes in later:
         plane.experiments.change_spec(call.actor, experiment, partial(changed, changes=changes))
-    return {}
 
 
 def _read(jobs: list[Job], update: Any) -> tuple[Job, str, Any]:
@@ -213,8 +193,8 @@ def _job(jobs: list[Job], reference: Any) -> Job:
 
 
 ROUTES = (
-    get("/api/v1/job-queues-v2", _jobs),
-    get("/api/v1/job-queues", _old_jobs),
-    get("/api/v1/job-queues/stats", _stats),
-    post("/api/v1/job-queues", _update),
+    Route("GET", "/api/v1/job-queues-v2", _jobs),
+    Route("GET", "/api/v1/job-queues", partial(_jobs, full=False)),
+    Route("GET", "/api/v1/job-queues/stats", _stats),
+    Route("POST", "/api/v1/job-queues", _update),
 )

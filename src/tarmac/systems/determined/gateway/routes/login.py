@@ -11,8 +11,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from tarmac.model.errors import Forbidden, InvalidInput, NotFound
-from tarmac.systems.determined.gateway.calls import Access, Call, bearer, get, post
+from tarmac.model.errors import Forbidden, NotFound
+from tarmac.systems.determined.gateway.calls import Access, Call, Route, bearer
 from tarmac.systems.determined.gateway.tokens import SESSION_S, Claim, TokenKind
 
 _TABLES = {4: Path("/proc/net/tcp"), 6: Path("/proc/net/tcp6")}
@@ -52,9 +52,7 @@ _NO = "the user name or the password is wrong"
 
 
 def _login(call: Call) -> Any:
-    name, password = call.field("username", ""), call.field("password", "")
-    if not isinstance(name, str) or not isinstance(password, str):
-        raise InvalidInput("username and password: texts are expected")
+    name, password = (call.typed(each, str, "a text") for each in ("username", "password"))
     gateway = call.gateway
     if not _NAME.fullmatch(name):
         raise Forbidden(_NO)
@@ -77,10 +75,9 @@ def _own_process(call: Call) -> bool:
     return uid_of_peer(near, call.request.scope.get("server")) == os.getuid()
 
 
-def _logout(call: Call) -> Any:
+def _logout(call: Call) -> None:
     """End the session of the request's token. The home's token remains valid."""
     call.gateway.tokens.end(bearer(call.request), now=call.gateway.service.clock.now())
-    return {}
 
 
 def _me(call: Call) -> Any:
@@ -88,11 +85,7 @@ def _me(call: Call) -> Any:
 
 
 def _users(call: Call) -> Any:
-    names = sorted(_names(call))
-    return {
-        "users": [user_record(name) for name in names],
-        "pagination": {"offset": 0, "limit": 0, "startIndex": 0, "endIndex": len(names), "total": len(names)},
-    }
+    return call.page("users", sorted(_names(call)), lambda names: [user_record(name) for name in names])
 
 
 def _user(call: Call) -> Any:
@@ -105,7 +98,7 @@ def _user(call: Call) -> Any:
 
 def _names(call: Call) -> set[str]:
     """The known users: the default user, the caller, the owner, and all users with experiments or runs."""
-    owners = {each.user for each in call.gateway.service.plane.usage.used_slots(call.actor, None, None)}
+    owners = {each.user for each in call.plane.usage.used_slots(call.actor, None, None)}
     return {DEFAULT_USER, call.actor.user, call.gateway.owner} | owners
 
 
@@ -131,10 +124,10 @@ def user_record(name: str) -> dict[str, Any]:
 
 
 ROUTES = (
-    post("/api/v1/auth/login", _login, Access.OPEN),
-    post("/api/v1/auth/logout", _logout),
-    get("/api/v1/me", _me, Access.TASK),
-    get("/api/v1/users", _users),
-    get("/api/v1/users/{user}/by-username", _user),
-    get("/api/v1/users/{user}", _user),
+    Route("POST", "/api/v1/auth/login", _login, Access.OPEN),
+    Route("POST", "/api/v1/auth/logout", _logout),
+    Route("GET", "/api/v1/me", _me, Access.TASK),
+    Route("GET", "/api/v1/users", _users),
+    Route("GET", "/api/v1/users/{user}/by-username", _user),
+    Route("GET", "/api/v1/users/{user}", _user),
 )

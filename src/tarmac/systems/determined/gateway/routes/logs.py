@@ -7,28 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from tarmac.api.runs import LogChunk
 from tarmac.model.run import Run
 from tarmac.server.logs.log_view import LogQuery, LogView
 from tarmac.server.logs.streams import log_slices
-from tarmac.systems.determined.gateway.calls import (
-    Call,
-    framed,
-    get,
-    is_descending,
-    seconds_of,
-    time_of,
-    whole,
-)
-from tarmac.systems.determined.gateway.gateway import (
-    experiment_number,
-    run_of_task,
-    task_name,
-    trial_number,
-    trial_of,
-)
+from tarmac.systems.determined.gateway.calls import Call, Route, framed, seconds_of, time_of, whole
+from tarmac.systems.determined.gateway.gateway import task_name
 
 LONGEST = 8_191
 """Maximum characters of a line; the rest of a longer line becomes the next line."""
@@ -51,9 +37,11 @@ class LogFilter:
 
     def wants(self, line: Mapping[str, Any], at: float) -> bool:
         """Whether the filter selects a line."""
-        given = {name: values for name, values in self.fields.items() if values}
         return (
-            all((-1 if line[name] is None else line[name]) in values for name, values in given.items())
+            all(
+                not values or (-1 if line[name] is None else line[name]) in values
+                for name, values in self.fields.items()
+            )
             and (self.text is None or self.text in line["log"])
             and (self.after is None or at > self.after)
             and (self.before is None or at < self.before)
@@ -140,39 +128,36 @@ MOST_LAST_LINES = 1_000_000
 def _run(call: Call) -> Run:
     """The run of the trial or task in the path; raises NotFound."""
     if "trial" in call.request.path_params:
-        return trial_of(call.gateway, call.number("trial"))[1]
-    return run_of_task(call.gateway, call.path("task"))
+        return call.gateway.trial(call.number("trial"))[1]
+    return call.gateway.run_of_task(call.path("task"))
 
 
 async def _logs(call: Call) -> StreamingResponse:
-    run = await run_in_threadpool(_run, call)
-    gateway, experiment = call.gateway, run.spec.trial.experiment if run.spec.trial is not None else run.id
-    query = LogQuery(times=True, follow=call.flag("follow") is True and not is_descending(call))
+    run, gateway = await run_in_threadpool(_run, call), call.gateway
+    query = LogQuery(times=True, follow=call.flag("follow") is True and not call.descends)
     view = await run_in_threadpool(
-        LogView, gateway.service.plane, call.actor, run.id, query, gateway.service.secrets.mask
+        LogView, gateway.plane, call.actor, run.id, query, gateway.service.secrets.mask
     )
-    lines = LogLines(
-        task=task_name(experiment_number(gateway, experiment), run.id),
-        trial=trial_number(gateway, run.id),
-        chosen=_filter(call),
-    )
+    task, trial = task_name(gateway.experiment_of(run), run.id), gateway.trial_number(run.id)
+    lines = LogLines(task=task, trial=trial, chosen=_filter(call))
     limit = max(0, call.whole("limit"))
-    if is_descending(call):
-        body = _last(call, view, lines, limit or MOST_LAST_LINES)
-    else:
-        body = _first(call, view, lines, limit)
+    found = _lines(call, view, lines)
+    body = _last(found, limit or MOST_LAST_LINES) if call.descends else _first(found, limit)
     return StreamingResponse(body, media_type="application/json")
 
 
-async def _lines(call: Call, view: LogView, lines: LogLines) -> AsyncIterator[list[dict[str, Any]]]:
+Found = AsyncIterator[list[dict[str, Any]]]
+
+
+async def _lines(call: Call, view: LogView, lines: LogLines) -> Found:
     async for look in log_slices(call.gateway.service, call.request, view):
         yield [line for _, data in look.messages if isinstance(data, LogChunk) for line in lines.take(data)]
     yield list(lines.finish())
 
 
-async def _first(call: Call, view: LogView, lines: LogLines, limit: int) -> AsyncIterator[bytes]:
+async def _first(lines: Found, limit: int) -> AsyncIterator[bytes]:
     sent = 0
-    async for found in _lines(call, view, lines):
+    async for found in lines:
         part = found[: limit - sent] if limit else found
         sent += len(part)
         if part:
@@ -181,9 +166,9 @@ async def _first(call: Call, view: LogView, lines: LogLines, limit: int) -> Asyn
             return
 
 
-async def _last(call: Call, view: LogView, lines: LogLines, limit: int) -> AsyncIterator[bytes]:
+async def _last(lines: Found, limit: int) -> AsyncIterator[bytes]:
     kept: deque[dict[str, Any]] = deque(maxlen=limit)
-    async for found in _lines(call, view, lines):
+    async for found in lines:
         kept.extend(found)
     yield b"".join(map(framed, reversed(kept)))
 
@@ -199,19 +184,18 @@ def _filter(call: Call) -> LogFilter:
     )
 
 
-async def _fields(call: Call) -> StreamingResponse:
+def _fields(call: Call) -> Response:
     """The fields by which lines can be filtered."""
-    run = await run_in_threadpool(_run, call)
-    attempts = await run_in_threadpool(call.gateway.service.plane.attempts, call.actor, run.id)
+    attempts = call.plane.attempts(call.actor, _run(call).id)
     nodes = sorted({node for attempt in attempts for node in attempt.allocation.nodes})
     found = {"agentIds": nodes, "containerIds": nodes, "rankIds": [], "sources": ["task"]}
     content = {**found, "stdtypes": ["stdout"], "levels": [f"LOG_LEVEL_{level}" for level in LEVELS]}
-    return StreamingResponse(iter([framed(content)]), media_type="application/json")
+    return Response(framed(content), media_type="application/json")
 
 
 ROUTES = (
-    get("/api/v1/trials/{trial}/logs", _logs),
-    get("/api/v1/trials/{trial}/logs/fields", _fields),
-    get("/api/v1/tasks/{task}/logs", _logs),
-    get("/api/v1/tasks/{task}/logs/fields", _fields),
+    Route("GET", "/api/v1/trials/{trial}/logs", _logs),
+    Route("GET", "/api/v1/trials/{trial}/logs/fields", _fields),
+    Route("GET", "/api/v1/tasks/{task}/logs", _logs),
+    Route("GET", "/api/v1/tasks/{task}/logs/fields", _fields),
 )

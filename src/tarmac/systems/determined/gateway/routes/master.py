@@ -14,7 +14,7 @@ from tarmac.model.cluster import Packing, Policy, Pool
 from tarmac.model.errors import NotFound
 from tarmac.model.experiment import ExperimentQuery, ExperimentState
 from tarmac.model.home import Home
-from tarmac.systems.determined.gateway.calls import Access, Call, framed, get, page, time_of
+from tarmac.systems.determined.gateway.calls import Access, Call, Route, framed, time_of
 from tarmac.systems.determined.gateway.gateway import UNCATEGORIZED, VERSION
 from tarmac.systems.determined.gateway.records import ONLY
 from tarmac.systems.determined.gateway.routes.login import DEFAULT_USER, user_id
@@ -82,7 +82,7 @@ def _old_config(call: Call) -> Any:
         _LEAST, filename="", directory="/", dialect=NAME, dialects=call.gateway.service.reading.dialects
     )
     priority = of_tarmac(reading.spec.priority)
-    pools = call.gateway.service.plane.pools(call.actor)
+    pools = call.plane.pools(call.actor)
     first = pools[0] if pools else Pool(name="default", cluster="")
     return {
         "cluster_name": "tarmac",
@@ -148,26 +148,22 @@ def _entries(path: Path) -> list[dict[str, Any]]:
                 found[-1]["message"] += f"\n{line}"
             continue
         at = datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S").astimezone().timestamp()
-        level = f"LOG_LEVEL_{match[3]}"
         stamp = time_of(at + int(match[2]) / 1000)
+        level = f"LOG_LEVEL_{match[3]}"
         found.append({"id": len(found) + 1, "timestamp": stamp, "level": level, "message": match[4]})
     return found
 
 
-_NO_STATE = "WORKSPACE_STATE_UNSPECIFIED"
-
-
 def _common(call: Call) -> dict[str, Any]:
-    experiments = call.gateway.experiments.heads(ExperimentQuery(limit=ALL))
     return {
         "id": UNCATEGORIZED,
         "name": ONLY,
         "archived": False,
         "immutable": True,
-        "numExperiments": len(experiments),
+        "numExperiments": len(call.gateway.experiments.heads(ExperimentQuery(limit=ALL))),
         "userId": user_id(DEFAULT_USER),
         "username": DEFAULT_USER,
-        "state": _NO_STATE,
+        "state": "WORKSPACE_STATE_UNSPECIFIED",
         "errorMessage": "",
     }
 
@@ -185,8 +181,7 @@ def _project(call: Call) -> dict[str, Any]:
 
 
 def _workspaces(call: Call) -> Any:
-    shown = [_workspace(call)] if _is_named(call) else []
-    return page(call, "workspaces", shown, list)
+    return call.page("workspaces", [_workspace(call)] if _is_named(call) else [])
 
 
 def _is_named(call: Call) -> bool:
@@ -202,8 +197,7 @@ def _one_workspace(call: Call) -> Any:
 
 def _projects(call: Call) -> Any:
     _check(call, "workspace")
-    shown = [_project(call)] if _is_named(call) else []
-    return page(call, "projects", shown, list)
+    return call.page("projects", [_project(call)] if _is_named(call) else [])
 
 
 def _one_project(call: Call) -> Any:
@@ -217,13 +211,13 @@ def _check(call: Call, what: str) -> None:
 
 
 ROUTES = (
-    get("/info", _info, Access.OPEN),
-    get("/api/v1/master", _master, Access.OPEN),
-    get("/api/v1/master/config", _config),
-    get("/config", _old_config),
-    get("/api/v1/master/logs", _logs),
-    get("/api/v1/workspaces", _workspaces),
-    get("/api/v1/workspaces/{id}", _one_workspace),
-    get("/api/v1/workspaces/{id}/projects", _projects),
-    get("/api/v1/projects/{id}", _one_project),
+    Route("GET", "/info", _info, Access.OPEN),
+    Route("GET", "/api/v1/master", _master, Access.OPEN),
+    Route("GET", "/api/v1/master/config", _config),
+    Route("GET", "/config", _old_config),
+    Route("GET", "/api/v1/master/logs", _logs),
+    Route("GET", "/api/v1/workspaces", _workspaces),
+    Route("GET", "/api/v1/workspaces/{id}", _one_workspace),
+    Route("GET", "/api/v1/workspaces/{id}/projects", _projects),
+    Route("GET", "/api/v1/projects/{id}", _one_project),
 )

@@ -1,8 +1,8 @@
 """`det experiment list`, `describe`, `list-trials`, `det trial describe`. Listed in `application`."""
 
-import base64
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from tarmac.control.experiments import TrialRow
@@ -10,30 +10,14 @@ from tarmac.model.errors import NotFound
 from tarmac.model.experiment import Experiment, ExperimentHead, ExperimentQuery, ExperimentState
 from tarmac.model.metrics import VALIDATION
 from tarmac.server.storage.reported_checkpoints import DELETED
-from tarmac.systems.determined.gateway.calls import Access, Call, get, is_descending, page, post, whole
-from tarmac.systems.determined.gateway.checkpoints import checkpoints_of_run, warm_start
-from tarmac.systems.determined.gateway.gateway import (
-    check_project,
-    experiment_number,
-    experiment_numbers,
-    experiment_of,
-    trial_numbers,
-    trial_of,
-)
+from tarmac.systems.determined.gateway import checkpoints, records
+from tarmac.systems.determined.gateway.calls import Access, Call, Route, inner, whole
+from tarmac.systems.determined.gateway.gateway import check_project
 from tarmac.systems.determined.gateway.model_definition import give_out
-from tarmac.systems.determined.gateway.records import (
-    experiment_record,
-    labels_shown,
-    step_reports,
-    summary_metrics,
-    trial_record,
-)
 from tarmac.systems.determined.gateway.routes.checkpoints import checkpoint_step
 from tarmac.systems.determined.gateway.routes.jobs import job_summary
 from tarmac.systems.determined.gateway.routes.reports import own_best
 from tarmac.systems.determined.gateway.routes.tasks import own_trial
-from tarmac.systems.determined.gateway.tasks import check_owner, run_of_trial
-from tarmac.systems.determined.gateway.tokens import TokenKind
 
 Record = Mapping[str, Any]
 Keys = Mapping[str, Callable[[Record], Any]]
@@ -43,16 +27,12 @@ _AS_LISTED = frozenset({"", "UNSPECIFIED", "ID"})
 _GOES_ON = frozenset({"STATE_QUEUED", "STATE_PULLING", "STATE_STARTING", "STATE_RUNNING"})
 
 
-def _field(name: str) -> Callable[[Record], Any]:
-    return lambda record: record[name]
-
-
 def _validated(name: str) -> Callable[[Record], Any]:
     """A validation metric in a field of a trial."""
 
     def value(record: Record) -> Any:
-        found = record[name]
-        return next(iter(found["metrics"]["avgMetrics"].values()), None) if found is not None else None
+        metrics = inner(record[name], "metrics", "avgMetrics") or {}
+        return next(iter(metrics.values()), None)
 
     return value
 
@@ -65,27 +45,27 @@ def _duration(record: Record) -> float | None:
 
 
 EXPERIMENTS: Keys = {
-    "DESCRIPTION": _field("description"),
-    "START_TIME": _field("startTime"),
-    "END_TIME": _field("endTime"),
-    "STATE": _field("state"),
-    "NUM_TRIALS": _field("numTrials"),
-    "PROGRESS": _field("progress"),
-    "USER": _field("username"),
-    "NAME": _field("name"),
-    "FORKED_FROM": _field("forkedFrom"),
-    "RESOURCE_POOL": _field("resourcePool"),
-    "SEARCHER_METRIC_VAL": _field("bestTrialSearcherMetric"),
+    "DESCRIPTION": itemgetter("description"),
+    "START_TIME": itemgetter("startTime"),
+    "END_TIME": itemgetter("endTime"),
+    "STATE": itemgetter("state"),
+    "NUM_TRIALS": itemgetter("numTrials"),
+    "PROGRESS": itemgetter("progress"),
+    "USER": itemgetter("username"),
+    "NAME": itemgetter("name"),
+    "FORKED_FROM": itemgetter("forkedFrom"),
+    "RESOURCE_POOL": itemgetter("resourcePool"),
+    "SEARCHER_METRIC_VAL": itemgetter("bestTrialSearcherMetric"),
 }
 TRIALS: Keys = {
-    "START_TIME": _field("startTime"),
-    "END_TIME": _field("endTime"),
-    "STATE": _field("state"),
+    "START_TIME": itemgetter("startTime"),
+    "END_TIME": itemgetter("endTime"),
+    "STATE": itemgetter("state"),
     "BEST_VALIDATION_METRIC": _validated("bestValidation"),
     "LATEST_VALIDATION_METRIC": _validated("latestValidation"),
-    "BATCHES_PROCESSED": _field("totalBatchesProcessed"),
+    "BATCHES_PROCESSED": itemgetter("totalBatchesProcessed"),
     "DURATION": _duration,
-    "RESTARTS": _field("restarts"),
+    "RESTARTS": itemgetter("restarts"),
 }
 
 
@@ -116,7 +96,7 @@ def chosen(call: Call, records: Sequence[Record], keys: Keys) -> list[Record]:
         return found
     known = [each for each in found if key(each) is not None]
     without = [each for each in found if key(each) is None]
-    return sorted(known, key=key, reverse=is_descending(call)) + without
+    return sorted(known, key=key, reverse=call.descends) + without
 
 
 def is_numbered(call: Call, number: int) -> bool:
@@ -147,7 +127,7 @@ ALL = 1_000_000
 """Maximum number of listed experiments."""
 
 
-def record_of(call: Call, experiment: Experiment) -> dict[str, Any]:
+def experiment_record(call: Call, experiment: Experiment) -> dict[str, Any]:
     """The record of an experiment in Determined's form, with its trials."""
     [found] = _records(call, [experiment])
     return found
@@ -156,11 +136,11 @@ def record_of(call: Call, experiment: Experiment) -> dict[str, Any]:
 def _records(call: Call, experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
     gateway = call.gateway
     ids = [each.id for each in experiments] + [each.parent for each in experiments if each.parent is not None]
-    numbers = experiment_numbers(gateway, ids)
-    rows = gateway.service.plane.experiments.rows(call.actor, experiments)
-    trials = trial_numbers(gateway, [row.trial for found in rows.values() for row in found])
+    numbers = gateway.experiment_numbers(ids)
+    rows = gateway.plane.experiments.rows(call.actor, experiments)
+    trials = gateway.trial_numbers([row.trial.run_id for found in rows.values() for row in found])
     return [
-        experiment_record(each, number=numbers[each.id], rows=rows[each.id], numbers=numbers | trials)
+        records.experiment(each, number=numbers[each.id], rows=rows[each.id], numbers={**numbers, **trials})
         for each in experiments
     ]
 
@@ -168,7 +148,7 @@ def _records(call: Call, experiments: Sequence[Experiment]) -> list[dict[str, An
 def heads_of(call: Call, query: ExperimentQuery) -> list[ExperimentHead]:
     """The summaries of the experiments of a query, oldest first. Assigns numbers to those without one."""
     found = call.gateway.experiments.heads(query)[::-1]
-    experiment_numbers(call.gateway, [each.id for each in found])  # in the order of their creation
+    call.gateway.experiment_numbers([each.id for each in found])  # in the order of their creation
     return found
 
 
@@ -177,7 +157,7 @@ def _list(call: Call) -> Any:
     check_project(call.whole("projectId"))
     users, name = call.texts("users"), (call.text("name") or "").lower()
     found = heads_of(call, ExperimentQuery(archived=call.flag("archived"), limit=ALL))
-    numbers = experiment_numbers(call.gateway, [each.id for each in found])
+    numbers = call.gateway.experiment_numbers([each.id for each in found])
     ids = [
         each.id
         for each in found
@@ -185,148 +165,126 @@ def _list(call: Call) -> Any:
         and (not name or name in each.name.lower())
         and is_numbered(call, numbers[each.id])
     ]
-    if is_descending(call):
+    if call.descends:
         ids.reverse()
 
-    def records(shown: Sequence[str]) -> list[dict[str, Any]]:
-        known = call.gateway.experiments.load(shown)
-        return _records(call, [known[each] for each in shown if each in known])
+    def shown(some: Sequence[str]) -> list[dict[str, Any]]:
+        known = call.gateway.experiments.load(some)
+        return _records(call, [known[each] for each in some if each in known])
 
     if asks_for_records(call):
-        return page(call, "experiments", chosen(call, records(ids), EXPERIMENTS), list)
-    return page(call, "experiments", ids, records)
+        return call.page("experiments", chosen(call, shown(ids), EXPERIMENTS))
+    return call.page("experiments", ids, shown)
 
 
 def _one(call: Call) -> Any:
-    experiment = experiment_of(call.gateway, call.number("experiment"))
-    record = record_of(call, experiment)
-    going = experiment.state is ExperimentState.ACTIVE
-    summary = job_summary(call, experiment.id) if going else None
+    experiment = call.experiment()
+    record = experiment_record(call, experiment)
+    summary = job_summary(call, experiment.id) if experiment.state is ExperimentState.ACTIVE else None
     return {"experiment": record, "config": record["config"], "jobSummary": summary}
 
 
 def _trials(call: Call) -> Any:
-    number = call.number("experiment")
-    experiment = experiment_of(call.gateway, number)
-    check_owner(call, experiment.user, f"experiment {number}")
-    rows = call.gateway.service.plane.experiments.trials(call.actor, experiment)
-    numbers = trial_numbers(call.gateway, [row.trial for row in rows])
-    beginning = warm_start(call, experiment.spec)
+    experiment = call.experiment()
+    call.check_owner(experiment.user, f"experiment {call.number('experiment')}")
+    rows = call.plane.experiments.trials(call.actor, experiment)
+    numbers = call.gateway.trial_numbers([row.trial.run_id for row in rows])
+    beginning = checkpoints.warm_start(call, experiment.spec)
 
-    def records(shown: Sequence[TrialRow]) -> list[dict[str, Any]]:
+    def shown(some: Sequence[TrialRow]) -> list[dict[str, Any]]:
+        number = call.number("experiment")
         return [
-            trial_record(
-                row,
-                experiment,
-                number=numbers[row.trial.run_id],
-                experiment_number=number,
-                warm_start=beginning,
-            )
-            for row in shown
+            records.trial(row, experiment, (number, numbers[row.trial.run_id]), warm_start=beginning)
+            for row in some
         ]
 
-    if is_descending(call):
+    if call.descends:
         rows.reverse()
     if asks_for_records(call):
-        return page(call, "trials", chosen(call, records(rows), TRIALS), list)
-    return page(call, "trials", rows, records)
+        return call.page("trials", chosen(call, shown(rows), TRIALS))
+    return call.page("trials", rows, shown)
 
 
 def _model_definition(call: Call) -> Any:
-    experiment = experiment_of(call.gateway, call.number("experiment"))
-    archive = give_out(experiment.code_digest, call.gateway.service.code)
-    return {"b64Tgz": base64.b64encode(archive).decode()}
+    return {"b64Tgz": give_out(call.experiment().code_digest, call.gateway.service.code)}
 
 
 def _best_metric(call: Call) -> Any:
     """The best metric that any trial has reported; raises NotFound without one."""
-    if call.claim is not None and call.claim.kind is TokenKind.ALLOCATION:
+    if call.attempt_id is not None:
         return own_best(call)
-    experiment = experiment_of(call.gateway, call.number("experiment"))
-    found = call.gateway.service.plane.experiments.best(call.actor, experiment)
+    found = call.plane.experiments.best(call.actor, call.experiment())
     if not found:
         raise NotFound(f"no trial of experiment {call.number('experiment')} has reported its metric yet")
     return {"metric": found[0].trial.best}
 
 
 def _labels(call: Call) -> Any:
-    found = call.gateway.service.plane.experiments.experiments(call.actor, ExperimentQuery(limit=ALL))
-    return {"labels": sorted({label for each in found for label in labels_shown(each.spec)})}
+    found = call.plane.experiments.experiments(call.actor, ExperimentQuery(limit=ALL))
+    return {"labels": sorted({label for each in found for label in records.labels_shown(each.spec)})}
 
 
 _BASE = "/api/v1/experiments"
 _ONE = f"{_BASE}/{{experiment}}"
 
 
-def trial_answer(call: Call) -> dict[str, Any]:
+def _one_trial(call: Call) -> Any:
     """The trial of the path, with a summary of its metrics and of its checkpoints."""
     number = call.number("trial")
-    trial, run = trial_of(call.gateway, number)
+    if call.attempt_id is not None:
+        return {"trial": own_trial(call, call.run_of_trial(number))}
+    trial, run = call.gateway.trial(number)
     experiment = call.gateway.experiments.experiment(trial.experiment)
     assert experiment is not None, "a trial has one"
-    record = trial_record(
+    record = records.trial(
         TrialRow(trial=trial, run=run),
         experiment,
-        number=number,
-        experiment_number=experiment_number(call.gateway, experiment.id),
-        warm_start=warm_start(call, experiment.spec),
+        (call.gateway.experiment_number(experiment.id), number),
+        warm_start=checkpoints.warm_start(call, experiment.spec),
     )
-    plane = call.gateway.service.plane
-    summaries = plane.control.store.metrics.summaries([run.id])
-    checkpoints = [each for each in checkpoints_of_run(call, run) if each.state != DELETED]
-    sizes = (int(size) for each in checkpoints for size in each.resources.values())
+    kept = [each for each in checkpoints.of_run(call, run) if each.state != DELETED]
     now = call.gateway.service.clock.now()
-    ran_s = sum(
-        (each.ended_at or now) - each.started_at
-        for each in plane.attempts(call.actor, run.id)
-        if each.started_at is not None
+    attempts = call.plane.attempts(call.actor, run.id)
+    record["checkpointCount"] = len(kept)
+    record["totalCheckpointSize"] = str(sum(int(size) for each in kept for size in each.resources.values()))
+    record["wallClockTime"] = sum(
+        (each.ended_at or now) - each.started_at for each in attempts if each.started_at is not None
     )
-    own = {
-        "checkpointCount": len(checkpoints),
-        "totalCheckpointSize": str(sum(sizes)),
-        "wallClockTime": ran_s,
-    }
-    return record | own | {"summaryMetrics": summary_metrics(summaries)}
+    record["summaryMetrics"] = records.summary_metrics(call.store.metrics.summaries([run.id]))
+    return {"trial": record}
 
 
-def _one_trial(call: Call) -> Any:
-    if call.claim is not None and call.claim.kind is TokenKind.ALLOCATION:
-        return {"trial": own_trial(call, run_of_trial(call, call.number("trial")))}
-    return {"trial": trial_answer(call)}
-
-
-def _kill(call: Call) -> Any:
-    _, run = trial_of(call.gateway, call.number("trial"))
-    call.gateway.service.plane.stop(call.actor, run.id, at_once=True)
-    return {}
+def _kill(call: Call) -> None:
+    _, run = call.gateway.trial(call.number("trial"))
+    call.plane.stop(call.actor, run.id, at_once=True)
 
 
 def _workloads(call: Call) -> Any:
     """Reports of metrics and checkpoints, by step."""
-    _, run = trial_of(call.gateway, call.number("trial"))
+    _, run = call.gateway.trial(call.number("trial"))
     chosen = call.text("filter") or ""
     found: list[tuple[int, str, dict[str, Any]]] = [
         (each.step, "validation" if each.group == VALIDATION else "training", each.record)
-        for each in step_reports(call.gateway.service.plane, call.actor, run)
+        for each in records.step_reports(call.plane, call.actor, run)
     ]
-    found += [(each.steps, "checkpoint", checkpoint_step(each)) for each in checkpoints_of_run(call, run)]
+    found += [(each.steps, "checkpoint", checkpoint_step(each)) for each in checkpoints.of_run(call, run)]
     if any(kind in chosen for kind in ("VALIDATION", "CHECKPOINT")):  # FILTER_OPTION_CHECKPOINT_OR_VALIDATION
         found = [each for each in found if each[1].upper() in chosen]
     found.sort(key=lambda each: each[0])
-    if is_descending(call):
+    if call.descends:
         found.reverse()
-    return page(call, "workloads", [{kind: record} for _, kind, record in found], list)
+    return call.page("workloads", [{kind: record} for _, kind, record in found])
 
 
 ROUTES = (
-    get(_BASE, _list),
-    get("/api/v1/experiment/labels", _labels),
-    get(f"{_BASE}/labels", _labels),
-    get(_ONE, _one, Access.TASK),
-    get(f"{_ONE}/trials", _trials, Access.TASK),
-    get(f"{_ONE}/model_def", _model_definition, Access.TASK),
-    get(f"{_ONE}/searcher/best_searcher_validation_metric", _best_metric, Access.TASK),
-    get("/api/v1/trials/{trial}", _one_trial, Access.TASK),
-    post("/api/v1/trials/{trial}/kill", _kill),
-    get("/api/v1/trials/{trial}/workloads", _workloads),
+    Route("GET", _BASE, _list),
+    Route("GET", "/api/v1/experiment/labels", _labels),
+    Route("GET", f"{_BASE}/labels", _labels),
+    Route("GET", _ONE, _one, Access.TASK),
+    Route("GET", f"{_ONE}/trials", _trials, Access.TASK),
+    Route("GET", f"{_ONE}/model_def", _model_definition, Access.TASK),
+    Route("GET", f"{_ONE}/searcher/best_searcher_validation_metric", _best_metric, Access.TASK),
+    Route("GET", "/api/v1/trials/{trial}", _one_trial, Access.TASK),
+    Route("POST", "/api/v1/trials/{trial}/kill", _kill),
+    Route("GET", "/api/v1/trials/{trial}/workloads", _workloads),
 )

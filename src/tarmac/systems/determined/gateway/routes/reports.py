@@ -18,9 +18,8 @@ from tarmac.model.experiment import ExperimentState, TrialState
 from tarmac.model.metrics import TRAINING, VALIDATION
 from tarmac.model.run import Run
 from tarmac.model.run_records import NumberKind, RunRecordKind
-from tarmac.systems.determined.gateway.calls import Access, Call, framed, get, post, seconds_of, whole
+from tarmac.systems.determined.gateway.calls import Access, Call, Route, framed, inner, seconds_of, whole
 from tarmac.systems.determined.gateway.checkpoints import reported
-from tarmac.systems.determined.gateway.gateway import trial_number
 from tarmac.systems.determined.gateway.records import report_record, whole_reports
 from tarmac.systems.determined.gateway.reporting import (
     completed_length,
@@ -30,33 +29,24 @@ from tarmac.systems.determined.gateway.reporting import (
     report_of,
     take,
 )
-from tarmac.systems.determined.gateway.tasks import Task, run_of_trial, task_of, task_record
+from tarmac.systems.determined.gateway.tasks import Task, task_of, task_record
 
 _INVALID = "INVALID_HP"
 _METADATA = "metadata"
 
 
-def _metrics(call: Call) -> Any:
+def _metrics(call: Call) -> None:
     """Store metrics of any group."""
-    return _take(call, call.field("metrics"), call.field("group", TRAINING))
+    _take(call, call.field("metrics"), call.field("group", TRAINING))
 
 
-def _training(call: Call) -> Any:
-    return _take(call, _older(call, "trainingMetrics"), TRAINING)
+def _older_metrics(call: Call, name: str, group: str) -> None:
+    """Store metrics from before there were groups: the body, or its field of this name."""
+    _take(call, call.field(name) or call.body, group)
 
 
-def _validation(call: Call) -> Any:
-    return _take(call, _older(call, "validationMetrics"), VALIDATION)
-
-
-def _older(call: Call, name: str) -> Any:
-    """The body of a route from before there were groups: the body itself, or its field of this name."""
-    return call.field(name) or call.body
-
-
-def _take(call: Call, found: Any, group: Any) -> Any:
-    metrics = found.get("metrics") if isinstance(found, Mapping) else None
-    values = metrics.get("avgMetrics") if isinstance(metrics, Mapping) else None
+def _take(call: Call, found: Any, group: Any) -> None:
+    values = inner(found, "metrics", "avgMetrics")
     if not isinstance(values, Mapping) or not isinstance(group, str):
         raise InvalidInput("metrics: {stepsCompleted, metrics: {avgMetrics: {...}}} is expected")
     task, step, at = task_of(call), found.get("stepsCompleted"), found.get("reportTime")
@@ -69,10 +59,9 @@ def _take(call: Call, found: Any, group: Any) -> Any:
     )
     news = report if group == VALIDATION and not completes_operations(task) else None
     take(call, task, (report,), news=news)
-    return {}
 
 
-def _progress(call: Call) -> Any:
+def _progress(call: Call) -> None:
     """Store progress: a fraction, or a length relative to that of the search (also as a bare number)."""
     task = task_of(call)
     given = call.field("progress") if isinstance(call.body, Mapping) else call.body
@@ -82,29 +71,19 @@ def _progress(call: Call) -> Any:
     whole = None if raw else length_of(task)
     progress = min(1.0, given / whole) if whole else min(1.0, float(given))
     take(call, task, (report_of(call, group=TRAINING, step=None, metrics={}, progress=progress),), news=None)
-    return {}
 
 
-def _early_exit(call: Call) -> Any:
+def _early_exit(call: Call) -> None:
     """Record that the trial ends by itself; if its hyperparameters are invalid, notify the search."""
     task = task_of(call)
     if _INVALID in str(call.field("reason", "")) and task.trial is not None:
-        call.gateway.service.plane.experiments.reject_trial(call.actor, task.run.id)
-    return {}
-
-
-def _noted(call: Call) -> Any:
-    task_of(call)
-    return {}
+        call.plane.experiments.reject_trial(call.actor, task.run.id)
 
 
 def _put_metadata(call: Call) -> Any:
-    task, metadata = task_of(call), call.field("metadata", {})
-    if not isinstance(metadata, Mapping):
-        raise InvalidInput("metadata: a mapping is expected")
-    record = task_record(call, task, RunRecordKind.METADATA, _METADATA, metadata)
-    call.gateway.records.put(record)
-    return {"metadata": dict(metadata)}
+    task, metadata = task_of(call), call.typed("metadata", dict, "a mapping")
+    call.gateway.records.put(task_record(call, task, RunRecordKind.METADATA, _METADATA, metadata))
+    return {"metadata": metadata}
 
 
 def _get_metadata(call: Call) -> Any:
@@ -115,13 +94,13 @@ def _get_metadata(call: Call) -> Any:
 
 def _source(call: Call) -> Any:
     """Record that a trial uses a checkpoint for inference; its reports can be found by that checkpoint."""
-    task, info = task_of(call), call.field("trialSourceInfo", {})
-    uuid = info.get("checkpointUuid") if isinstance(info, Mapping) else None
+    task, info = task_of(call), call.field("trialSourceInfo")
+    uuid = inner(info, "checkpointUuid")
     if not isinstance(uuid, str) or reported(call, uuid) is None:
         raise NotFound(f"checkpoint not found: {uuid!r:.60}")
     record = task_record(call, task, RunRecordKind.METADATA, source_name(uuid), dict(info))
     call.gateway.records.put(record)
-    return {"trialId": trial_number(call.gateway, task.run.id), "checkpointUuid": uuid}
+    return {"trialId": call.gateway.trial_number(task.run.id), "checkpointUuid": uuid}
 
 
 def source_name(checkpoint: str) -> str:
@@ -134,14 +113,13 @@ def own_best(call: Call) -> Any:
 
     Raises NotFound before the first validation.
     """
-    task, store = task_of(call), call.gateway.service.plane.control.store
+    task, store = task_of(call), call.store
     searcher = task.searcher
     trials = store.experiments.trials(task.experiment.id) if task.experiment is not None else []
-    run_ids = [trial.run_id for trial in trials] or [task.run.id]
     smaller = searcher.get("smaller_is_better") is not False
     found = [
         extreme.value
-        for each in store.metrics.summaries(run_ids)
+        for each in store.metrics.summaries([trial.run_id for trial in trials] or [task.run.id])
         if each.key.group == VALIDATION and each.key.name == searcher.get("metric")
         if (extreme := each.low if smaller else each.high) is not None
     ]
@@ -167,44 +145,39 @@ async def _operation(call: Call) -> Any:
             task = await run_in_threadpool(task_of, call)
             done, length = await run_in_threadpool(completed_length, call, task), length_of(task) or 1
             if length > done or not _undecided(task) or changes.stopping or loop.time() > end:
-                return _answer(length, completed=length <= done)
+                return {"op": {"validateAfter": {"length": str(length)}}, "completed": length <= done}
             await watch.after(version, LOOK_S)
 
 
 def _undecided(task: Task) -> bool:
     """Whether the search may still extend a trial that has completed its length."""
     experiment, trial = task.experiment, task.trial
-    if experiment is None or trial is None or not experiment.search.promotion:
-        return False
     return (
-        experiment.state is ExperimentState.ACTIVE
+        experiment is not None
+        and trial is not None
+        and experiment.search.promotion
+        and experiment.state is ExperimentState.ACTIVE
         and trial.state is TrialState.OPEN
         and not task.leaves
         and not task.is_over
     )
 
 
-def _answer(length: int, *, completed: bool) -> dict[str, Any]:
-    return {"op": {"validateAfter": {"length": str(length)}}, "completed": completed}
-
-
-def _completed(call: Call) -> Any:
+def _completed(call: Call) -> None:
     """Record a completed operation, and notify the search once for each length."""
-    task, metric = task_of(call), call.field("searcherMetric")
-    operation = call.field("op", {})
-    length = operation.get("length") if isinstance(operation, dict) else None
+    task, length = task_of(call), inner(call.body, "op", "length")
     if isinstance(length, str) and length.isdecimal():
         length = int(length)
     if type(length) is not int or length < 0:
         raise InvalidInput("op: {length: N} is expected")
     if length <= completed_length(call, task):
-        return {}  # a repeated request
+        return  # a repeated request
     name = task.searcher.get("metric")
     news = None
     if isinstance(name, str) and task.experiment is not None and task.experiment.search.promotion:
-        news = report_of(call, group=VALIDATION, step=length, metrics={name: metric})
+        metrics = {name: call.field("searcherMetric")}
+        news = report_of(call, group=VALIDATION, step=length, metrics=metrics)
     take(call, task, (), news=news, records=(completion(call, task, length),))
-    return {}
 
 
 _AT_ONCE = 1000
@@ -216,7 +189,7 @@ def _stream(call: Call, group: str | None = None) -> StreamingResponse:
     numbers = [whole("trialIds", text) for text in call.texts("trialIds")]
     if not numbers:
         raise InvalidInput("trialIds: the number of a trial is expected")
-    runs = [run_of_trial(call, number) for number in numbers]
+    runs = [call.run_of_trial(number) for number in numbers]
     lines = _lines(call, runs, group or call.text("group"))
     return StreamingResponse(lines, media_type="application/json")
 
@@ -229,36 +202,38 @@ def _lines(call: Call, runs: list[Run], group: str | None) -> Iterator[bytes]:
 
 
 def _reports(call: Call, run: Run, group: str | None) -> list[dict[str, Any]]:
-    number = trial_number(call.gateway, run.id)
-    found = whole_reports(call.gateway.service.plane.control.store.metrics, run, group)
+    number = call.gateway.trial_number(run.id)
+    found = whole_reports(call.store.metrics, run, group)
     return [report_record(each, trial=number, place=place) for place, each in enumerate(found, start=1)]
 
 
 def _of_checkpoint(call: Call) -> Any:
     """The reports of trials that used a checkpoint for inference."""
     records = call.gateway.records.named(RunRecordKind.METADATA, source_name(call.path("checkpoint")))
-    runs = call.gateway.service.plane.control.store.load_runs([each.run_id for each in records])
+    runs = call.store.load_runs([each.run_id for each in records])
     group = call.text("metricGroup")
     return {"metrics": [report for run in runs.values() for report in _reports(call, run, group)]}
 
 
+_TRIAL = "/api/v1/trials/{trial}"
+_TRAINED = partial(_older_metrics, name="trainingMetrics", group=TRAINING)
+_VALIDATED = partial(_older_metrics, name="validationMetrics", group=VALIDATION)
+
 ROUTES = (
-    post("/api/v1/trials/{trial}/metrics", _metrics, Access.TASK),
-    post("/api/v1/trials/{trial}/training_metrics", _training, Access.TASK),
-    post("/api/v1/trials/{trial}/validation_metrics", _validation, Access.TASK),
-    post("/api/v1/trials/{trial}/progress", _progress, Access.TASK),
-    post("/api/v1/trials/{trial}/early_exit", _early_exit, Access.TASK),
-    post("/api/v1/trials/{trial}/runner/metadata", _noted, Access.TASK),
-    post("/api/v1/trials/profiler/metrics", _noted, Access.TASK),
-    post("/api/v1/runs/start", _noted, Access.TASK),
-    post("/api/v1/runs/{run}/metadata", _put_metadata, Access.TASK),
-    get("/api/v1/runs/{run}/metadata", _get_metadata, Access.TASK),
-    post("/api/v1/trial-source-info", _source, Access.TASK),
-    post("/api/v1/webhooks/custom", _noted, Access.TASK),
-    get("/api/v1/trials/{trial}/searcher/operation", _operation, Access.TASK),
-    post("/api/v1/trials/{trial}/searcher/completed_operation", _completed, Access.TASK),
-    get("/api/v1/trials/metrics/trial_metrics", _stream, Access.TASK),
-    get("/api/v1/trials/metrics/training_metrics", partial(_stream, group=TRAINING), Access.TASK),
-    get("/api/v1/trials/metrics/validation_metrics", partial(_stream, group=VALIDATION), Access.TASK),
-    get("/api/v1/checkpoints/{checkpoint}/metrics", _of_checkpoint, Access.TASK),
+    Route("POST", f"{_TRIAL}/metrics", _metrics, Access.TASK),
+    Route("POST", f"{_TRIAL}/training_metrics", _TRAINED, Access.TASK),
+    Route("POST", f"{_TRIAL}/validation_metrics", _VALIDATED, Access.TASK),
+    Route("POST", f"{_TRIAL}/progress", _progress, Access.TASK),
+    Route("POST", f"{_TRIAL}/early_exit", _early_exit, Access.TASK),
+    Route("POST", "/api/v1/runs/{run}/metadata", _put_metadata, Access.TASK),
+    Route("GET", "/api/v1/runs/{run}/metadata", _get_metadata, Access.TASK),
+    Route("POST", "/api/v1/trial-source-info", _source, Access.TASK),
+    Route("GET", f"{_TRIAL}/searcher/operation", _operation, Access.TASK),
+    Route("POST", f"{_TRIAL}/searcher/completed_operation", _completed, Access.TASK),
+    Route("GET", "/api/v1/trials/metrics/trial_metrics", _stream, Access.TASK),
+    Route("GET", "/api/v1/trials/metrics/training_metrics", partial(_stream, group=TRAINING), Access.TASK),
+    Route(
+        "GET", "/api/v1/trials/metrics/validation_metrics", partial(_stream, group=VALIDATION), Access.TASK
+    ),
+    Route("GET", "/api/v1/checkpoints/{checkpoint}/metrics", _of_checkpoint, Access.TASK),
 )

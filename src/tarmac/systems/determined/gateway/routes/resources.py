@@ -7,21 +7,22 @@ import csv
 import io
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from starlette.responses import PlainTextResponse
 
 from tarmac.model.errors import InvalidInput
 from tarmac.model.usage import AttemptSpan
-from tarmac.systems.determined.gateway.calls import Call, get, seconds_of, time_of
-from tarmac.systems.determined.gateway.gateway import experiment_numbers, task_name
+from tarmac.systems.determined.gateway.calls import Call, Route, seconds_of, time_of
+from tarmac.systems.determined.gateway.changing import camel
+from tarmac.systems.determined.gateway.gateway import experiment_id, task_name
 from tarmac.systems.determined.gateway.records import ONLY, labels_shown
 
-_ALLOCATION = ("allocation_id", "task_type", "username", "workspace_name", "resource_pool", "slots")
-_RAW = ("experiment_id", "kind", "username", "labels", "slots")
 _TIMES = ("start_time", "end_time", "seconds")
+_ALLOCATION = ("allocation_id", "task_type", "username", "workspace_name", "resource_pool", "slots", *_TIMES)
+_RAW = ("experiment_id", "kind", "username", "labels", "slots", *_TIMES)
 _AGGREGATED = ("aggregation_type", "aggregation_key", "date", "seconds")
 _MONTHLY = "RESOURCE_ALLOCATION_AGGREGATION_PERIOD_MONTHLY"
 _MOST_PERIODS = 3_660
@@ -29,85 +30,40 @@ _MOST_PERIODS = 3_660
 Range = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """Slots that an attempt held, with their names in Determined."""
-
-    allocation: str
-    experiment: int
-    user: str
-    labels: tuple[str, ...]
-    pool: str
-    slots: int
-    start: str | None
-    end: str | None
-    seconds: float
-
-
-def _usages(call: Call) -> list[Usage]:
-    """The usage of attempts within the requested time range, by start time."""
+def _usages(call: Call) -> Iterator[dict[str, Any]]:
+    """Determined's columns of the attempts that held slots within the requested range, by start time."""
     within, gateway = _range(call, "timestamp_after", "timestamp_before"), call.gateway
     spans = _spans(call, within)
-    runs = gateway.service.plane.control.store.load_runs(list(dict.fromkeys(each.run_id for each in spans)))
-    trials = {run.id: run.spec.trial for run in runs.values()}
-    ids = {run_id: trial.experiment if trial is not None else run_id for run_id, trial in trials.items()}
-    numbers = experiment_numbers(gateway, list(dict.fromkeys(ids.values())))
-    found = []
+    runs = gateway.store.load_runs(list(dict.fromkeys(each.run_id for each in spans)))
+    ids = {run.id: experiment_id(run) for run in runs.values()}
+    numbers = gateway.experiment_numbers(list(dict.fromkeys(ids.values())))
     for each in spans:
-        number = numbers.get(ids.get(each.run_id, ""), 0)
-        start, end, seconds = _times(call, each, within)
-        run = runs.get(each.run_id)
-        found.append(
-            Usage(
-                allocation=f"{task_name(number, each.run_id)}.{each.attempt}",
-                experiment=number,
-                user=each.user,
-                labels=tuple(labels_shown(run.spec)) if run is not None else (),
-                pool=each.pool,
-                slots=each.slots,
-                start=start,
-                end=end,
-                seconds=seconds,
-            )
-        )
-    return found
+        number, run = numbers.get(ids.get(each.run_id, ""), 0), runs.get(each.run_id)
+        begin = max(each.begin, within[0])
+        end = min(gateway.service.clock.now() if each.end is None else each.end, within[1])
+        yield {
+            "allocation_id": f"{task_name(number, each.run_id)}.{each.attempt}",
+            "experiment_id": number,
+            "task_type": "TRIAL",
+            "kind": "training",
+            "username": each.user,
+            "labels": labels_shown(run.spec) if run is not None else [],
+            "workspace_name": ONLY,
+            "resource_pool": each.pool,
+            "slots": each.slots,
+            "start_time": time_of(begin),
+            "end_time": time_of(end),
+            "seconds": max(0.0, end - begin),
+        }
 
 
-def _allocations(call: Call) -> PlainTextResponse:
-    rows = (
-        (each.allocation, "TRIAL", each.user, ONLY, each.pool, each.slots, each.start, each.end, each.seconds)
-        for each in _usages(call)
-    )
-    return _table((*_ALLOCATION, *_TIMES), rows)
-
-
-def _raw(call: Call) -> PlainTextResponse:
-    rows = (
-        (
-            *(each.experiment, "training", each.user, ",".join(each.labels), each.slots),
-            *(each.start, each.end, each.seconds),
-        )
-        for each in _usages(call)
-    )
-    return _table((*_RAW, *_TIMES), rows)
+def _used(call: Call, *, columns: Sequence[str]) -> PlainTextResponse:
+    rows = (each | {"labels": ",".join(each["labels"])} for each in _usages(call))
+    return _table(columns, ([row[name] for name in columns] for row in rows))
 
 
 def _raw_json(call: Call) -> Any:
-    return {
-        "resourceEntries": [
-            {
-                "kind": "training",
-                "startTime": each.start,
-                "endTime": each.end,
-                "experimentId": each.experiment,
-                "username": each.user,
-                "labels": list(each.labels),
-                "seconds": each.seconds,
-                "slots": each.slots,
-            }
-            for each in _usages(call)
-        ]
-    }
+    return {"resourceEntries": [{camel(name): each[name] for name in _RAW} for each in _usages(call)]}
 
 
 def _aggregated(call: Call) -> PlainTextResponse:
@@ -173,14 +129,8 @@ def _day(at: float) -> datetime:
 
 def _spans(call: Call, within: Range) -> list[AttemptSpan]:
     """The attempts that held slots within a time range, by start time."""
-    store = call.gateway.service.plane.control.store
+    store = call.store
     return sorted(store.attempt_spans(*within), key=lambda each: (each.begin, each.run_id))
-
-
-def _times(call: Call, span: AttemptSpan, within: Range) -> tuple[str | None, str | None, float]:
-    begin = max(span.begin, within[0])
-    end = min(call.gateway.service.clock.now() if span.end is None else span.end, within[1])
-    return time_of(begin), time_of(end), max(0.0, end - begin)
 
 
 def _range(call: Call, first: str, last: str, *, whole_days: bool = False) -> Range:
@@ -202,12 +152,12 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> PlainTextResp
     return PlainTextResponse(text.getvalue(), media_type="text/csv")
 
 
-_BASES = ("/resources/allocation", "/api/v1/resources/allocation")
+_BASE = "/resources/allocation"
 
 ROUTES = (
-    get(f"{_BASES[0]}/allocations-csv", _allocations),
-    get(f"{_BASES[0]}/raw", _raw),
-    get(f"{_BASES[1]}/raw", _raw_json),
-    get(f"{_BASES[0]}/aggregated", _aggregated),
-    get(f"{_BASES[1]}/aggregated", _aggregated_json),
+    Route("GET", f"{_BASE}/allocations-csv", partial(_used, columns=_ALLOCATION)),
+    Route("GET", f"{_BASE}/raw", partial(_used, columns=_RAW)),
+    Route("GET", f"/api/v1{_BASE}/raw", _raw_json),
+    Route("GET", f"{_BASE}/aggregated", _aggregated),
+    Route("GET", f"/api/v1{_BASE}/aggregated", _aggregated_json),
 )

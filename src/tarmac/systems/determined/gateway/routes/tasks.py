@@ -4,7 +4,6 @@ Listed in `application`.
 """
 
 import asyncio
-import base64
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -13,32 +12,29 @@ from tarmac.control.reconcilers.deliver import launch_of
 from tarmac.model.errors import InvalidInput
 from tarmac.model.metrics import VALIDATION
 from tarmac.model.run import Run
-from tarmac.systems.determined.gateway.calls import Access, Call, Route, finite, get, post, time_of
-from tarmac.systems.determined.gateway.gateway import experiment_number, task_name, trial_number
+from tarmac.systems.determined.gateway.calls import Access, Call, Route, finite, time_of
+from tarmac.systems.determined.gateway.gateway import task_name
 from tarmac.systems.determined.gateway.model_definition import give_out
-from tarmac.systems.determined.gateway.records import restarts_of, run_state, summary_metrics
-from tarmac.systems.determined.gateway.tasks import Task, task_of
+from tarmac.systems.determined.gateway.records import metrics_record, restarts_of, run_state, summary_metrics
+from tarmac.systems.determined.gateway.tasks import task_of
 from tarmac.systems.determined.identity import uuid_of
 
 
-def _logs(call: Call) -> Any:
+def _logs(call: Call) -> None:
     """Ignore lines of a worker: tarmac reads them from the worker's output."""
     task_of(call)
-    if not isinstance(call.field("logs", []), list):
-        raise InvalidInput("logs: a list is expected")
-    return {}
+    call.typed("logs", list, "a list")
 
 
 def own_trial(call: Call, run: Run) -> dict[str, Any]:
     """A trial in the form for its own code: with the last validation."""
-    trial = run.spec.trial
-    experiment = experiment_number(call.gateway, trial.experiment if trial is not None else run.id)
-    summaries = call.gateway.service.plane.control.store.metrics.summaries([run.id])
-    steps = [each.last.step for each in summaries if each.key.group == VALIDATION]
-    last = max((step for step in steps if step is not None), default=None)
-    metrics = {each.key.name: finite(each.last.value) for each in summaries if each.key.group == VALIDATION}
+    experiment = call.gateway.experiment_of(run)
+    summaries = call.store.metrics.summaries([run.id])
+    validated = [each for each in summaries if each.key.group == VALIDATION]
+    last = max((each.last.step for each in validated if each.last.step is not None), default=None)
+    metrics = {each.key.name: finite(each.last.value) for each in validated}
     return {
-        "id": trial_number(call.gateway, run.id),
+        "id": call.gateway.trial_number(run.id),
         "experimentId": experiment,
         "state": f"STATE_{run_state(run)}",
         "startTime": time_of(run.created_at),
@@ -48,17 +44,15 @@ def own_trial(call: Call, run: Run) -> dict[str, Any]:
         "taskId": task_name(experiment, run.id),
         "totalBatchesProcessed": last or 0,
         "summaryMetrics": summary_metrics(summaries),
-        "latestValidation": None
-        if last is None
-        else {"totalBatches": last, "metrics": {"avgMetrics": metrics, "batchMetrics": []}},
+        "latestValidation": {"totalBatches": last, "metrics": metrics_record(metrics)}
+        if last is not None
+        else None,
     }
 
 
 def _context(call: Call) -> Any:
     """The code of the task's run, as an archive."""
-    task = task_of(call)
-    archive = give_out(task.run.code_digest, call.gateway.service.code)
-    return {"b64Tgz": base64.b64encode(archive).decode()}
+    return {"b64Tgz": give_out(task_of(call).run.code_digest, call.gateway.service.code)}
 
 
 LONGEST_WAIT_S = 600.0
@@ -86,22 +80,16 @@ async def _preemption(call: Call) -> Any:
 
 def _rendezvous(call: Call) -> Any:
     """The addresses of all nodes by rank, and the rank of the caller."""
-    task, control = task_of(call), call.gateway.service.plane.control
+    task, control = task_of(call), call.plane.control
     launch = launch_of(control, task.run, task.attempt, dict(control.node_table().by_name))
-    requested = call.path("resources")
-    ranks = [node.rank for node in launch.nodes if resources_id(task, node.node) == requested]
+    ids = {uuid_of("container", task.attempt.id, node.node): node.rank for node in launch.nodes}
     return {
         "rendezvousInfo": {
             "addresses": [node.address for node in launch.nodes],
-            "rank": ranks[0] if ranks else 0,
+            "rank": ids.get(call.path("resources"), 0),
             "slots": [sum(len(worker.slots) for worker in node.workers) for node in launch.nodes],
         }
     }
-
-
-def resources_id(task: Task, node: str) -> str:
-    """The name of an attempt's part on a node."""
-    return uuid_of("container", task.attempt.id, node)
 
 
 async def _all_gather(call: Call) -> Any:
@@ -115,30 +103,30 @@ async def _all_gather(call: Call) -> Any:
     return {"data": await call.gateway.gatherings.gather(key, who, content, peers=peers)}
 
 
-def _noted(call: Call) -> Any:
+def _noted(call: Call) -> None:
     """Accepts reports of facts that tarmac observes itself: running nodes, slots, daemons of workers."""
     task_of(call)
-    return {}
 
 
-def _noting(*paths: str) -> list[Route]:
-    return [post(f"{_PATH}/{path}", _noted, Access.TASK) for path in paths]
-
-
+_NOTED = (
+    f"{_PATH}/signals/ack_preemption",
+    f"{_PATH}/signals/pending_preemption",
+    f"{_PATH}/resources/{{resources}}/daemon",
+    f"{_PATH}/acceleratorData",
+    f"{_PATH}/proxy_address",
+    f"{_PATH}/ready",
+    f"{_PATH}/waiting",
+    "/api/v1/trials/{trial}/runner/metadata",
+    "/api/v1/trials/profiler/metrics",
+    "/api/v1/runs/start",
+    "/api/v1/webhooks/custom",
+)
 ROUTES = (
-    post("/api/v1/task/logs", _logs, Access.TASK),
-    get("/api/v1/tasks/{task}/context_directory", _context, Access.TASK),
-    get(f"{_PATH}/signals/preemption", _preemption, Access.TASK),
-    get(f"{_PATH}/resources/{{resources}}/rendezvous", _rendezvous, Access.TASK),
-    post(f"{_PATH}/all_gather", _all_gather, Access.TASK),
-    post(f"{_PATH}/notify_container_running", _all_gather, Access.TASK),
-    *_noting(
-        "signals/ack_preemption",
-        "signals/pending_preemption",
-        "resources/{resources}/daemon",
-        "acceleratorData",
-        "proxy_address",
-        "ready",
-        "waiting",
-    ),
+    Route("POST", "/api/v1/task/logs", _logs, Access.TASK),
+    Route("GET", "/api/v1/tasks/{task}/context_directory", _context, Access.TASK),
+    Route("GET", f"{_PATH}/signals/preemption", _preemption, Access.TASK),
+    Route("GET", f"{_PATH}/resources/{{resources}}/rendezvous", _rendezvous, Access.TASK),
+    Route("POST", f"{_PATH}/all_gather", _all_gather, Access.TASK),
+    Route("POST", f"{_PATH}/notify_container_running", _all_gather, Access.TASK),
+    *(Route("POST", path, _noted, Access.TASK) for path in _NOTED),
 )
