@@ -16,19 +16,19 @@ from time import process_time
 
 from tarmac.model.codec import replace
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
-from tarmac.search import (
+from tarmac.search.moves import (
     Create,
     Ended,
     Event,
     Finish,
     GoOn,
     Operation,
-    Search,
     Stop,
     TrialEnd,
     Validation,
     Wait,
 )
+from tarmac.search.searching import Search
 
 BUDGET_MS = 2.0
 TRIALS = 1000

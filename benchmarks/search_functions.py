@@ -20,7 +20,7 @@ from typing import Any
 
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
 from tarmac.samplers import searcher_of
-from tarmac.search import Create, Ended, Event, Operation, TrialEnd, Validation
+from tarmac.search.moves import Create, Ended, Event, Operation, TrialEnd, Validation
 
 AT_ONCE = 8
 METHODS = (SearchMethod.RANDOM, SearchMethod.TPE, SearchMethod.CMA_ES)

@@ -21,7 +21,7 @@ from tarmac.model.ports import ResolveReferences, no_references
 from tarmac.model.run import Run
 from tarmac.model.search import HALVING, SAMPLERS, SearchMethod
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
-from tarmac.search import preview
+from tarmac.search.rungs import preview
 
 COMMAND_TRIES = 20
 """The number of attempts to decide a command if the experiment changes meanwhile."""

@@ -10,10 +10,10 @@ from typing import Any
 
 from tarmac.model.errors import InvalidInput
 from tarmac.model.search import SAMPLERS, SearchMethod, SearchSpec
-from tarmac.search import Search, Searcher
+from tarmac.search.searching import Search
 
 
-def searcher_of(spec: SearchSpec, state: Mapping[str, Any] | None) -> Searcher:
+def searcher_of(spec: SearchSpec, state: Mapping[str, Any] | None) -> Search:
     """Begin a search (no state), or continue one; raises InvalidInput if Optuna is needed and missing."""
     if spec.method not in SAMPLERS and spec.pruner is None:
         return Search(spec, state)

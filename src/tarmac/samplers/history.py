@@ -18,8 +18,7 @@ from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
-from tarmac.search import TrialEnd
-from tarmac.search.moves import pack_numbers, pack_trials, unpack_numbers, unpack_trials
+from tarmac.search.moves import TrialEnd, pack_numbers, pack_trials, unpack_numbers, unpack_trials
 from tarmac.search.space import RandomNumbers
 
 PERCENT = 25.0

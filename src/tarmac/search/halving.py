@@ -10,18 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tarmac.search.moves import (
-    Begin,
-    GoOn,
-    Step,
-    Stop,
-    TrialEnd,
-    Wait,
-    pack_numbers,
-    pack_trials,
-    unpack_numbers,
-    unpack_trials,
-)
+from tarmac.search import moves
+from tarmac.search.moves import GoOn, Step, Stop, TrialEnd, Wait, pack_trials, unpack_trials
 from tarmac.search.rungs import Bracket
 
 
@@ -63,11 +53,11 @@ class Ranking:
     @property
     def state(self) -> list[str]:
         """The ranking in short JSON."""
-        return [pack_numbers(self._metrics), pack_trials(self._trials)]
+        return [moves.pack_numbers(self._metrics), pack_trials(self._trials)]
 
     def restore(self, state: Sequence[str]) -> None:
         """Restore a `state`."""
-        self._metrics, self._trials = unpack_numbers(state[0]), unpack_trials(state[1])
+        self._metrics, self._trials = moves.unpack_numbers(state[0]), unpack_trials(state[1])
 
 
 @dataclass(slots=True)
@@ -94,11 +84,20 @@ class _Halving:
     def begin(self) -> list[Step]:
         return [step for _ in range(self._bracket.concurrent) for step in self._next()]
 
+    @property
+    def state(self) -> dict[str, Any]:
+        rungs = moves.pack_pairs(self._rung_of)
+        return {"rung_of": rungs, "requested": self._requested, "invalid": self._invalid}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._rung_of = moves.unpack_pairs(state["rung_of"])
+        self._requested, self._invalid = state["requested"], state["invalid"]
+
     def _next(self) -> list[Step]:
         if self._requested - self._invalid >= self.trials:
             return []
         self._requested += 1
-        return [Begin(length=self._first)]
+        return [moves.Begin(length=self._first)]
 
 
 class PromotingHalving(_Halving):
@@ -116,13 +115,8 @@ class PromotingHalving(_Halving):
         self._rungs[0].under_way += 1
 
     def validation(self, trial: int, length: float, metric: float, /) -> list[Step]:
-        if (
-            trial in self._resting
-            or trial in self._closed
-            or length < self._bracket.lengths[self._rung_of[trial]]
-        ):
-            return []
-        return self._rank(trial, metric)
+        reached = length >= self._bracket.lengths[self._rung_of[trial]]
+        return self._rank(trial, metric) if reached and trial not in self._resting | self._closed else []
 
     def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> list[Step]:
         if closed:
@@ -141,27 +135,22 @@ class PromotingHalving(_Halving):
 
     @property
     def state(self) -> dict[str, Any]:
-        return {
+        return super().state | {
             "rungs": [
                 [rung.ranked.state, pack_trials(rung.promoted), rung.under_way] for rung in self._rungs
             ],
-            "rung_of": [pack_trials(self._rung_of.keys()), pack_trials(self._rung_of.values())],
             "resting": pack_trials(self._resting),
             "gone": pack_trials(self._gone),
             "closed": pack_trials(self._closed),
-            "requested": self._requested,
-            "invalid": self._invalid,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
         for rung, (ranked, promoted, under_way) in zip(self._rungs, state["rungs"], strict=True):
             rung.ranked.restore(ranked)
             rung.promoted, rung.under_way = set(unpack_trials(promoted)), under_way
-        trials, rungs = state["rung_of"]
-        self._rung_of = dict(zip(unpack_trials(trials), unpack_trials(rungs), strict=True))
         self._resting, self._gone = set(unpack_trials(state["resting"])), set(unpack_trials(state["gone"]))
         self._closed = set(unpack_trials(state["closed"]))
-        self._requested, self._invalid = state["requested"], state["invalid"]
 
     def _rank(self, trial: int, metric: float) -> list[Step]:
         """Rank the metric of a trial at its rung: one trial continues, or one more begins."""
@@ -261,18 +250,12 @@ class StoppingHalving(_Halving):
 
     @property
     def state(self) -> dict[str, Any]:
-        return {
-            "rungs": [ranked.state for ranked in self._rungs],
-            "rung_of": sorted(self._rung_of.items()),
-            "requested": self._requested,
-            "invalid": self._invalid,
-        }
+        return super().state | {"rungs": [ranked.state for ranked in self._rungs]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
         for ranked, kept in zip(self._rungs, state["rungs"], strict=True):
             ranked.restore(kept)
-        self._rung_of = dict(state["rung_of"])
-        self._requested, self._invalid = state["requested"], state["invalid"]
 
     def _goes_on(self, trial: int, length: float, metric: float) -> bool:
         top = len(self._rungs) - 1

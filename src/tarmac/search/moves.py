@@ -1,4 +1,4 @@
-"""The events and operations of a search, and the port of every kind of search. Used by `control`.
+"""The events and operations of a search, and the ports of its methods and samplers. Used by `control`.
 
 Events come in the order in which they happened; operations are to be carried out in theirs. A method requests
 steps from `Search`, which numbers trials; the functions at the end pack the numbers of a saved search.
@@ -6,7 +6,7 @@ steps from `Search`, which numbers trials; the functions at the end pack the num
 
 import struct
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -86,32 +86,6 @@ class Finish:
 Operation = Create | GoOn | Wait | Stop | Finish
 
 
-class Searcher(Protocol):
-    """A search in progress. Pure: equal events give equal operations, also after `state` was restored."""
-
-    def begin(self) -> list[Operation]:
-        """The first operations; called once."""
-        ...
-
-    def handle(self, event: Event) -> list[Operation]:
-        """The operations after an event; an event of a trial that has ended is ignored."""
-        ...
-
-    def reopen(self, trial: int) -> None:
-        """Open a trial again whose end did not count."""
-        ...
-
-    @property
-    def state(self) -> Mapping[str, Any]:
-        """The whole state, as JSON."""
-        ...
-
-    @property
-    def progress(self) -> float:
-        """From 0 to 1."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Begin:
     """One more trial, of this bracket, which goes to `length` (None: to its own end)."""
@@ -131,12 +105,15 @@ class Sampler(Protocol):
         """The parameters of the next trial, and a seed for its own use."""
         ...
 
-    def validation(self, trial: int, length: float, metric: float, /) -> None:
-        """Handle the report of a trial that was not closed; the smaller `metric` is better."""
+    def validation(self, trial: int, length: float, metric: float, /) -> bool:
+        """Handle the report of a trial that was not closed; returns whether to end the trial early.
+
+        The smaller `metric` is better.
+        """
         ...
 
     def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> None:
-        """Handle the end of a trial; `closed`: on request of its method."""
+        """Handle the end of a trial; `closed`: on request of the search."""
         ...
 
     @property
@@ -163,7 +140,7 @@ class Method(Protocol):
         ...
 
     def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> list[Step]:
-        """Handle the end of a trial; `closed`: on request of this method."""
+        """Handle the end of a trial; `closed`: on request of the search."""
         ...
 
     @property
@@ -190,6 +167,16 @@ def unpack_numbers(text: str) -> list[float]:
     """The inverse of `pack_numbers`."""
     data = b64decode(text)
     return list(struct.unpack(f"<{len(data) // _NUMBER_BYTES}d", data))
+
+
+def pack_pairs(values: Mapping[int, int]) -> list[str]:
+    """Encode such numbers by the number of a trial."""
+    return [pack_trials(values.keys()), pack_trials(values.values())]
+
+
+def unpack_pairs(state: Sequence[str]) -> dict[int, int]:
+    """The inverse of `pack_pairs`."""
+    return dict(zip(*map(unpack_trials, state), strict=True))
 
 
 def pack_trials(trials: Iterable[int]) -> str:

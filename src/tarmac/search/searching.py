@@ -11,23 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from tarmac.model.search import SearchMethod, SearchSpec
+from tarmac.search import moves
 from tarmac.search.halving import WORST, PromotingHalving, StoppingHalving
-from tarmac.search.moves import (
-    Begin,
-    Create,
-    Ended,
-    Event,
-    Finish,
-    Method,
-    Operation,
-    Sampler,
-    Step,
-    Stop,
-    TrialEnd,
-    Validation,
-    pack_trials,
-    unpack_trials,
-)
+from tarmac.search.moves import Begin, Ended, Event, Method, Operation, Sampler, Step, Stop, TrialEnd
 from tarmac.search.rungs import brackets_of
 from tarmac.search.space import RandomSampler, grid_size
 
@@ -64,14 +50,13 @@ class Tournament:
     def state(self) -> dict[str, Any]:
         return {
             "brackets": [bracket.state for bracket in self._brackets],
-            "bracket_of": [pack_trials(self._bracket_of.keys()), pack_trials(self._bracket_of.values())],
+            "bracket_of": moves.pack_pairs(self._bracket_of),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         for bracket, kept in zip(self._brackets, state["brackets"], strict=True):
             bracket.restore(kept)
-        trials, brackets = state["bracket_of"]
-        self._bracket_of = dict(zip(unpack_trials(trials), unpack_trials(brackets), strict=True))
+        self._bracket_of = moves.unpack_pairs(state["bracket_of"])
 
 
 def _of_bracket(steps: Sequence[Step], at: int) -> list[Step]:
@@ -120,7 +105,7 @@ class Enumerating:
 
 
 class Search:
-    """One search; see `moves.Searcher`."""
+    """A search in progress. Pure: equal events give equal operations, also after `state` was restored."""
 
     def __init__(
         self,
@@ -140,33 +125,38 @@ class Search:
         self._ends: dict[int, TrialEnd] = {}
         self._valid = 0
         if state:
-            self._ends = {trial: how for how in TrialEnd for trial in unpack_trials(state["ends"][how])}
+            self._ends = {trial: how for how in TrialEnd for trial in moves.unpack_trials(state["ends"][how])}
             self._valid = sum(self._counts(trial) for trial in self._ends)
             self._sampler.restore(state)
             self._method.restore(state["method"])
 
     def begin(self) -> list[Operation]:
+        """The first operations; called once."""
         return self._carried_out(self._method.begin())
 
     def handle(self, event: Event) -> list[Operation]:
+        """The operations after an event; an event of a trial that has ended is ignored."""
         if event.trial not in self._open:
             return []
-        if isinstance(event, Validation):
+        if isinstance(event, moves.Validation):
             if event.trial in self._closing:
                 return []
             metric = event.metric if self._spec.smaller_is_better else -event.metric
             metric = WORST if math.isnan(metric) else max(min(metric, WORST), -WORST)
-            self._sampler.validation(event.trial, event.length, metric)
+            if self._sampler.validation(event.trial, event.length, metric):
+                return self._carried_out([Stop(event.trial)])
             return self._carried_out(self._method.validation(event.trial, event.length, metric))
         return self._ended(event)
 
     def reopen(self, trial: int) -> None:
+        """Open a trial again whose end did not count."""
         if trial not in self._open:
             self._valid -= self._counts(trial)
             self._open.add(trial)
 
     @property
     def state(self) -> Mapping[str, Any]:
+        """The whole state, as JSON."""
         by_end: dict[TrialEnd, list[int]] = {how: [] for how in TrialEnd}
         for trial, how in self._ends.items():
             by_end[how].append(trial)
@@ -175,12 +165,13 @@ class Search:
             "created": self._created,
             "open": sorted(self._open),
             "closing": sorted(self._closing),
-            "ends": {how.value: pack_trials(trials) for how, trials in by_end.items()},
+            "ends": {how.value: moves.pack_trials(trials) for how, trials in by_end.items()},
             "method": self._method.state,
         }
 
     @property
     def progress(self) -> float:
+        """From 0 to 1."""
         return min(self._valid / max(self._method.trials, 1), 1.0)
 
     def _counts(self, trial: int) -> bool:
@@ -203,7 +194,7 @@ class Search:
         if not self._open:
             ends = set(self._ends.values())
             alike = len(ends) == 1 and TrialEnd.INVALID not in ends
-            operations.append(Finish(*ends) if alike else Finish())
+            operations.append(moves.Finish(*ends) if alike else moves.Finish())
         return operations
 
     def _carried_out(self, steps: Sequence[Step]) -> list[Operation]:
@@ -217,7 +208,7 @@ class Search:
                 self._open.add(trial)
                 self._method.begun(trial, bracket)
                 parameters, seed = self._sampler.draw(trial)
-                return [Create(trial, parameters, seed, length)]
+                return [moves.Create(trial, parameters, seed, length)]
             case Stop(trial=trial):
                 self._closing.add(trial)
         return [step]
@@ -225,19 +216,14 @@ class Search:
 
 def method_of(spec: SearchSpec) -> Method:
     """The method of a search. TPE and CMA-ES only draw parameters: their trials end by themselves."""
-    if spec.method is SearchMethod.SINGLE:
-        return Enumerating(1, concurrent=1, length=spec.max_time, replaces=True)
-    if spec.method is SearchMethod.GRID:
-        return Enumerating(
-            grid_size(spec), concurrent=spec.max_concurrent_trials, length=spec.max_time, replaces=False
-        )
-    if spec.method in (SearchMethod.ASHA, SearchMethod.ADAPTIVE_ASHA):
-        kind = PromotingHalving if spec.promotion else StoppingHalving
-        brackets: list[Method] = [kind(bracket, spec.divisor) for bracket in brackets_of(spec)]
-        return brackets[0] if len(brackets) == 1 else Tournament(brackets)
-    return Enumerating(
-        spec.max_trials or 1,
-        concurrent=spec.max_concurrent_trials,
-        length=spec.max_time,
-        replaces=True,
-    )
+    most, length = spec.max_concurrent_trials, spec.max_time
+    match spec.method:
+        case SearchMethod.SINGLE:
+            return Enumerating(1, concurrent=1, length=length, replaces=True)
+        case SearchMethod.GRID:
+            return Enumerating(grid_size(spec), concurrent=most, length=length, replaces=False)
+        case SearchMethod.ASHA | SearchMethod.ADAPTIVE_ASHA:
+            kind = PromotingHalving if spec.promotion else StoppingHalving
+            brackets: list[Method] = [kind(bracket, spec.divisor) for bracket in brackets_of(spec)]
+            return brackets[0] if len(brackets) == 1 else Tournament(brackets)
+    return Enumerating(spec.max_trials or 1, concurrent=most, length=length, replaces=True)

@@ -49,8 +49,8 @@ class RandomNumbers:
 
     def skip(self, words: int) -> None:
         """Skip words of 32 bits."""
-        for _ in range(words):
-            self._word()
+        self.draws += words
+        self._random.getrandbits(32 * words)
 
     def _word(self) -> int:
         self.draws += 1
@@ -83,8 +83,9 @@ class RandomSampler:
             return grid_point(self._spec, trial - 1), _seed(self._numbers)
         return draw(self._spec.space, self._numbers)
 
-    def validation(self, _trial: int, _length: float, _metric: float, /) -> None:
-        """Does nothing: this sampler does not learn."""
+    def validation(self, _trial: int, _length: float, _metric: float, /) -> bool:
+        """Returns False: this sampler does not learn."""
+        return False
 
     def ended(self, _trial: int, _how: TrialEnd, _closed: bool, /) -> None:
         """Does nothing: this sampler does not learn."""

@@ -7,7 +7,7 @@ import pytest
 from tarmac.dialects.native.sweeps import swept
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
-from tarmac.search import grid_size
+from tarmac.search.space import grid_size
 from tarmac.systems.registry import read
 
 

@@ -13,7 +13,7 @@ import pytest
 from tarmac.model.errors import InvalidInput
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
 from tarmac.samplers import searcher_of
-from tarmac.search import Create, Ended, Finish, Operation, Stop, TrialEnd, Validation
+from tarmac.search.moves import Create, Ended, Finish, Operation, Stop, TrialEnd, Validation
 
 STEPS = 20
 SPACE = (

@@ -14,22 +14,10 @@ from typing import Any
 import pytest
 
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchMode, SearchSpec
-from tarmac.search import (
-    Create,
-    Ended,
-    Event,
-    Finish,
-    GoOn,
-    RandomSampler,
-    Search,
-    Stop,
-    TrialEnd,
-    Validation,
-    grid_size,
-)
-from tarmac.search.moves import Method
+from tarmac.search.moves import Create, Ended, Event, Finish, GoOn, Method, Stop, TrialEnd, Validation
 from tarmac.search.rungs import brackets_of
-from tarmac.search.searching import Enumerating, Tournament
+from tarmac.search.searching import Enumerating, Search, Tournament
+from tarmac.search.space import RandomSampler, grid_size
 
 ASHA: dict[str, Any] = {
     "method": SearchMethod.ASHA,

@@ -8,12 +8,13 @@ import pytest
 
 from tarmac.api import PreviewLine
 from tarmac.model.search import SearchMethod, SearchMode, SearchSpec
-from tarmac.search import Stop, preview
 from tarmac.search.halving import Ranking, StoppingHalving
+from tarmac.search.moves import Stop
 from tarmac.search.rungs import (
     Bracket,
     bracket_rungs,
     brackets_of,
+    preview,
     rung_lengths,
     split_concurrent,
     split_trials,

@@ -11,18 +11,8 @@ from typing import Any
 import pytest
 
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
-from tarmac.search import (
-    Create,
-    Ended,
-    Finish,
-    GoOn,
-    Operation,
-    Search,
-    Stop,
-    TrialEnd,
-    Validation,
-    Wait,
-)
+from tarmac.search.moves import Create, Ended, Finish, GoOn, Operation, Stop, TrialEnd, Validation, Wait
+from tarmac.search.searching import Search
 
 RATE = ParameterRange(path=("lr",), kind=RangeKind.LOG, low=-5.0, high=-1.0)
 

@@ -28,18 +28,8 @@ from tarmac.model.metrics import MetricReport
 from tarmac.model.run import Attempt, Outcome, Run
 from tarmac.model.search import CheckpointPolicy, TrialPlace
 from tarmac.model.spec import RunSpec
-from tarmac.search import (
-    Create,
-    Ended,
-    Finish,
-    GoOn,
-    Operation,
-    Searcher,
-    Stop,
-    TrialEnd,
-    Validation,
-    Wait,
-)
+from tarmac.search.moves import Create, Ended, Finish, GoOn, Operation, Stop, TrialEnd, Validation, Wait
+from tarmac.search.searching import Search
 
 CLOSED = "closed"
 """The exit reason of a trial whose search ended it."""
@@ -120,7 +110,7 @@ class ChangeDraft:
     trials: dict[int, Trial]
     runs: dict[str, Run]
     attempts: Mapping[str, Attempt]
-    searcher: Searcher
+    searcher: Search
     new_run: NewTrialRun
     now: float
     before: Experiment | None = None
@@ -187,9 +177,7 @@ class ChangeDraft:
                 self.searcher.reopen(trial.number)
                 self._run_again(trial, create, spec_of)
 
-    def go_on_by(
-        self, spec: RunSpec, searcher: Searcher, spec_of: Callable[[RunSpec, Trial], RunSpec]
-    ) -> None:
+    def go_on_by(self, spec: RunSpec, searcher: Search, spec_of: Callable[[RunSpec, Trial], RunSpec]) -> None:
         """Continue an ended experiment with another spec and its trials; `searcher` has not begun."""
         self.experiment = replace(self.experiment, spec=spec)
         self.searcher = searcher

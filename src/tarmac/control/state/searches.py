@@ -21,13 +21,13 @@ from tarmac.model.metrics import MetricEvent
 from tarmac.model.run import Run
 from tarmac.model.search import SAMPLERS, SearchSpec
 from tarmac.model.spec import RunSpec
-from tarmac.search import Search, Searcher
+from tarmac.search.searching import Search
 
-SearcherOf = Callable[[SearchSpec, Mapping[str, Any] | None], Searcher]
+SearcherOf = Callable[[SearchSpec, Mapping[str, Any] | None], Search]
 """Begins a search (no state), or continues one."""
 
 
-def own_searcher(spec: SearchSpec, state: Mapping[str, Any] | None) -> Searcher:
+def own_searcher(spec: SearchSpec, state: Mapping[str, Any] | None) -> Search:
     """The searches without dependencies; raises InvalidInput for those that learn from earlier trials."""
     if spec.method in SAMPLERS or spec.pruner is not None:
         raise InvalidInput(
@@ -47,7 +47,7 @@ class _Known:
 
     experiment: Experiment
     trials: dict[int, Trial]
-    searcher: Searcher | None
+    searcher: Search | None
 
 
 class Searches:
@@ -62,7 +62,7 @@ class Searches:
         self._seen = self._forgotten = 0
         control.metric_subscribers[self._subscriber] = MetricSubscriber(trial_report, control.wake_search)
 
-    def start(self, spec: SearchSpec) -> Searcher:
+    def start(self, spec: SearchSpec) -> Search:
         """A search that has not begun."""
         return self._searcher_of(spec, None)
 
