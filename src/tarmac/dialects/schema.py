@@ -157,6 +157,11 @@ def tuple_of(item: Shape, description: str, **more: Any) -> ListOf:
     return ListOf(item, description, make=tuple, **more)
 
 
+def partial_record(shape: Record) -> Record:
+    """The same record, with no field required."""
+    return replace(shape, fields={name: replace(rule, required=None) for name, rule in shape.fields.items()})
+
+
 def read_value(value: Value, shape: Shape) -> Json:
     """The JSON value, or MISSING with the problem reported."""
     match shape:
@@ -321,7 +326,7 @@ def _union(value: Value, shape: Union) -> Json:
     if word not in shape.cases:
         named.expected(f"one of {words}", did_you_mean(word, shape.cases) if word else None)
         return MISSING
-    case = _partial(shape.cases[word]) if shape.completes else shape.cases[word]
+    case = partial_record(shape.cases[word]) if shape.completes else shape.cases[word]
     found = read_record(value, case, besides=frozenset({shape.key}))
     return found if found is MISSING else {shape.key: word, **found}
 
@@ -375,12 +380,7 @@ def _alternative(value: Value, shape: Alternatives) -> Json:
 def _any_case(shape: Union) -> Record:
     """All fields of all cases, none of them required."""
     rules = {name: rule for case in shape.cases.values() for name, rule in case.fields.items()}
-    return _partial(Record(rules, nulls=any(case.nulls for case in shape.cases.values())))
-
-
-def _partial(shape: Record) -> Record:
-    """The same record, with no field required."""
-    return replace(shape, fields={name: replace(rule, required=None) for name, rule in shape.fields.items()})
+    return partial_record(Record(rules, nulls=any(case.nulls for case in shape.cases.values())))
 
 
 def _says_nothing(found: Json, rule: Field) -> bool:

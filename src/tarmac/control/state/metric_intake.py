@@ -151,25 +151,8 @@ def _batch(
         begin=piece.begin,
         end=piece.end,
         reports=reports,
-        events=tuple(_events(run, attempt, reports, subscribers)),
+        events=tuple(events_of(run, attempt, reports, subscribers)),
     )
-
-
-def _events(
-    run: Run, attempt: Attempt, reports: Sequence[MetricReport], subscribers: Mapping[str, MetricSubscriber]
-) -> Iterator[MetricEvent]:
-    for report in reports if subscribers else ():
-        for name, subscriber in subscribers.items():
-            body = subscriber.select(run, report)
-            if body is not None:
-                yield MetricEvent(
-                    subscriber=name,
-                    run_id=run.id,
-                    attempt=attempt.number,
-                    at=report.at,
-                    step=report.step,
-                    body=body,
-                )
 
 
 def _groups(attempts: Sequence[tuple[Run, Attempt]], most: int) -> Iterator[Sequence[tuple[Run, Attempt]]]:
@@ -182,6 +165,24 @@ def reports_of(content: bytes) -> tuple[MetricReport, ...]:
     """The reports in whole lines; invalid lines are ignored."""
     found = (_report(line) for line in content.split(b"\n") if 0 < len(line) <= untrusted.LONGEST_LINE_BYTES)
     return tuple(report for report in found if report is not None)
+
+
+def events_of(
+    run: Run, attempt: Attempt, reports: Sequence[MetricReport], subscribers: Mapping[str, MetricSubscriber]
+) -> Iterator[MetricEvent]:
+    """The events that reports cause for subscribers of metrics."""
+    for report in reports if subscribers else ():
+        for name, subscriber in subscribers.items():
+            body = subscriber.select(run, report)
+            if body is not None:
+                yield MetricEvent(
+                    subscriber=name,
+                    run_id=run.id,
+                    attempt=attempt.number,
+                    at=report.at,
+                    step=report.step,
+                    body=body,
+                )
 
 
 def _report(line: bytes) -> MetricReport | None:

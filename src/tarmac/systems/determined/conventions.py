@@ -7,13 +7,13 @@ written.
 import json
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from tarmac.dialects.located import from_plain
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.schema import read_value
+from tarmac.dialects.schema import partial_record, read_value
 from tarmac.dialects.section import Value
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch
@@ -96,9 +96,7 @@ def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
     )
 
 
-_RELAXED = replace(
-    EXPERIMENT, fields={name: replace(rule, required=None) for name, rule in EXPERIMENT.fields.items()}
-)
+_RELAXED = partial_record(EXPERIMENT)
 """The table without required fields."""
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tarmac.cli.displays.display import Display, facts_of, report_of
+from tarmac.cli.displays.display import Display, facts_of, report_of, utc_time
 from tarmac.cli.views.terminal import Terminal, columns, one_line
 from tarmac.systems.determined.identity import experiment_id, trial_id
 from tarmac.systems.determined.statuses import of_tarmac, queue_word, status
@@ -20,10 +19,6 @@ _MOST = 500
 """Maximum number of runs whose numbers are requested at once."""
 
 _HEADS = ("ID", "Owner", "Name", "Parent ID", "State", "Progress", "Started", "Ended", "Resource Pool")
-_FIELDS = (
-    *("ID", "Name", "Description", "Labels", "State", "Started", "Ended", "Resource Pool"),
-    *("Workspace", "Project", "Searcher", "Slots per trial", "Restarts left", "Run"),
-)
 _TRIAL_HEADS = ("Trial ID", "State", "H-Params", "Run", "Restarts", "Nodes", "Started", "Ended")
 
 
@@ -60,23 +55,23 @@ class DeterminedDisplay(Display):
 
     def run(self, run: api.Run, attempts: Sequence[api.Attempt], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         config = _config(run)
-        values = (
-            self._number(run),
-            one_line(str(config.get("name") or run.name)),
-            one_line(str(config.get("description") or "")),
-            ", ".join(config.get("labels") or ()),
-            self.status(report_of(run)),
-            _when(run.started_at),
-            _when(run.ended_at),
-            str(run.pool or run.spec.get("target", {}).get("pool") or ""),
-            str(config.get("workspace") or ""),
-            str(config.get("project") or ""),
-            str((config.get("searcher") or {}).get("name") or "single"),
-            str(run.slots),
-            str(max(0, run.spec.get("retries", 0) - run.failures)),
-            run.id,
-        )
-        lines = [f"{name:<16} {value}" for name, value in zip(_FIELDS, values, strict=True) if value]
+        fields = {
+            "ID": self._number(run),
+            "Name": one_line(str(config.get("name") or run.name)),
+            "Description": one_line(str(config.get("description") or "")),
+            "Labels": ", ".join(config.get("labels") or ()),
+            "State": self.status(report_of(run)),
+            "Started": _when(run.started_at),
+            "Ended": _when(run.ended_at),
+            "Resource Pool": run.pool or run.spec.get("target", {}).get("pool"),
+            "Workspace": config.get("workspace"),
+            "Project": config.get("project"),
+            "Searcher": (config.get("searcher") or {}).get("name") or "single",
+            "Slots per trial": str(run.slots),
+            "Restarts left": str(max(0, run.spec.get("retries", 0) - run.failures)),
+            "Run": run.id,
+        }
+        lines = [f"{name:<16} {value}" for name, value in fields.items() if value]
         return "\n".join((*lines, "", _table(_TRIAL_HEADS, list(self._trial(run, attempts)))))
 
     def _number(self, run: api.Run | RunSummary) -> str:
@@ -160,4 +155,4 @@ def _progress(run: RunSummary) -> str:
 
 
 def _when(at: float | None) -> str:
-    return "N/A" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S%z")
+    return "N/A" if at is None else f"{utc_time(at)}+0000"

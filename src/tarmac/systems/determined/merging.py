@@ -102,7 +102,7 @@ def _deep(upper: Json, lower: Json, shape: Shape) -> Json:
         case Record():
             return merge(upper, lower, shape)
         case Alternatives() if shape.table is not None:
-            return _deep(upper, lower, _normal_shape(shape))
+            return _deep(upper, lower, shape.table)
         case Union():
             case = shape.cases.get(str(lower.get(shape.key)))
             if case is not None and upper.get(shape.key) in (None, lower.get(shape.key)):
@@ -142,15 +142,9 @@ def _completed(value: Json, shape: Shape) -> Json:
         case ListOf() if isinstance(value, (list, tuple)):
             return [_completed(item, shape.item) for item in value]
         case Alternatives() if isinstance(value, Mapping) and shape.table is not None:
-            return _completed(value, _normal_shape(shape))
+            return _completed(value, shape.table)
         case Alternatives() if (
             isinstance(value, list) and shape.table is not None and shape.items is not None
         ):
             return _completed({kind: list(value) for kind in DEVICE_KINDS}, shape.table)
     return value
-
-
-def _normal_shape(shape: Alternatives) -> Shape:
-    """The shape of the long form; a length keeps its one unit."""
-    assert shape.table is not None
-    return shape.table

@@ -13,8 +13,8 @@ from typing import Any
 from tarmac.dialects import names
 from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
-from tarmac.dialects.kinds import LARGEST_TEXT_BYTES, Misfit
-from tarmac.dialects.located import Scalar, Table
+from tarmac.dialects.kinds import LARGEST_TEXT_BYTES
+from tarmac.dialects.located import Table
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.schema import read_record
 from tarmac.dialects.secrets import reference_in
@@ -35,6 +35,7 @@ from tarmac.model.spec import (
     RunSpec,
     Target,
 )
+from tarmac.node.files.secrecy import is_reference, names_secret
 from tarmac.systems.determined.context import context_of
 from tarmac.systems.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.systems.determined.entrypoint import read_entrypoint
@@ -44,7 +45,6 @@ from tarmac.systems.determined.merging import complete, merge, normalise
 from tarmac.systems.determined.overrides import override_values
 from tarmac.systems.determined.search import search_of
 from tarmac.systems.determined.searchers import SINGLE
-from tarmac.systems.determined.secrets import holds_secret, mask
 from tarmac.systems.determined.statuses import to_tarmac
 from tarmac.systems.determined.storage import DEFAULT_STORAGE, note_missing
 
@@ -76,7 +76,7 @@ def read_experiment(
     config = _whole(record, filename, defaults)
     spec = RunSpec(
         name=file.name(record.get("name"), names.name_from_file(filename)),
-        project=_fit(config["project"]) or "default",
+        project=names.fit(config["project"]) or "default",
         dialect=NAME,
         source=text,
         conventions=Conventions(system=NAME, facts=_facts(config, defaults)),
@@ -141,7 +141,7 @@ class _File:
         """A valid run name, derived from any text."""
         if not name:
             return usual
-        fit = _fit(name)
+        fit = names.fit(name)
         if _letters(fit) != _letters(name):  # blanks and signs become '-' without a warning
             self._warn("name", f"the run is called {fit or usual!r} here: names are short, without accents")
         return fit or usual
@@ -164,14 +164,7 @@ class _File:
         return Role(processes=(Process(command=command),), replicas=None, slots=slots)
 
     def pool(self, name: str) -> str | None:
-        if not name:
-            return None
-        value = self._at("resources", "resource_pool")
-        try:
-            return names.NAME.read(Scalar(text=name))
-        except Misfit as misfit:
-            value.expected(names.NAME.description, misfit.hint)
-            return None
+        return self._at("resources", "resource_pool").read(names.NAME, None) if name else None
 
     def retries(self, restarts: int) -> int:
         if restarts > MOST_RETRIES:
@@ -194,15 +187,15 @@ class _File:
         """The secret that `registry_auth` names, in place of a password."""
         login = config["environment"]["registry_auth"] or {}
         keys = [login[key] for key in ("password", "auth") if login.get(key)]
-        names = [name for name in map(reference_in, keys) if name is not None]
-        if keys and not names:
+        references = [name for name in map(reference_in, keys) if name is not None]
+        if keys and not references:
             self._warn(
                 "environment.registry_auth",
                 "it holds a password, which belongs into no file, and is not used: keep "
                 "USER:PASSWORD by 'tarmac secret set NAME --as registry', and write "
                 "'password: ${{ secrets.NAME }}'",
             )
-        return tuple(SecretUse(name=name, form=SecretForm.REGISTRY) for name in names[:1])
+        return tuple(SecretUse(name=name, form=SecretForm.REGISTRY) for name in references[:1])
 
     def check_storage(self, record: Mapping[str, Any], storage: Mapping[str, Any]) -> None:
         """Warn of the effect of the storage here, and report what file and cluster together lack."""
@@ -213,7 +206,7 @@ class _File:
                 "is kept for the run to read; what tarmac itself keeps is what the run writes to "
                 "$CHECKPOINT_ARTIFACT_PATH",
             )
-        if holds_secret(record):
+        if mask(record) != record:
             self._problems.warn(
                 None,
                 "the file holds a password or key, and its text stays in the record of the run: a file of "
@@ -265,7 +258,7 @@ class _File:
 
 def labels_of(config: Mapping[str, Any]) -> dict[str, str]:
     """Labels, workspace and description, in the form of labels."""
-    labels = {fit: "" for label in config["labels"] if (fit := _fit(label))}
+    labels = {fit: "" for label in config["labels"] if (fit := names.fit(label))}
     if config["workspace"]:
         labels["workspace"] = _one_line(config["workspace"])
     if config["description"]:
@@ -307,6 +300,35 @@ def _letters(text: str) -> str:
     return re.sub(r"[\W_]+", "", text)
 
 
-def _fit(text: str) -> str:
-    """The nearest valid name; "" if no valid character remains."""
-    return names.fit(text)
+MASK = "********"
+
+_SECTIONS = frozenset(
+    {"checkpoint_storage", "environment", "integrations", "data_layer", "tensorboard_storage", "security"}
+)
+
+
+def mask(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with stars in place of secrets; user data and hyperparameters stay unchanged."""
+    return {key: _masked(value) if key in _SECTIONS else value for key, value in config.items()}
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        hidden = {key for key, item in value.items() if names_secret(key) and _is_value(item)}
+        return {key: MASK if key in hidden else _masked(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_masked(item) for item in value]
+    return _variable(value) if isinstance(value, str) else value
+
+
+def _variable(text: str) -> str:
+    """The variable `NAME=VALUE` without its value if its name suggests a secret."""
+    name, equals, value = text.partition("=")
+    if equals and name.isidentifier() and names_secret(name) and _is_value(value):
+        return f"{name}={MASK}"
+    return text
+
+
+def _is_value(item: Any) -> bool:
+    """Whether this may be a secret itself, not a reference to one."""
+    return isinstance(item, str | int | float) and bool(item) and not is_reference(str(item))

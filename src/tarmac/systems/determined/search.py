@@ -39,7 +39,7 @@ def search_of(config: Mapping[str, Any]) -> SearchSpec:
     """
     searcher, storage = config["searcher"], config["checkpoint_storage"] or {}
     method, most = METHODS[searcher["name"]], config["resources"]["max_slots"]
-    length = _length(searcher.get("max_length")) if searcher.get("max_time") is None else None
+    length = length_of(searcher) if searcher.get("max_time") is None else None
     return SearchSpec(
         method=method,
         metric=searcher["metric"],
@@ -94,8 +94,9 @@ def _range(value: Mapping[str, Any], path: tuple[str, ...]) -> ParameterRange:
     )
 
 
-def _length(found: Any) -> int | None:
-    """`{batches: N}` or N."""
+def length_of(searcher: Mapping[str, Any]) -> int | None:
+    """The `max_length` of a search from before 0.38, whatever its unit: `{batches: N}` or N."""
+    found = searcher.get("max_length")
     if isinstance(found, Mapping):
         found = next((each for each in found.values() if each is not None), None)
-    return found if found else None
+    return found if type(found) is int and found > 0 else None

@@ -3,7 +3,7 @@
 import inspect
 import json
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -36,19 +36,8 @@ from tarmac.systems.determined.gateway.routes import (
 from tarmac.systems.determined.gateway.tasks import check_attempt
 from tarmac.systems.determined.gateway.tokens import TokenKind
 
-ROUTES: tuple[Route, ...] = (
-    *login.ROUTES,
-    *master.ROUTES,
-    *queries.ROUTES,
-    *experiments.ROUTES,
-    *logs.ROUTES,
-    *checkpoints.ROUTES,
-    *jobs.ROUTES,
-    *cluster.ROUTES,
-    *resources.ROUTES,
-    *tasks.ROUTES,
-    *reports.ROUTES,
-)
+_PARTS = (login, master, queries, experiments, logs, checkpoints, jobs, cluster, resources, tasks, reports)
+ROUTES: tuple[Route, ...] = tuple(route for part in _PARTS for route in part.ROUTES)
 """Every route of the gateway, in matching order."""
 
 LARGEST_BODY_BYTES = 160 << 20
@@ -77,10 +66,8 @@ def build(gateway: Gateway) -> Starlette:
     routes = [
         WebRoute(route.path, partial(_answer, gateway, route), methods=[route.method]) for route in ROUTES
     ]
-    return Starlette(
-        routes=routes,
-        exception_handlers={TarmacError: _refused, HTTPException: _unrouted, Exception: _failed},
-    )
+    handlers = dict.fromkeys((TarmacError, HTTPException, Exception), _error)
+    return Starlette(routes=routes, exception_handlers=handlers)
 
 
 Address = tuple[str, int | None]
@@ -108,11 +95,10 @@ async def _answer(gateway: Gateway, route: Route, request: Request) -> Response:
     call = Call(
         gateway=gateway, actor=actor, attempt_id=attempt_id, request=request, body=await _parsed(body)
     )
-    handler: Callable[[Call], Any] = route.handler
-    if inspect.iscoroutinefunction(handler):
-        found = await handler(call)
+    if inspect.iscoroutinefunction(route.handler):
+        found = await route.handler(call)
     else:
-        found = await run_in_threadpool(handler, call)
+        found = await run_in_threadpool(route.handler, call)
     return found if isinstance(found, Response) else JsonAnswer({} if found is None else found)
 
 
@@ -161,28 +147,17 @@ async def _parsed(body: bytes) -> Any:
         raise InvalidInput(f"the request is not JSON: {error}") from None
 
 
-def error_answer(message: str, *, status: int) -> JsonAnswer:
+def _error(request: Request, error: Exception) -> JsonAnswer:
     """An error in the form printed by Determined's clients."""
+    if isinstance(error, TarmacError):
+        message, status = str(error), _STATUSES.get(error.http_status, error.http_status)
+    elif isinstance(error, HTTPException):
+        line = f"{request.method} {request.url.path}"
+        message, status = f"tarmac's gateway for Determined does not offer {line:.200}", _NOT_IMPLEMENTED
+    else:
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        message = f"tarmac itself failed ({type(error).__name__}): the mistake is not in your request"
+        status = 500
     code = _GRPC_CODES.get(status, 2)
     content = {"error": {"code": code, "reason": "", "error": message}, "message": message, "code": code}
     return JsonAnswer(content, status_code=status)
-
-
-def _refused(_request: Request, error: Exception) -> JsonAnswer:
-    assert isinstance(error, TarmacError)
-    return error_answer(str(error), status=_STATUSES.get(error.http_status, error.http_status))
-
-
-def _unrouted(request: Request, error: Exception) -> JsonAnswer:
-    assert isinstance(error, HTTPException)
-    line = f"{request.method} {request.url.path}"
-    return error_answer(
-        f"tarmac's gateway for Determined does not offer {line:.200}", status=_NOT_IMPLEMENTED
-    )
-
-
-def _failed(request: Request, error: Exception) -> JsonAnswer:
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return error_answer(
-        f"tarmac itself failed ({type(error).__name__}): the mistake is not in your request", status=500
-    )

@@ -5,15 +5,14 @@ A change applies to the spec of the experiment, and through it to the configurat
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tarmac.dialects import names
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
-from tarmac.model.search import CheckpointPolicy
 from tarmac.model.spec import RunSpec
 from tarmac.systems.determined.reader import NAME, labels_of
 from tarmac.systems.determined.statuses import FIRST, LAST, to_tarmac
@@ -29,37 +28,24 @@ class Changes:
     config: Mapping[str, Any]
     notes: str | None = None
 
-    def without(self, name: str) -> Changes:
-        """The changes without one field of the resources."""
-        resources = {key: value for key, value in self.config.get("resources", {}).items() if key != name}
-        return dataclasses.replace(self, config={**self.config, "resources": resources})
-
     @property
-    def place(self) -> Mapping[str, Any]:
-        """The changed parts of the queue position, with the priority in tarmac's scale."""
-        resources = self.config.get("resources", {})
-        place = {
-            name: resources[name] for name in ("priority", "weight", "resource_pool") if name in resources
-        }
-        return place | ({"priority": to_tarmac(place["priority"])} if "priority" in place else {})
+    def place(self) -> dict[str, Any]:
+        """The changed parts of the queue position, with tarmac's names, and its scale of the priority."""
+        resources, place = self.config.get("resources", {}), {}
+        if "priority" in resources:
+            place["priority"] = to_tarmac(resources["priority"])
+        if "weight" in resources:
+            place["weight"] = resources["weight"]
+        if "resource_pool" in resources:
+            place["pool"] = resources["resource_pool"]
+        return place
 
 
 def changes_of(body: Mapping[str, Any]) -> Changes:
     """The changes in a request; raises InvalidInput. Unknown fields are ignored."""
-    given = {snake(name): value for name, value in body.items()}
-    config: dict[str, Any] = {}
-    for name in ("name", "description"):
-        if given.get(name) is not None:
-            config[name] = _text(name, given[name])
-    if given.get("labels") is not None:
-        config["labels"] = _labels(given["labels"])
-    for name, readers in (("resources", _RESOURCES), ("checkpoint_storage", _STORAGE)):
-        if found := _section(name, given.get(name), readers):
-            config[name] = found
-    if "name" in config and not names.fit(config["name"]):
-        raise InvalidInput(f"name: a letter or digit is expected in {config['name']!r:.60}")
-    notes = given.get(NOTES)
-    return Changes(config=config, notes=None if notes is None else _text(NOTES, notes))
+    config = _section("", body, _CHANGES)
+    notes = config.pop(NOTES, None)
+    return Changes(config=config, notes=notes)
 
 
 def changed(spec: RunSpec, changes: Changes) -> RunSpec:
@@ -77,7 +63,8 @@ def changed(spec: RunSpec, changes: Changes) -> RunSpec:
     if "max_slots" in resources:
         search = replace(search, max_slots=resources["max_slots"])
     if storage is not None:
-        search = replace(search, checkpoints=_policy(search.checkpoints, storage))
+        policy = {name.removeprefix("save_"): count for name, count in storage.items()}
+        search = replace(search, checkpoints=replace(search.checkpoints, **policy))
     place = changes.place
     return replace(
         spec,
@@ -85,7 +72,7 @@ def changed(spec: RunSpec, changes: Changes) -> RunSpec:
         labels=labels,
         priority=place.get("priority", spec.priority),
         weight=place.get("weight", spec.weight),
-        target=replace(spec.target, pool=place.get("resource_pool", spec.target.pool)),
+        target=replace(spec.target, pool=place.get("pool", spec.target.pool)),
         search=search,
         conventions=replace(spec.conventions, facts=facts),
     )
@@ -102,15 +89,6 @@ def _native_labels(labels: Mapping[str, str], config: Mapping[str, Any]) -> dict
     return found
 
 
-def _policy(policy: CheckpointPolicy, storage: Mapping[str, int]) -> CheckpointPolicy:
-    return replace(
-        policy,
-        experiment_best=storage.get("save_experiment_best", policy.experiment_best),
-        trial_best=storage.get("save_trial_best", policy.trial_best),
-        trial_latest=storage.get("save_trial_latest", policy.trial_latest),
-    )
-
-
 def _over(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     sections = {
         name: {**(config.get(name) or {}), **value} if isinstance(value, Mapping) else value
@@ -120,13 +98,11 @@ def _over(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 
 def _section(name: str, found: Any, readers: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
-    if found is None:
-        return {}
     if not isinstance(found, Mapping):
         raise InvalidInput(f"{name}: a mapping is expected")
     given = {snake(key): value for key, value in found.items()}
     return {
-        key: read(f"{name}.{key}", given[key])
+        key: read(f"{name}.{key}".lstrip("."), given[key])
         for key, read in readers.items()
         if key in given and (given[key] is not None or read is _slots)
     }
@@ -154,10 +130,16 @@ def _is_legible(character: str) -> bool:
     return character != "\0" and not "\ud800" <= character <= "\udfff"
 
 
-def _labels(value: Any) -> list[str]:
+def _name(name: str, value: Any) -> str:
+    if not names.fit(_text(name, value)):
+        raise InvalidInput(f"{name}: a letter or digit is expected in {value!r:.60}")
+    return str(value)
+
+
+def _labels(name: str, value: Any) -> list[str]:
     if not isinstance(value, list):
-        raise InvalidInput(f"labels: a list of texts is expected, not {value!r:.60}")
-    return [_text("labels", label) for label in value]
+        raise InvalidInput(f"{name}: a list of texts is expected, not {value!r:.60}")
+    return [_text(name, label) for label in value]
 
 
 def _priority(name: str, value: Any) -> int:
@@ -185,10 +167,13 @@ def _count(name: str, value: Any) -> int:
     return value
 
 
-_RESOURCES: Mapping[str, Callable[[str, Any], Any]] = {
-    "priority": _priority,
-    "weight": _weight,
-    "resource_pool": _text,
-    "max_slots": _slots,
-}
+_RESOURCES = {"priority": _priority, "weight": _weight, "resource_pool": _text, "max_slots": _slots}
 _STORAGE = dict.fromkeys(("save_experiment_best", "save_trial_best", "save_trial_latest"), _count)
+_CHANGES: Mapping[str, Callable[[str, Any], Any]] = {
+    "name": _name,
+    "description": _text,
+    "labels": _labels,
+    "resources": partial(_section, readers=_RESOURCES),
+    "checkpoint_storage": partial(_section, readers=_STORAGE),
+    NOTES: _text,
+}

@@ -8,13 +8,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tarmac.control.state.metric_intake import reports_of
+from tarmac.control.state.metric_intake import events_of, reports_of
 from tarmac.model.errors import InvalidInput, NotFound, Unavailable
-from tarmac.model.metrics import MetricEvent, MetricReport, ReportBatch
+from tarmac.model.metrics import MetricReport, ReportBatch
 from tarmac.model.ports import Store
 from tarmac.model.run_records import RunRecord, RunRecordKind
-from tarmac.systems.determined.gateway.calls import Call
-from tarmac.systems.determined.gateway.tasks import Task, task_record
+from tarmac.systems.determined.gateway.calls import Call, inner
+from tarmac.systems.determined.gateway.tasks import Task
+from tarmac.systems.determined.search import length_of as configured_length
 
 NODE = "determined"
 """The source of these reports, in the place of a node."""
@@ -65,7 +66,8 @@ def take(
     Raises NotFound if the run is gone, Unavailable if others report all the time.
     """
     control = call.plane.control
-    events = tuple(_events(call, task, news)) if news is not None else ()
+    subscribers = control.metric_subscribers
+    events = tuple(events_of(task.run, task.attempt, (news,) if news is not None else (), subscribers))
     place = (task.run.id, task.attempt.number, NODE)
     for _ in range(TRIES):
         begin = control.store.metrics.positions([task.run.id]).get(place, 0)
@@ -88,7 +90,7 @@ def take(
     else:
         raise Unavailable("metrics of this trial are reported too quickly", hint="try again")
     for event in events:
-        control.metric_subscribers[event.subscriber].notify()
+        subscribers[event.subscriber].notify()
 
 
 def _is_repeated(store: Store, task: Task, report: MetricReport) -> bool:
@@ -109,36 +111,6 @@ def _is_repeated(store: Store, task: Task, report: MetricReport) -> bool:
     )
 
 
-def _events(call: Call, task: Task, report: MetricReport) -> list[MetricEvent]:
-    """The events that a report causes for subscribers of metrics."""
-    found = []
-    for name, subscriber in call.plane.control.metric_subscribers.items():
-        body = subscriber.select(task.run, report)
-        if body is not None:
-            found.append(
-                MetricEvent(
-                    subscriber=name,
-                    run_id=task.run.id,
-                    attempt=task.attempt.number,
-                    at=report.at,
-                    step=report.step,
-                    body=body,
-                )
-            )
-    return found
-
-
-_COMPLETED = "completed"
-
-
-def configured_length(searcher: Mapping[str, Any]) -> int | None:
-    """The `max_length` of a search from before 0.38, whatever its unit."""
-    found = searcher.get("max_length")
-    if isinstance(found, Mapping):
-        found = next((each for each in found.values() if each is not None), None)
-    return found if type(found) is int and found > 0 else None
-
-
 def completes_operations(task: Task) -> bool:
     """Whether the search is notified of completed operations, not of validations: one that promotes trials.
 
@@ -147,8 +119,7 @@ def completes_operations(task: Task) -> bool:
     """
     if task.experiment is None or not task.experiment.search.promotion:
         return False
-    length = task.searcher.get("max_length")
-    return not (isinstance(length, Mapping) and length.get("batches") is not None)
+    return inner(task.searcher, "max_length", "batches") is None
 
 
 def length_of(task: Task) -> int | None:
@@ -162,8 +133,3 @@ def completed_length(call: Call, task: Task) -> int:
     """The completed length of the trial."""
     found = call.gateway.records.of(task.run.id, RunRecordKind.SEARCH)
     return max((int(each.body["length"]) for each in found), default=0)
-
-
-def completion(call: Call, task: Task, length: int) -> RunRecord:
-    """The record of a trial's completed length."""
-    return task_record(call, task, RunRecordKind.SEARCH, _COMPLETED, {"length": length})

@@ -9,7 +9,7 @@ from tarmac.model.experiment import Experiment, Trial
 from tarmac.model.lifecycle import AttemptState
 from tarmac.model.run import Attempt, Run, split_attempt_id
 from tarmac.model.run_records import NumberKind, RunRecord, RunRecordKind
-from tarmac.systems.determined.gateway.calls import Call
+from tarmac.systems.determined.gateway.calls import Call, inner
 from tarmac.systems.determined.gateway.gateway import Gateway
 
 
@@ -23,24 +23,16 @@ class Task:
     experiment: Experiment | None
 
     @property
-    def config(self) -> dict[str, Any]:
-        """The completed configuration of the experiment."""
-        return dict(self.run.spec.conventions.facts.get("config") or {})
-
-    @property
     def searcher(self) -> dict[str, Any]:
         """The search section of the configuration."""
-        return dict(self.config.get("searcher") or {})
+        return dict(inner(self.run.spec.conventions.facts, "config", "searcher") or {})
 
     @property
     def leaves(self) -> bool:
-        """Whether the run was asked to leave."""
-        return self.attempt.leave_request is not None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the attempt has ended, or was replaced by another."""
-        return self.attempt.state is AttemptState.ENDED or self.run.attempt != self.attempt.number
+        """Whether the attempt was asked to leave, has ended, or was replaced by another."""
+        attempt = self.attempt
+        over = attempt.state is AttemptState.ENDED or self.run.attempt != attempt.number
+        return over or attempt.leave_request is not None
 
 
 def task_record(call: Call, task: Task, kind: RunRecordKind, name: str, body: Mapping[str, Any]) -> RunRecord:

@@ -14,6 +14,7 @@ from tarmac.api.submit_operations import SubmissionBody
 from tarmac.control.admission import Submission
 from tarmac.control.decisions.trials import merged
 from tarmac.control.experiments import ExperimentService
+from tarmac.control.service import ControlPlane
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Policy
 from tarmac.model.codec import replace
@@ -24,7 +25,7 @@ from tarmac.model.lifecycle import RunEvent, sources
 from tarmac.model.run_records import NumberKind
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.http.auth import Caller
-from tarmac.server.submitting.submissions import Draft, planned, prepare
+from tarmac.server.submitting.submissions import Draft, Prepared, planned, prepare
 from tarmac.systems.determined.gateway import model_definition
 from tarmac.systems.determined.gateway.calls import Call, Route, inner
 from tarmac.systems.determined.gateway.changing import NOTES, Changes, changed, changes_of
@@ -125,7 +126,10 @@ def _change(call: Call) -> Any:
     trials = plane.experiments.trials(call.actor, experiment)
     movable = sources(RunEvent.REORDERED)
     run_ids = [each.run.id for each in trials if each.run is not None and each.run.state in movable]
-    if moves := place_changes(run_ids, _effective(call, changes)):
+    place = changes.place
+    if all(pool.policy is not Policy.FAIR_SHARE for pool in plane.pools(call.actor)):
+        place.pop("weight", None)  # it is stored, but has no effect yet
+    if moves := place_changes(run_ids, place):
         plane.reorder(call.actor, moves, dict.fromkeys(run_ids, f"job {experiment.id}"))
     after = plane.experiments.change_spec(call.actor, experiment.id, partial(changed, changes=changes))
     return {"experiment": experiment_record(call, after)}
@@ -139,12 +143,6 @@ def _label(call: Call, *, adds: bool) -> Any:
     apply = partial(changed, changes=changes)
     after = call.plane.experiments.change_spec(call.actor, experiment.id, apply)
     return {"labels": labels_shown(after.spec)}
-
-
-def _effective(call: Call, changes: Changes) -> Changes:
-    """The changes; without fair sharing they lack the weight, which is stored but has no effect yet."""
-    policies = {pool.policy for pool in call.plane.pools(call.actor)}
-    return changes if Policy.FAIR_SHARE in policies else changes.without("weight")
 
 
 def _move(call: Call) -> None:
@@ -179,22 +177,18 @@ def wish_of(call: Call, *, keeps: bool) -> tuple[Submission, str | None]:
     digest = parent.code_digest if parent is not None and not files else None
     if digest is None and keeps:
         digest = model_definition.take_in(files, call.gateway.service.code)
-    draft = _draft(call, call.typed("config", str, "the text of an experiment configuration"), digest)
-    prepared = (prepare if digest is not None else planned)(draft, call.plane)
-    spec = _completed(call, prepared.submission.spec)
+    config = call.typed("config", str, "the text of an experiment configuration")
+    submission = submission_of(call, config, digest, prepare if digest is not None else planned)
     if not call.field("activate", True):
-        spec = replace(spec, start_paused=True)
-    return replace(prepared.submission, spec=spec), parent.id if parent is not None else None
+        submission = replace(submission, spec=replace(submission.spec, start_paused=True))
+    return submission, parent.id if parent is not None else None
 
 
-def submission_of(call: Call, config: str, digest: str | None) -> Submission:
+def submission_of(
+    call: Call, config: str, digest: str | None, made: Callable[[Draft, ControlPlane], Prepared] = planned
+) -> Submission:
     """The submission of a configuration; the server has its code, if any, already."""
-    prepared = planned(_draft(call, config, digest), call.plane)
-    return replace(prepared.submission, spec=_completed(call, prepared.submission.spec))
-
-
-def _draft(call: Call, config: str, digest: str | None) -> Draft:
-    return Draft(
+    draft = Draft(
         caller=Caller(actor=call.actor, local=digest is not None),
         body=SubmissionBody(
             source=config,
@@ -206,6 +200,8 @@ def _draft(call: Call, config: str, digest: str | None) -> Draft:
         ),
         rules=call.gateway.service.reading,
     )
+    submission = made(draft, call.plane).submission
+    return replace(submission, spec=_completed(call, submission.spec))
 
 
 def _completed(call: Call, spec: RunSpec) -> RunSpec:

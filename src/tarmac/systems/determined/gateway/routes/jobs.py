@@ -135,7 +135,7 @@ def _update(call: Call) -> None:
             moves += _moves(job, _job(jobs, value), ahead=name == "aheadOf")
             continue
         changes = changes_of({"resources": {name: value}})
-        moves += place_changes([entry.id for entry in job.entries], changes)
+        moves += place_changes([entry.id for entry in job.entries], changes.place)
         if job.experiment is not None:
             later.append((job.id, changes))
     plane.reorder(call.actor, moves, {run.id: f"job {job.id}" for job in jobs for run in job.runs})
@@ -156,12 +156,10 @@ def _read(jobs: list[Job], update: Any) -> tuple[Job, str, Any]:
     return job, name, value
 
 
-def place_changes(run_ids: Sequence[str], changes: Changes) -> list[QueueChange]:
+def place_changes(run_ids: Sequence[str], place: Mapping[str, Any]) -> list[QueueChange]:
     """The queue changes of runs."""
     return [
-        QueueChange(reference=run_id, **{"pool" if name == "resource_pool" else name: value})
-        for name, value in changes.place.items()
-        for run_id in run_ids
+        QueueChange(reference=run_id, **{name: value}) for name, value in place.items() for run_id in run_ids
     ]
 
 

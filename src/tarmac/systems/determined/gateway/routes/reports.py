@@ -24,7 +24,6 @@ from tarmac.systems.determined.gateway.records import report_record, whole_repor
 from tarmac.systems.determined.gateway.reporting import (
     completed_length,
     completes_operations,
-    completion,
     length_of,
     report_of,
     take,
@@ -159,7 +158,6 @@ def _undecided(task: Task) -> bool:
         and experiment.state is ExperimentState.ACTIVE
         and trial.state is TrialState.OPEN
         and not task.leaves
-        and not task.is_over
     )
 
 
@@ -177,7 +175,8 @@ def _completed(call: Call) -> None:
     if isinstance(name, str) and task.experiment is not None and task.experiment.search.promotion:
         metrics = {name: call.field("searcherMetric")}
         news = report_of(call, group=VALIDATION, step=length, metrics=metrics)
-    take(call, task, (), news=news, records=(completion(call, task, length),))
+    record = task_record(call, task, RunRecordKind.SEARCH, "completed", {"length": length})
+    take(call, task, (), news=news, records=(record,))
 
 
 _AT_ONCE = 1000

@@ -73,8 +73,8 @@ async def _preemption(call: Call) -> Any:
             version = watch.version
             task = await run_in_threadpool(task_of, call)
             left = end - loop.time()
-            if task.leaves or task.is_over or left <= 0 or changes.stopping:
-                return {"preempt": task.leaves or task.is_over}
+            if task.leaves or left <= 0 or changes.stopping:
+                return {"preempt": task.leaves}
             await watch.after(version, min(left, LOOK_S))
 
 
