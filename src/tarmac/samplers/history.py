@@ -7,6 +7,7 @@ its draws in order; the stored values count, whatever it returns.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from math import inf, isfinite
 from typing import Any
@@ -38,6 +39,20 @@ _CODES = {TrialState.COMPLETE: 1, TrialState.PRUNED: 2, TrialState.FAIL: 3}
 _STATES = {code: state for state, code in _CODES.items()}
 
 
+@dataclass(slots=True)
+class _Known:
+    """A trial, its best metric, the code of its end (0: none), and the metrics at the pruner's places.
+
+    `reported` of these are known to Optuna.
+    """
+
+    trial: Trial
+    best: float = inf
+    code: int = 0
+    points: dict[int, float] = field(default_factory=dict)
+    reported: int = 0
+
+
 class History:
     """Trials by number, from 1; the smaller metric is better."""
 
@@ -52,44 +67,39 @@ class History:
         self._seed = spec.seed
         self._sampler = _Sampler(spec.method, self._spaces)
         self._study = optuna.create_study(sampler=self._sampler, pruner=_pruner(spec))
-        self._trials: list[Trial] = []
+        self._trials: list[_Known] = []
         self._order: list[int] = []
         self._values: list[float] = []
-        self._best: list[float] = []
-        self._codes: list[int] = []
-        self._points: list[dict[int, float]] = []
-        self._reported: list[int] = []
 
     def begin(self) -> tuple[dict[str, Any], int]:
         """Begin a trial: values by name (a choice's place, a log range's exponent), and a seed."""
-        number = len(self._trials) + 1
-        numbers = RandomNumbers(self._seed * _MIX + number)
-        self._ask(numbers.below(2**31))
-        values = dict(self._trials[-1].params)
+        numbers = RandomNumbers(self._seed * _MIX + len(self._trials) + 1)
+        values = self._ask(numbers.below(2**31)).trial.params
         self._values += [float(values[name]) for name in self._spaces]
-        return values, numbers.below(2**31)
+        return dict(values), numbers.below(2**31)
 
     def report(self, trial: int, point: int, metric: float) -> None:
         """Add the metric of a trial at one of the pruner's places."""
-        if not abs(metric) < WORST or self._codes[trial - 1]:
+        known = self._trials[trial - 1]
+        if not abs(metric) < WORST or known.code:
             return
-        self._best[trial - 1] = min(self._best[trial - 1], metric)
+        known.best = min(known.best, metric)
         if self._prunes:
-            self._points[trial - 1].setdefault(point, metric)
+            known.points.setdefault(point, metric)
 
     def is_pruned(self, trial: int) -> bool:
         """Whether to end a running trial early."""
-        self._tell_points(trial)
-        return bool(self._points[trial - 1]) and self._trials[trial - 1].should_prune()
+        known = self._trials[trial - 1]
+        _tell_points(known)
+        return bool(known.points) and known.trial.should_prune()
 
     def end(self, trial: int, how: TrialEnd) -> None:
         """Add the end of a trial; STOPPED: early."""
-        state = _ENDS[how]
-        pruned = state is TrialState.PRUNED
-        if not isfinite(self._best[trial - 1]) or (pruned and not self._points[trial - 1]):
+        known, state = self._trials[trial - 1], _ENDS[how]
+        if not isfinite(known.best) or (state is TrialState.PRUNED and not known.points):
             state = TrialState.FAIL  # nothing to learn from it
         self._order.append(2 * trial + 1)
-        self._tell(trial, state)
+        self._tell(known, state)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -97,15 +107,16 @@ class History:
         kept = {
             "order": pack_trials(self._order),
             "values": pack_numbers(self._values),
-            "best": pack_numbers(self._best),
-            "ended": pack_trials(self._codes),
+            "best": pack_numbers([each.best for each in self._trials]),
+            "ended": pack_trials(each.code for each in self._trials),
         }
         if not self._prunes:
             return kept
+        points = [each.points for each in self._trials]
         return kept | {
-            "point_counts": pack_trials(map(len, self._points)),
-            "points": pack_trials([point for found in self._points for point in found]),
-            "point_metrics": pack_numbers([metric for found in self._points for metric in found.values()]),
+            "point_counts": pack_trials(map(len, points)),
+            "points": pack_trials(point for found in points for point in found),
+            "point_metrics": pack_numbers([metric for found in points for metric in found.values()]),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -120,33 +131,31 @@ class History:
             if not ended:
                 kept = values[at * width : (at + 1) * width]
                 numbers = RandomNumbers(self._seed * _MIX + trial)
-                self._ask(numbers.below(2**31), dict(zip(self._spaces, kept, strict=True)))
+                known = self._ask(numbers.below(2**31), dict(zip(self._spaces, kept, strict=True)))
                 self._values += kept
-                self._best[at], self._points[at] = best[at], points[at]
+                known.best, known.points = best[at], points[at]
             else:
                 self._order.append(entry)
-                self._tell(trial, _STATES[codes[at]])
+                self._tell(self._trials[at], _STATES[codes[at]])
 
-    def _ask(self, seed: int, kept: Mapping[str, float] | None = None) -> None:
+    def _ask(self, seed: int, kept: Mapping[str, float] | None = None) -> _Known:
         self._sampler.next(seed, kept)
-        self._trials.append(self._study.ask(self._spaces))
+        known = _Known(self._study.ask(self._spaces))
+        self._trials.append(known)
         self._order.append(2 * len(self._trials))
-        self._best.append(inf)
-        self._codes.append(0)
-        self._points.append({})
-        self._reported.append(0)
+        return known
 
-    def _tell_points(self, trial: int) -> None:
-        points, known = self._points[trial - 1], self._trials[trial - 1]
-        for point, metric in islice(points.items(), self._reported[trial - 1], None):
-            known.report(metric, point)
-        self._reported[trial - 1] = len(points)
+    def _tell(self, known: _Known, state: TrialState) -> None:
+        known.code = _CODES[state]
+        _tell_points(known)
+        best = known.best if state is TrialState.COMPLETE else None
+        self._study.tell(known.trial.number, best, state)
 
-    def _tell(self, trial: int, state: TrialState) -> None:
-        self._codes[trial - 1] = _CODES[state]
-        self._tell_points(trial)
-        best = self._best[trial - 1] if state is TrialState.COMPLETE else None
-        self._study.tell(trial - 1, best, state)
+
+def _tell_points(known: _Known) -> None:
+    for point, metric in islice(known.points.items(), known.reported, None):
+        known.trial.report(metric, point)
+    known.reported = len(known.points)
 
 
 class _Sampler(BaseSampler):

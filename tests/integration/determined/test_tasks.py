@@ -302,6 +302,7 @@ def test_nodes_find_each_other_and_gather_what_each_says(here: Served) -> None:
         ("trials/{trial}/early_exit", {"reason": "EXITED_REASON_USER_REQUESTED_STOP"}),
         ("task/logs", {"logs": [{"log": "hello"}]}),
         ("webhooks/custom", {}),
+        ("trials/profiler/metrics", {"trialProfilerMetrics": {}}),
         ("allocations/a/acceleratorData", {}),
         ("allocations/a/resources/r/daemon", None),
         ("allocations/a/ready", None),

@@ -3,7 +3,7 @@
 from functools import partial
 
 from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, not_ours
-from tarmac.dialects.located import Node, Table, quote
+from tarmac.dialects.located import Table, quote
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
 from tarmac.systems.determined.conventions import apply_conventions
@@ -47,10 +47,8 @@ def _detect(filename: str, text: str) -> Detection:
     """Certain for a mapping with a searcher or an entry point; possible if other fields suggest it."""
     problems = Problems(filename)
     tree = compose(text, problems, lenient=True)
-    return _judge(tree) if tree is not None else not_ours(str(problems.first))
-
-
-def _judge(tree: Node) -> Detection:
+    if tree is None:
+        return not_ours(str(problems.first))
     if not isinstance(tree, Table):
         return not_ours(f"'searcher' and 'entrypoint' are expected, not {quote(tree)}")
     keys = tree.values.keys()

@@ -20,21 +20,11 @@ from tarmac.dialects.schema import read_record
 from tarmac.dialects.secrets import reference_in
 from tarmac.dialects.section import Value
 from tarmac.dialects.yaml_tree import compose_table
+from tarmac.model import spec
 from tarmac.model.progress import LogAction, LogPolicy
 from tarmac.model.resources import Resources
 from tarmac.model.search import SearchSpec
 from tarmac.model.secret import SecretForm, SecretUse
-from tarmac.model.spec import (
-    Bind,
-    Command,
-    Conventions,
-    Environment,
-    PausePolicy,
-    Process,
-    Role,
-    RunSpec,
-    Target,
-)
 from tarmac.node.files.secrecy import is_reference, names_secret
 from tarmac.systems.determined.context import context_of
 from tarmac.systems.determined.defaults import NO_DEFAULTS, ClusterDefaults
@@ -74,23 +64,23 @@ def read_experiment(
     record = read_record(Value(tree, "", problems), EXPERIMENT)
     file = _File(tree, problems)
     config = _whole(record, filename, defaults)
-    spec = RunSpec(
+    found = spec.RunSpec(
         name=file.name(record.get("name"), names.name_from_file(filename)),
         project=names.fit(config["project"]) or "default",
         dialect=NAME,
         source=text,
-        conventions=Conventions(system=NAME, facts=_facts(config, defaults)),
+        conventions=spec.Conventions(system=NAME, facts=_facts(config, defaults)),
         roles=(file.role(record, config),),
         code=context_of(directory),
-        target=Target(pool=file.pool(config["resources"]["resource_pool"])),
+        target=spec.Target(pool=file.pool(config["resources"]["resource_pool"])),
         priority=to_tarmac(config["resources"]["priority"] or defaults.priority),
         weight=float(config["resources"]["weight"]) if config["resources"]["weight"] > 0 else 1.0,
         retries=file.retries(config["max_restarts"]),
-        pause=PausePolicy(signal=None, grace_s=float(config["preemption_timeout"])),
+        pause=spec.PausePolicy(signal=None, grace_s=float(config["preemption_timeout"])),
         environment=file.environment(config),
         secrets=file.registry_secret(config),
         binds=tuple(
-            Bind(
+            spec.Bind(
                 source=_bare(item["host_path"]),
                 target=_below_work(_bare(item["container_path"])),
                 read_only=item["read_only"],
@@ -104,7 +94,7 @@ def read_experiment(
     file.check_storage(record, config["checkpoint_storage"])
     file.refuse_too_large(config)
     problems.raise_any()
-    return Reading(spec=spec, warnings=tuple(problems.warnings))
+    return Reading(spec=found, warnings=tuple(problems.warnings))
 
 
 def _whole(record: Mapping[str, Any], filename: str, defaults: ClusterDefaults) -> dict[str, Any]:
@@ -146,7 +136,7 @@ class _File:
             self._warn("name", f"the run is called {fit or usual!r} here: names are short, without accents")
         return fit or usual
 
-    def role(self, record: Mapping[str, Any], config: Mapping[str, Any]) -> Role:
+    def role(self, record: Mapping[str, Any], config: Mapping[str, Any]) -> spec.Role:
         """The trial: its entry point once on each node."""
         resources = config["resources"]
         slots = resources["slots_per_trial"]
@@ -154,14 +144,14 @@ class _File:
             self._warn(
                 "resources", f"max_slots ({most}) is less than slots_per_trial ({slots}): it is not applied"
             )
-        command = Command(argv=("true",))
+        command = spec.Command(argv=("true",))
         if "entrypoint" in record:
             command = read_entrypoint(self._at("entrypoint"), record["entrypoint"])
         if slots == 0:
-            return Role(processes=(Process(command=command),))
+            return spec.Role(processes=(spec.Process(command=command),))
         if resources["is_single_node"]:
-            return Role(processes=(Process(command=command, resources=Resources(slots=slots)),))
-        return Role(processes=(Process(command=command),), replicas=None, slots=slots)
+            return spec.Role(processes=(spec.Process(command=command, resources=Resources(slots=slots)),))
+        return spec.Role(processes=(spec.Process(command=command),), replicas=None, slots=slots)
 
     def pool(self, name: str) -> str | None:
         return self._at("resources", "resource_pool").read(names.NAME, None) if name else None
@@ -171,12 +161,12 @@ class _File:
             self._warn("max_restarts", f"at most {MOST_RETRIES} here")
         return min(restarts, MOST_RETRIES)
 
-    def environment(self, config: Mapping[str, Any]) -> Environment:
+    def environment(self, config: Mapping[str, Any]) -> spec.Environment:
         """Variables and image for the device kind of the trial."""
         kind = "cuda" if config["resources"]["slots_per_trial"] > 0 else "cpu"
         settings = config["environment"]
         image = (settings["image"] or {}).get(kind)
-        return Environment(
+        return spec.Environment(
             variables=self._variables(settings["environment_variables"].get(kind) or []),
             image=image,
             pull_always=settings["force_pull_image"],

@@ -29,14 +29,13 @@ from tarmac.systems.determined.gateway.routes import (
     logs,
     master,
     queries,
-    reports,
     resources,
     tasks,
 )
 from tarmac.systems.determined.gateway.tasks import check_attempt
 from tarmac.systems.determined.gateway.tokens import TokenKind
 
-_PARTS = (login, master, queries, experiments, logs, checkpoints, jobs, cluster, resources, tasks, reports)
+_PARTS = (login, master, queries, experiments, logs, checkpoints, jobs, cluster, resources, tasks)
 ROUTES: tuple[Route, ...] = tuple(route for part in _PARTS for route in part.ROUTES)
 """Every route of the gateway, in matching order."""
 
@@ -61,22 +60,15 @@ _STATUSES = {422: 400}
 log = logging.getLogger(__name__)
 
 
-def build(gateway: Gateway) -> Starlette:
-    """Build the application over a gateway."""
-    routes = [
-        WebRoute(route.path, partial(_answer, gateway, route), methods=[route.method]) for route in ROUTES
-    ]
-    handlers = dict.fromkeys((TarmacError, HTTPException, Exception), _error)
-    return Starlette(routes=routes, exception_handlers=handlers)
-
-
 Address = tuple[str, int | None]
 """The address of a listener: host and port, or the name of a unix socket."""
 
 
 def at_addresses(addresses: Collection[Address], gateway: Gateway, *, otherwise: ASGIApp) -> ASGIApp:
     """An application that serves the gateway on these addresses, and another application on all others."""
-    inner = build(gateway)
+    routes = [WebRoute(each.path, partial(_answer, gateway, each), methods=[each.method]) for each in ROUTES]
+    handlers = dict.fromkeys((TarmacError, HTTPException, Exception), _error)
+    inner = Starlette(routes=routes, exception_handlers=handlers)
 
     async def choose(scope: Scope, receive: Receive, send: Send) -> None:
         ours = tuple(scope.get("server") or ()) in addresses
@@ -89,12 +81,11 @@ async def _answer(gateway: Gateway, route: Route, request: Request) -> Response:
     actor, attempt_id = _caller(gateway, route.access, request)
     if attempt_id is not None:
         await run_in_threadpool(check_attempt, gateway, attempt_id)
-    body = await _body(request, LARGEST_OPEN_BYTES if route.access is Access.OPEN else LARGEST_BODY_BYTES)
-    if body is None:
-        return Response(status_code=400)  # the client has disconnected
-    call = Call(
-        gateway=gateway, actor=actor, attempt_id=attempt_id, request=request, body=await _parsed(body)
-    )
+    try:
+        body = await _body(request, LARGEST_OPEN_BYTES if route.access is Access.OPEN else LARGEST_BODY_BYTES)
+    except ClientDisconnect:
+        return Response(status_code=400)
+    call = Call(gateway=gateway, actor=actor, attempt_id=attempt_id, request=request, body=body)
     if inspect.iscoroutinefunction(route.handler):
         found = await route.handler(call)
     else:
@@ -122,27 +113,18 @@ def _caller(gateway: Gateway, access: Access, request: Request) -> tuple[Actor, 
     raise Unauthorized("you are not logged in, or your session is over", hint="det user login NAME")
 
 
-async def _body(request: Request, limit_bytes: int) -> bytes | None:
-    """The whole body; None if the client has disconnected. Raises TooLarge before it exceeds the limit."""
+async def _body(request: Request, limit_bytes: int) -> Any:
+    """The JSON of the body; {} if it is empty. Raises TooLarge before it exceeds the limit."""
     found = bytearray()
+    async for piece in request.stream():
+        found += piece
+        if len(found) > limit_bytes:
+            raise TooLarge(
+                f"the request is larger than {limit_bytes >> 20} MiB",
+                hint="leave out of the context directory what the code does not need, in .detignore",
+            )
     try:
-        async for piece in request.stream():
-            found += piece
-            if len(found) > limit_bytes:
-                raise TooLarge(
-                    f"the request is larger than {limit_bytes >> 20} MiB",
-                    hint="leave out of the context directory what the code does not need, in .detignore",
-                )
-    except ClientDisconnect:
-        return None
-    return bytes(found)
-
-
-async def _parsed(body: bytes) -> Any:
-    if not body.strip():
-        return {}
-    try:
-        return await run_in_threadpool(json.loads, body)
+        return await run_in_threadpool(json.loads, bytes(found)) if found.strip() else {}
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the request is not JSON: {error}") from None
 

@@ -1,7 +1,7 @@
 """Stores reports of the library in tarmac's record of metrics, and the lengths of trials in their search.
 
 Reports count as those of an additional node of the attempt, beside the files of its workers. The library
-repeats a report if it got no answer: such a report counts once. Called by `routes.reports`.
+repeats a report if it got no answer: such a report counts once. Called by `routes.tasks`.
 """
 
 import json

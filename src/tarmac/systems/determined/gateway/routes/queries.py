@@ -9,15 +9,15 @@ from tarmac.control.experiments import TrialRow
 from tarmac.model.errors import NotFound
 from tarmac.model.experiment import Experiment, ExperimentHead, ExperimentQuery, ExperimentState
 from tarmac.model.metrics import VALIDATION
+from tarmac.model.run import Run
 from tarmac.server.storage.reported_checkpoints import DELETED
 from tarmac.systems.determined.gateway import checkpoints, records
-from tarmac.systems.determined.gateway.calls import Access, Call, Route, inner, whole
-from tarmac.systems.determined.gateway.gateway import check_project
+from tarmac.systems.determined.gateway.calls import Access, Call, Route, finite, inner, time_of, whole
+from tarmac.systems.determined.gateway.gateway import check_project, task_name
 from tarmac.systems.determined.gateway.model_definition import give_out
 from tarmac.systems.determined.gateway.routes.checkpoints import checkpoint_step
 from tarmac.systems.determined.gateway.routes.jobs import job_summary
-from tarmac.systems.determined.gateway.routes.reports import own_best
-from tarmac.systems.determined.gateway.routes.tasks import own_trial
+from tarmac.systems.determined.gateway.tasks import task_of
 
 Record = Mapping[str, Any]
 Keys = Mapping[str, Callable[[Record], Any]]
@@ -212,11 +212,31 @@ def _model_definition(call: Call) -> Any:
 def _best_metric(call: Call) -> Any:
     """The best metric that any trial has reported; raises NotFound without one."""
     if call.attempt_id is not None:
-        return own_best(call)
+        return _own_best(call)
     found = call.plane.experiments.best(call.actor, call.experiment())
     if not found:
         raise NotFound(f"no trial of experiment {call.number('experiment')} has reported its metric yet")
     return {"metric": found[0].trial.best}
+
+
+def _own_best(call: Call) -> Any:
+    """The best validation of the search metric, over all trials of the calling task's experiment.
+
+    Raises NotFound before the first validation.
+    """
+    task, store = task_of(call), call.store
+    searcher = task.searcher
+    trials = store.experiments.trials(task.experiment.id) if task.experiment is not None else []
+    smaller = searcher.get("smaller_is_better") is not False
+    found = [
+        extreme.value
+        for each in store.metrics.summaries([trial.run_id for trial in trials] or [task.run.id])
+        if each.key.group == VALIDATION and each.key.name == searcher.get("metric")
+        if (extreme := each.low if smaller else each.high) is not None
+    ]
+    if not found:
+        raise NotFound("no validation was reported yet")
+    return {"metric": min(found) if smaller else max(found)}
 
 
 def _labels(call: Call) -> Any:
@@ -232,7 +252,7 @@ def _one_trial(call: Call) -> Any:
     """The trial of the path, with a summary of its metrics and of its checkpoints."""
     number = call.number("trial")
     if call.attempt_id is not None:
-        return {"trial": own_trial(call, call.run_of_trial(number))}
+        return {"trial": _own_trial(call, call.run_of_trial(number))}
     trial, run = call.gateway.trial(number)
     experiment = call.gateway.experiments.experiment(trial.experiment)
     assert experiment is not None, "a trial has one"
@@ -252,6 +272,30 @@ def _one_trial(call: Call) -> Any:
     )
     record["summaryMetrics"] = records.summary_metrics(call.store.metrics.summaries([run.id]))
     return {"trial": record}
+
+
+def _own_trial(call: Call, run: Run) -> dict[str, Any]:
+    """A trial in the form for its own code: with the last validation."""
+    experiment = call.gateway.experiment_of(run)
+    summaries = call.store.metrics.summaries([run.id])
+    validated = [each for each in summaries if each.key.group == VALIDATION]
+    last = max((each.last.step for each in validated if each.last.step is not None), default=None)
+    metrics = {each.key.name: finite(each.last.value) for each in validated}
+    return {
+        "id": call.gateway.trial_number(run.id),
+        "experimentId": experiment,
+        "state": f"STATE_{records.run_state(run)}",
+        "startTime": time_of(run.created_at),
+        "endTime": time_of(run.ended_at),
+        "hparams": dict(run.spec.parameters or {}),
+        "restarts": records.restarts_of(run),
+        "taskId": task_name(experiment, run.id),
+        "totalBatchesProcessed": last or 0,
+        "summaryMetrics": records.summary_metrics(summaries),
+        "latestValidation": {"totalBatches": last, "metrics": records.metrics_record(metrics)}
+        if last is not None
+        else None,
+    }
 
 
 def _kill(call: Call) -> None:
