@@ -24,6 +24,6 @@ def searcher_of(spec: SearchSpec, state: Mapping[str, Any] | None) -> Search:
                 f"{what} needs the package {module!r}, and the server does not have it",
                 hint=f"install {module} for {sys.executable}, or use random or adaptive_asha",
             )
-    from tarmac.samplers.searching import optuna_search  # noqa: PLC0415 - takes a second, and is an extra
+    from tarmac.samplers.learning import LearningSampler  # noqa: PLC0415 - takes a second, and is an extra
 
-    return optuna_search(spec, state)
+    return Search(spec, state, sampler=LearningSampler(spec))

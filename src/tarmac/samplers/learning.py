@@ -1,4 +1,4 @@
-"""The history of a search as a study of Optuna, and its stored form. Made by `searching`.
+"""Parameters from Optuna, and early ends: the history of a search as a study. Made by `searcher_of`.
 
 The stored form has the order in which trials began and ended, the drawn values and the metrics. It is
 complete: a study made from it draws the same. Every draw has a seed of its own, from the seed of the search
@@ -15,15 +15,18 @@ from typing import Any
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.pruners import BasePruner, MedianPruner, NopPruner, PercentilePruner
-from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, CmaEsSampler, TPESampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
+from tarmac.model.search import SAMPLERS, ParameterRange, RangeKind, SearchMethod, SearchSpec, nested
 from tarmac.search.moves import TrialEnd, pack_numbers, pack_trials, unpack_numbers, unpack_trials
-from tarmac.search.space import RandomNumbers
+from tarmac.search.space import RandomNumbers, RandomSampler, power
 
 PERCENT = 25.0
 """The share of best trials that the percentile pruner lets continue."""
+
+POINTS = 10
+"""The number of places of a trial that a pruner checks: the state of a search keeps a metric for each."""
 
 WORST = 1e300
 """The bound for metrics: the sampler does not get larger ones."""
@@ -53,49 +56,49 @@ class _Known:
     reported: int = 0
 
 
-class History:
-    """Trials by number, from 1; the smaller metric is better."""
+class LearningSampler:
+    """The sampler of a search: draws from Optuna, or at random if only a pruner learns; and prunes trials."""
 
     def __init__(self, spec: SearchSpec) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._spec = spec
         self._prunes = spec.pruner is not None
-        ordered = sorted(spec.space, key=lambda item: item.path)
-        draws = spec.method in (SearchMethod.TPE, SearchMethod.CMA_ES)
+        self._drawn = RandomSampler(spec) if spec.method not in SAMPLERS else None
+        self._ordered = sorted(spec.space, key=lambda item: item.path)
         self._spaces = {
-            item.name: _distribution(item) for item in ordered if draws and item.kind is not RangeKind.CONST
+            item.name: _distribution(item)
+            for item in self._ordered
+            if self._drawn is None and item.kind is not RangeKind.CONST
         }
-        self._seed = spec.seed
         self._sampler = _Sampler(spec.method, self._spaces)
         self._study = optuna.create_study(sampler=self._sampler, pruner=_pruner(spec))
         self._trials: list[_Known] = []
         self._order: list[int] = []
         self._values: list[float] = []
 
-    def begin(self) -> tuple[dict[str, Any], int]:
-        """Begin a trial: values by name (a choice's place, a log range's exponent), and a seed."""
-        numbers = RandomNumbers(self._seed * _MIX + len(self._trials) + 1)
+    def draw(self, trial: int) -> tuple[dict[str, Any], int]:
+        numbers = RandomNumbers(self._spec.seed * _MIX + trial)
         values = self._ask(numbers.below(2**31)).trial.params
         self._values += [float(values[name]) for name in self._spaces]
-        return dict(values), numbers.below(2**31)
+        if self._drawn is not None:
+            return self._drawn.draw(trial)
+        found = {item.path: _value(item, values.get(item.name)) for item in self._ordered}
+        return nested(found), numbers.below(2**31)
 
-    def report(self, trial: int, point: int, metric: float) -> None:
-        """Add the metric of a trial at one of the pruner's places."""
-        known = self._trials[trial - 1]
-        if not abs(metric) < WORST or known.code:
-            return
-        known.best = min(known.best, metric)
-        if self._prunes:
-            known.points.setdefault(point, metric)
-
-    def is_pruned(self, trial: int) -> bool:
-        """Whether to end a running trial early."""
-        known = self._trials[trial - 1]
+    def validation(self, trial: int, length: float, metric: float, /) -> bool:
+        known, longest = self._trials[trial - 1], self._spec.max_time
+        if abs(metric) < WORST and not known.code:
+            known.best = min(known.best, metric)
+            if self._prunes:
+                point = min(int(length * POINTS / longest), POINTS) if longest else 0
+                known.points.setdefault(point, metric)
+        if not self._prunes:
+            return False
         _tell_points(known)
         return bool(known.points) and known.trial.should_prune()
 
-    def end(self, trial: int, how: TrialEnd) -> None:
-        """Add the end of a trial; STOPPED: early."""
-        known, state = self._trials[trial - 1], _ENDS[how]
+    def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> None:
+        known, state = self._trials[trial - 1], _ENDS[TrialEnd.STOPPED if closed else how]
         if not isfinite(known.best) or (state is TrialState.PRUNED and not known.points):
             state = TrialState.FAIL  # nothing to learn from it
         self._order.append(2 * trial + 1)
@@ -104,7 +107,8 @@ class History:
     @property
     def state(self) -> dict[str, Any]:
         """The history in short JSON."""
-        kept = {
+        kept = self._drawn.state if self._drawn is not None else {}
+        kept |= {
             "order": pack_trials(self._order),
             "values": pack_numbers(self._values),
             "best": pack_numbers([each.best for each in self._trials]),
@@ -130,13 +134,15 @@ class History:
             at = trial - 1
             if not ended:
                 kept = values[at * width : (at + 1) * width]
-                numbers = RandomNumbers(self._seed * _MIX + trial)
+                numbers = RandomNumbers(self._spec.seed * _MIX + trial)
                 known = self._ask(numbers.below(2**31), dict(zip(self._spaces, kept, strict=True)))
                 self._values += kept
                 known.best, known.points = best[at], points[at]
             else:
                 self._order.append(entry)
                 self._tell(self._trials[at], _STATES[codes[at]])
+        if self._drawn is not None:
+            self._drawn.restore(state)
 
     def _ask(self, seed: int, kept: Mapping[str, float] | None = None) -> _Known:
         self._sampler.next(seed, kept)
@@ -169,7 +175,7 @@ class _Sampler(BaseSampler):
             if not space.single()
             and (method is SearchMethod.TPE or not isinstance(space, CategoricalDistribution))
         }
-        self._inner: BaseSampler = RandomSampler(seed=0)
+        self._inner: BaseSampler = optuna.samplers.RandomSampler(seed=0)
         self._kept: Mapping[str, float] | None = None
 
     def next(self, seed: int, kept: Mapping[str, float] | None) -> None:
@@ -212,6 +218,21 @@ def _points(state: Mapping[str, Any]) -> list[dict[int, float]]:
     """The metrics that a pruner has seen, by trial."""
     found = zip(unpack_trials(state["points"]), unpack_numbers(state["point_metrics"]), strict=True)
     return [dict(islice(found, count)) for count in unpack_trials(state["point_counts"])]
+
+
+def _value(item: ParameterRange, value: Any) -> Any:
+    """The value of a parameter, from that of its distribution."""
+    match item.kind:
+        case RangeKind.CONST:
+            return item.values[0]
+        case RangeKind.CHOICE:
+            return item.values[int(value)]
+        case RangeKind.LOG:
+            return power(item.base, value)
+        case RangeKind.INT:
+            return int(value)
+        case RangeKind.UNIFORM:
+            return value
 
 
 def _distribution(item: ParameterRange) -> BaseDistribution:
