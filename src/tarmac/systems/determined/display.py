@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tarmac.cli.displays.display import Display, facts_of, report_of, utc_time
@@ -72,14 +72,14 @@ class DeterminedDisplay(Display):
             "Run": run.id,
         }
         lines = [f"{name:<16} {value}" for name, value in fields.items() if value]
-        return "\n".join((*lines, "", _table(_TRIAL_HEADS, list(self._trial(run, attempts)))))
+        return "\n".join((*lines, "", _table(_TRIAL_HEADS, [self._trial(run, attempts)])))
 
     def _number(self, run: api.Run | RunSummary) -> str:
         """The number of the experiment: the gateway's, else one derived from the run's id."""
         numbers = self._numbers.get(run.id)
         return str(numbers.experiment if numbers is not None else experiment_id(run.id))
 
-    def _trial(self, run: api.Run, attempts: Sequence[api.Attempt]) -> Iterator[Sequence[str]]:
+    def _trial(self, run: api.Run, attempts: Sequence[api.Attempt]) -> Sequence[str]:
         """The one trial of the searcher `single`, from its newest attempt."""
         newest, numbers = attempts[-1] if attempts else None, self._numbers.get(run.id)
         parameters = (_config(run).get("hyperparameters") or {}).items()
@@ -88,7 +88,7 @@ class DeterminedDisplay(Display):
             for name, value in parameters
             if isinstance(value, Mapping) and "val" in value
         } or (run.spec.get("parameters") or {})
-        yield (
+        return (
             str(numbers.trial if numbers is not None else trial_id(run.id)),
             self.status(report_of(run)),
             ", ".join(f"{name}={value}" for name, value in constants.items()),

@@ -10,7 +10,6 @@ from tarmac.model.spec import Command
 
 _TRIAL_CLASS = re.compile(r"[a-zA-Z0-9_.]+:[a-zA-Z0-9_]+", re.ASCII)
 _LAUNCHER = re.compile(r"determined\.launch\.[a-z_]+", re.ASCII)
-_MODULES = "determined.launch."
 _OPERATORS = re.compile(r"[;&|<>()]+")
 _WRAPPER = "wrap_rank"
 _TRIAL_NEEDS = (
@@ -49,14 +48,13 @@ def _words(entrypoint: Any) -> list[str]:
 
 
 def _check_launchers(value: Value, words: Sequence[str]) -> None:
-    launchers = [
-        index
-        for index, word in enumerate(words)
-        if index > 0 and words[index - 1] == "-m" and _LAUNCHER.fullmatch(word) and _WRAPPER not in word
-    ]
-    for index in launchers:
-        _check_arguments(value, words[index], _arguments(words[index + 1 :]))
-    if any("--trial" in _arguments(words[index + 1 :]) for index in launchers):
+    trains = False
+    for index, word in enumerate(words[1:], start=1):
+        if words[index - 1] == "-m" and _LAUNCHER.fullmatch(word) and _WRAPPER not in word:
+            arguments = _arguments(words[index + 1 :])
+            _check_arguments(value, word, arguments)
+            trains = trains or "--trial" in arguments
+    if trains:
         value.problems.warn(value.node, _TRIAL_NEEDS)
 
 

@@ -113,17 +113,16 @@ def files_of(call: Call, checkpoint: Checkpoint) -> list[tuple[str, Entry]]:
         return [(each.path, each) for each in _entries(call, checkpoint.version)]
     below, found = f"{checkpoint.uuid}/", dict[int, list[tuple[str, Entry]]]()
     deleted = deletions([checkpoint.report] if checkpoint.report is not None else [])
-    for summary in _versions(
-        call.gateway, call.actor, checkpoint.run, every_rank=True
-    ):  # the newest version on each node
-        entries = [each for each in _entries(call, summary) if not is_deleted(each.path, deleted)]
-        if inner := [
-            (each.path.removeprefix(below), each) for each in entries if each.path.startswith(below)
+    for summary in _versions(call.gateway, call.actor, checkpoint.run, every_rank=True):
+        if here := [
+            (each.path.removeprefix(below), each)
+            for each in _entries(call, summary)
+            if each.path.startswith(below) and not is_deleted(each.path, deleted)
         ]:
-            found[summary.version.rank] = inner
+            found[summary.version.rank] = here  # the newest version on each node
     if not found:
         raise NotFound(f"the files of checkpoint {checkpoint.uuid} are not kept any more")
-    return [each for inner in found.values() for each in inner]
+    return [each for here in found.values() for each in here]
 
 
 def _uuid(summary: VersionSummary) -> str:

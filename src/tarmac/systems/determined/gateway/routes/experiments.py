@@ -30,7 +30,6 @@ from tarmac.systems.determined.gateway import model_definition
 from tarmac.systems.determined.gateway.calls import Call, Route, inner
 from tarmac.systems.determined.gateway.changing import NOTES, Changes, changed, changes_of
 from tarmac.systems.determined.gateway.gateway import check_project
-from tarmac.systems.determined.gateway.model_definition import CONTEXT
 from tarmac.systems.determined.gateway.records import config_of, labels_shown
 from tarmac.systems.determined.gateway.routes.cluster import default_pool
 from tarmac.systems.determined.gateway.routes.jobs import place_changes
@@ -193,7 +192,7 @@ def submission_of(
         body=SubmissionBody(
             source=config,
             filename="config.yaml",
-            directory=CONTEXT,
+            directory=model_definition.CONTEXT,
             dialect=NAME,
             code_digest=digest,
             submitter={name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
