@@ -22,7 +22,8 @@ def batch_script(
     """The script; without a `directory` it runs where it is submitted."""
     assert spec.site is not None, "only a run for a site has a batch script"
     log = spec.site.log
-    log = _pattern(f"{directory.rstrip('/')}/{log}" if directory is not None else log)
+    log = f"{directory.rstrip('/')}/{log}" if directory is not None else log
+    log = log.replace("%", "%%")  # so that sbatch replaces nothing in it
     directives = {
         "job-name": name,
         "account": account,
@@ -87,11 +88,6 @@ def _time(limit_s: float) -> str:
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     return f"{days}-{hours:02}:{minutes:02}:{seconds:02}"
-
-
-def _pattern(path: str) -> str:
-    """The path with `%` escaped, so that `sbatch` replaces nothing in it."""
-    return path.replace("%", "%%")
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./\[\]*&|-]+", re.ASCII)

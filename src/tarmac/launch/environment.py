@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tarmac.launch import variables
 from tarmac.launch.parameters import trial_variables
-from tarmac.launch.topology import Assignment, Place
+from tarmac.launch.topology import Assignment
 from tarmac.model.cluster import Node
 from tarmac.model.lifecycle import Mode
 from tarmac.model.run import Attempt, Run
@@ -50,8 +50,68 @@ class Environments(NamedTuple):
             variables.NODE_RANK: str(assignment.node_rank),
             variables.N_PROC: str(assignment.processes_on_node),
             variables.VISIBLE_SLOTS: ",".join(map(str, assignment.slots)),
-            **_of_launcher(assignment, common=self.common, nodes=self.nodes),
+            **self._of_launcher(assignment),
         }
+
+    def _of_launcher(self, assignment: Assignment) -> Mapping[str, str]:
+        """The variables of a launcher, beyond those of every worker."""
+        launcher, place = assignment.role.launcher, assignment.place
+        if launcher in ON_FIRST_NODE:
+            return {variables.LAUNCHER: launcher.value, variables.WORLD_SIZE: str(assignment.role.slots)}
+        if launcher is None or place is None:
+            return {}
+        address, port = self.nodes[place.first_node].address, self.common[variables.MASTER_PORT]
+        slots = place.node_slots if launcher in _SEE_THEIR_NODE else assignment.slots
+        rank, count = str(place.rank), str(place.count)
+        local_rank, local_count = str(place.local_rank), str(place.local_count)
+        nodes, node_rank = str(assignment.nodes), str(assignment.node_rank)
+        found = {
+            variables.LAUNCHER: launcher.value,
+            variables.MASTER_ADDR: address,
+            variables.RANK: rank,
+            variables.WORLD_SIZE: count,
+            variables.LOCAL_RANK: local_rank,
+            variables.LOCAL_WORLD_SIZE: local_count,
+            variables.VISIBLE_SLOTS: ",".join(map(str, slots)),
+            **_FIXED.get(launcher, {}),
+        }
+        match launcher:
+            case Launcher.TORCH | Launcher.ACCELERATE:
+                found |= {
+                    variables.GROUP_RANK: node_rank,
+                    variables.GROUP_WORLD_SIZE: nodes,
+                    variables.ROLE_RANK: rank,
+                    variables.ROLE_WORLD_SIZE: count,
+                    variables.TORCH_RUN: self.common[variables.RUN_ID],
+                }
+            case Launcher.DEEPSPEED:
+                found |= {
+                    variables.CROSS_RANK: node_rank,
+                    variables.CROSS_SIZE: nodes,
+                    variables.LOCAL_SIZE: local_count,
+                }
+            case Launcher.JAX:
+                found |= {
+                    variables.JAX_COORDINATOR: f"{address}:{port}",
+                    variables.MPI_RANK: rank,
+                    variables.MPI_SIZE: count,
+                    variables.MPI_LOCAL_RANK: local_rank,
+                }
+            case Launcher.HOROVOD:  # its processes meet at a server beside the first: `node/peers/rendezvous`
+                found |= {
+                    variables.HOROVOD_RANK: rank,
+                    variables.HOROVOD_SIZE: count,
+                    variables.HOROVOD_LOCAL_RANK: local_rank,
+                    variables.HOROVOD_LOCAL_SIZE: local_count,
+                    variables.HOROVOD_CROSS_RANK: node_rank,
+                    variables.HOROVOD_CROSS_SIZE: nodes,
+                    variables.HOROVOD_HOSTNAME: assignment.placement.node,
+                    variables.HOROVOD_ADDRESS: address,
+                    variables.HOROVOD_PORT: port,
+                }
+                if variables.GLOO_INTERFACE in self.common:
+                    found[variables.HOROVOD_INTERFACE] = self.common[variables.GLOO_INTERFACE]
+        return found
 
 
 def environments(
@@ -99,27 +159,6 @@ def _of_array(run: Run) -> dict[str, str]:
         variables.ARRAY_MIN: str(indices[0]),
         variables.ARRAY_MAX: str(indices[-1]),
     }
-
-
-def _of_launcher(
-    assignment: Assignment, *, common: Mapping[str, str], nodes: Mapping[str, Node]
-) -> dict[str, str]:
-    launcher, place = assignment.role.launcher, assignment.place
-    if launcher in ON_FIRST_NODE:
-        return {variables.LAUNCHER: launcher.value, variables.WORLD_SIZE: str(assignment.role.slots)}
-    if launcher is None or place is None:
-        return {}
-    found = _launcher_variables(
-        launcher,
-        place,
-        nodes=assignment.nodes,
-        node_rank=assignment.node_rank,
-        address=nodes[place.first_node].address,
-        port=common[variables.MASTER_PORT],
-        run_id=common[variables.RUN_ID],
-        interface=common.get(variables.GLOO_INTERFACE),
-    )
-    return {**found, variables.VISIBLE_SLOTS: ",".join(map(str, _visible_slots(launcher, place)))}
 
 
 def _rules(run: Run, attempt: Attempt) -> dict[str, str]:
@@ -180,93 +219,13 @@ def _is_loopback(address: str) -> bool:
         return address == "localhost"
 
 
-_NO_DAEMON = "tarmac"
-"""The value for the address of Open MPI's daemon.
-
-JAX has no variable for a process's number and reads Open MPI's if this one is set.
-"""
+_FIXED: Mapping[Launcher, Mapping[str, str]] = {
+    # The only device that the process sees. JAX has no variable for a process's number, and reads Open MPI's
+    # if the address of its daemon is set, to whatever value.
+    Launcher.JAX: {variables.JAX_DEVICES: "0", variables.MPI_DAEMON: "tarmac"},
+    Launcher.HOROVOD: {variables.HOROVOD_CONTROLLER: "gloo", variables.HOROVOD_CPU_OPERATIONS: "gloo"},
+}
+"""The variables of a launcher that are the same for all processes."""
 
 _SEE_THEIR_NODE = frozenset({Launcher.TORCH, Launcher.DEEPSPEED, Launcher.ACCELERATE, Launcher.HOROVOD})
 """Their users choose a device by LOCAL_RANK, so every process sees the slots of all processes of its node."""
-
-
-def _visible_slots(launcher: Launcher, place: Place) -> tuple[int, ...]:
-    """The slots that a process sees: those of its node, or its own one."""
-    return place.node_slots if launcher in _SEE_THEIR_NODE else place.slots
-
-
-def _launcher_variables(
-    launcher: Launcher,
-    place: Place,
-    *,
-    nodes: int,
-    node_rank: int,
-    address: str,
-    port: str,
-    run_id: str,
-    interface: str | None = None,
-) -> Mapping[str, str]:
-    """The variables of one rank's process beyond those of every worker.
-
-    `interface`: the network by which gloo connects processes (None: gloo chooses one).
-    """
-    rank, count = str(place.rank), str(place.count)
-    found = {
-        variables.LAUNCHER: launcher.value,
-        variables.MASTER_ADDR: address,
-        variables.RANK: rank,
-        variables.WORLD_SIZE: count,
-        variables.LOCAL_RANK: str(place.local_rank),
-        variables.LOCAL_WORLD_SIZE: str(place.local_count),
-    }
-    match launcher:
-        case Launcher.TORCH | Launcher.ACCELERATE:
-            found |= {
-                variables.GROUP_RANK: str(node_rank),
-                variables.GROUP_WORLD_SIZE: str(nodes),
-                variables.ROLE_RANK: rank,
-                variables.ROLE_WORLD_SIZE: count,
-                variables.TORCH_RUN: run_id,
-            }
-        case Launcher.DEEPSPEED:
-            found |= {
-                variables.CROSS_RANK: str(node_rank),
-                variables.CROSS_SIZE: str(nodes),
-                variables.LOCAL_SIZE: str(place.local_count),
-            }
-        case Launcher.JAX:
-            found |= {
-                variables.JAX_COORDINATOR: f"{address}:{port}",
-                variables.JAX_DEVICES: "0",  # the only device that the process sees
-                variables.MPI_DAEMON: _NO_DAEMON,
-                variables.MPI_RANK: rank,
-                variables.MPI_SIZE: count,
-                variables.MPI_LOCAL_RANK: str(place.local_rank),
-            }
-        case Launcher.HOROVOD:
-            found |= _of_horovod(place, nodes=nodes, node_rank=node_rank, address=address, port=port)
-            if interface is not None:
-                found[variables.HOROVOD_INTERFACE] = interface
-        case Launcher.PLAIN | Launcher.MPI:
-            pass
-    return found
-
-
-def _of_horovod(place: Place, *, nodes: int, node_rank: int, address: str, port: str) -> dict[str, str]:
-    """Horovod's own names.
-
-    Its processes meet at a server beside the first one: see `node/peers/rendezvous`.
-    """
-    return {
-        variables.HOROVOD_RANK: str(place.rank),
-        variables.HOROVOD_SIZE: str(place.count),
-        variables.HOROVOD_LOCAL_RANK: str(place.local_rank),
-        variables.HOROVOD_LOCAL_SIZE: str(place.local_count),
-        variables.HOROVOD_CROSS_RANK: str(node_rank),
-        variables.HOROVOD_CROSS_SIZE: str(nodes),
-        variables.HOROVOD_HOSTNAME: place.placement.node,
-        variables.HOROVOD_CONTROLLER: "gloo",
-        variables.HOROVOD_CPU_OPERATIONS: "gloo",
-        variables.HOROVOD_ADDRESS: address,
-        variables.HOROVOD_PORT: port,
-    }

@@ -11,6 +11,7 @@ With a launcher, either form has one worker for each slot (`Place`). Ranks grow 
 the allocation's nodes, as with torchrun.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,52 +22,18 @@ from tarmac.model.spec import ON_FIRST_NODE, Process, Role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The place of one process among those of its role.
+    """The place of one process among those of its role; its replica has `neighbours` processes.
 
-    `index` counts the processes of its replica, of which there are `neighbours`. `node_slots` are the slots
-    of all of the role's processes on the node; `first_node` is the node of rank 0.
+    `node_slots` are the slots of all of the role's processes on the node; `first_node` is the node of rank 0.
     """
 
-    placement: WorkerPlacement
-    index: int
     neighbours: int
-    slots: tuple[int, ...]
     rank: int
     count: int
     local_rank: int
     local_count: int
     node_slots: tuple[int, ...]
     first_node: str
-
-
-def _places(placements: Sequence[WorkerPlacement], node_ranks: Mapping[str, int]) -> Iterator[Place]:
-    """Every process of a role, by rank. A replica without slots is one process."""
-    ordered = sorted(placements, key=lambda placement: node_ranks[placement.node])
-    count = sum(map(_count, ordered))
-    rank = 0
-    local: dict[str, int] = {}
-    for placement in ordered:
-        here = [other for other in ordered if other.node == placement.node]
-        node_slots = tuple(slot for other in here for slot in other.slots)
-        for index in range(_count(placement)):
-            yield Place(
-                placement=placement,
-                index=index,
-                neighbours=_count(placement),
-                slots=placement.slots[index : index + 1],
-                rank=rank,
-                count=count,
-                local_rank=local.get(placement.node, 0),
-                local_count=sum(map(_count, here)),
-                node_slots=node_slots,
-                first_node=ordered[0].node,
-            )
-            rank += 1
-            local[placement.node] = local.get(placement.node, 0) + 1
-
-
-def _count(placement: WorkerPlacement) -> int:
-    return max(1, len(placement.slots))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +86,7 @@ def assignments(roles: tuple[Role, ...], allocation: Allocation) -> Iterator[Ass
     """Every worker of an attempt, in the order of roles, replicas and processes."""
     for role in roles:
         placements = [placement for placement in allocation.placements if placement.role == role.name]
-        on_node: dict[str, int] = {}
-        for placement in placements:
-            on_node[placement.node] = on_node.get(placement.node, 0) + 1
+        on_node = Counter(placement.node for placement in placements)
         ranks = {node: rank for rank, node in enumerate(node for node in allocation.nodes if node in on_node)}
         if role.launcher is not None and role.launcher not in ON_FIRST_NODE:
             yield from _ranked(role, placements, ranks)
@@ -159,16 +124,40 @@ def _of_placement(
 def _ranked(
     role: Role, placements: Sequence[WorkerPlacement], ranks: Mapping[str, int]
 ) -> Iterator[Assignment]:
-    for place in _places(placements, ranks):
-        yield Assignment(
-            role=role,
-            process=role.processes[0],
-            placement=place.placement,
-            index=place.index,
-            slots=place.slots,
-            replicas=len(placements),
-            node_rank=ranks[place.placement.node],
-            nodes=len(ranks),
-            processes_on_node=place.local_count,
-            place=place,
+    """The processes that a launcher starts, by rank. A replica without slots is one process."""
+    ordered = sorted(placements, key=lambda placement: ranks[placement.node])
+    counts = {placement.node: 0 for placement in ordered}
+    total = sum(map(_count, ordered))
+    for placement in ordered:
+        here = [other for other in ordered if other.node == placement.node]
+        local_count, node_slots = (
+            sum(map(_count, here)),
+            tuple(slot for other in here for slot in other.slots),
         )
+        for index in range(_count(placement)):
+            place = Place(
+                neighbours=_count(placement),
+                rank=sum(counts.values()),
+                count=total,
+                local_rank=counts[placement.node],
+                local_count=local_count,
+                node_slots=node_slots,
+                first_node=ordered[0].node,
+            )
+            counts[placement.node] += 1
+            yield Assignment(
+                role=role,
+                process=role.processes[0],
+                placement=placement,
+                index=index,
+                slots=placement.slots[index : index + 1],
+                replicas=len(placements),
+                node_rank=ranks[placement.node],
+                nodes=len(ranks),
+                processes_on_node=local_count,
+                place=place,
+            )
+
+
+def _count(placement: WorkerPlacement) -> int:
+    return max(1, len(placement.slots))

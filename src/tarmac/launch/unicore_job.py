@@ -46,11 +46,6 @@ def unicore_description(
     return {key: value for key, value in described.items() if value is not None}
 
 
-def unicore_text(spec: RunSpec, *, name: str) -> str:
-    """The printed job description."""
-    return json.dumps(unicore_description(spec, name=name), indent=2, ensure_ascii=False) + "\n"
-
-
 def _script(spec: RunSpec) -> str:
     return "\n".join([*_one_start_per_node(spec), *site_steps(spec)]) + "\n"
 
@@ -104,7 +99,7 @@ def site_text(spec: RunSpec) -> str | None:
     if spec.site is None:
         return None
     if spec.site.unicore_url is not None:
-        return unicore_text(spec, name=spec.name)
+        return json.dumps(unicore_description(spec, name=spec.name), indent=2, ensure_ascii=False) + "\n"
     return batch_script(spec, name=spec.name)
 
 
