@@ -26,6 +26,7 @@ from ray_clusters import NODES, RayNodes, running_ray
 from ray_harness import StandInRay
 from tarmac import api
 from tarmac.client import Client
+from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.ray.engine import RayEngine
 from tarmac.engines.ray.settings import read_settings
 
@@ -113,7 +114,7 @@ def _cost(directory: Path, count: int) -> tuple[float, float]:
     directory.mkdir()
     ray = StandInRay(count)
     settings = {"address": "127.0.0.1:1", "directory": str(directory / "far"), "slots": SLOTS}
-    engine = RayEngine("many", read_settings(settings), ray, copies=directory / "copies")
+    engine = RayEngine("many", read_settings(settings), ray, Supplies(copies=directory / "copies"))
     try:
         wait_until(lambda: sum(node.state == "up" for node in engine.nodes()) == count, every_s=0.2)
         own_s, agents_s = time.process_time(), _used_s(ray)

@@ -19,6 +19,7 @@ from slurm_clusters import install_standin
 from slurm_harness import SshHarness
 from ssh_hosts import LoginHost, connections, cut_connections
 from tarmac.engines.hosts.host import Host
+from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.hosts.remote import ssh_host
 from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.slurm.engine import SlurmEngine
@@ -187,7 +188,9 @@ def new_key(login: LoginHost, near: Path, rule: str = "") -> str:
 def examined(ssh: Ssh, login: LoginHost, near: Path, *, python: str = sys.executable) -> Finding:
     """What the check of a cluster says of the connection, which is then all that it says."""
     settings = read_settings({"directory": str(login.private / near.name), "partition": "batch"})
-    engine = SlurmEngine("site", settings, host=reached(ssh, login, near, python=python))
+    engine = SlurmEngine(
+        "site", settings, Supplies(copies=near), host=reached(ssh, login, near, python=python)
+    )
     (finding,) = engine.examine(SITE)
     assert (finding.what, finding.ok) == ("connection", False)
     with pytest.raises(TarmacError):  # at once, from memory: no other login is tried

@@ -18,6 +18,7 @@ from typing import Any
 from engine_harness import WORKING, Work, make_launch, running, script
 from ray_clusters import TOKEN, RayNodes
 from tarmac.engines.hosts.connection import exec_code, loading_program
+from tarmac.engines.hosts.installing import Forward, Supplies
 from tarmac.engines.ray.bridge import Bridge
 from tarmac.engines.ray.engine import RayEngine
 from tarmac.engines.ray.membership import Endpoint, Member
@@ -143,6 +144,11 @@ class JoinedRay(Bridge):
         again.close()
 
 
+def supplies(home: Path, forward: Forward | None = None) -> Supplies:
+    """What an engine needs of a server that keeps copies of reports in this directory."""
+    return Supplies(copies=home / "copies", forward=forward)
+
+
 def images_by_node(engine: RayEngine) -> dict[str, str]:
     """What the check of the cluster says of images on each node."""
     found = engine.examine(Cluster(name="local", engine="ray"))
@@ -160,10 +166,10 @@ class RayHarness:
         self._started: list[str] = []
         self.engine = self.open()
 
-    def open(self, **knobs: Any) -> RayEngine:
+    def open(self, forward: Forward | None = None, **knobs: Any) -> RayEngine:
         """An engine, as a server that comes (back) would make it; its nodes are there."""
         settings = {"address": "127.0.0.1:1", "directory": str(self.home / "far"), "slots": 4}
-        engine = RayEngine("local", read_settings(settings), self.ray, copies=self.home / "copies", **knobs)
+        engine = RayEngine("local", read_settings(settings), self.ray, supplies(self.home, forward), **knobs)
         engine.subscribe(lambda _attempt: self.news.set())
         self.wait(lambda: sum(node.state == "up" for node in engine.nodes()) == 2)
         return engine
@@ -232,10 +238,10 @@ class RealRayHarness(RayHarness):
         self.cluster = cluster
         super().__init__(home)
 
-    def open(self, **knobs: Any) -> RayEngine:
+    def open(self, forward: Forward | None = None, **knobs: Any) -> RayEngine:
         settings = read_settings(self.cluster.settings())
         bridge = Bridge(settings, "tests", token=lambda: TOKEN)
-        engine = RayEngine("real", settings, bridge, copies=self.home / "copies", **knobs)
+        engine = RayEngine("real", settings, bridge, supplies(self.home, forward), **knobs)
         engine.subscribe(lambda _attempt: self.news.set())
         self.wait(lambda: [node.state for node in engine.nodes()] == ["up"] * 3)
         return engine

@@ -22,7 +22,7 @@ from tarmac.artifacts.versions.manifest import read_chunk, read_manifest, versio
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
-from tarmac.engines.hosts.installing import Sidecar
+from tarmac.engines.hosts.installing import Sidecar, Supplies
 from tarmac.engines.local import LocalEngine, local_nodes
 from tarmac.engines.ray.engine import RayEngine
 from tarmac.engines.ray.settings import read_settings
@@ -74,9 +74,11 @@ class Kind:
             cluster.name,
             read_settings(cluster.settings),
             self._ray,
-            copies=self._home / "copies",
-            sidecar=Sidecar(store=str(self._home / "store"), patience_s=60.0, packages=packages),
-            artifacts=self._artifacts.answer,
+            Supplies(
+                copies=self._home / "copies",
+                sidecar=Sidecar(store=str(self._home / "store"), patience_s=60.0, packages=packages),
+                artifacts=self._artifacts.answer,
+            ),
         )
         return self.engine
 

@@ -16,6 +16,7 @@ import pytest
 from engine_harness import BOUND_S, WORKING, Work, make_launch, running, script
 from ssh_hosts import LoginHost
 from tarmac.engines.hosts.host import Host
+from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.hosts.remote import ssh_host
 from tarmac.engines.slurm.commands import Commands
@@ -46,7 +47,8 @@ class SlurmHarness:
         engine = SlurmEngine(
             "site",
             read_settings(settings),
-            secrets=lambda names: self.secrets(names),  # noqa: PLW0108 - a test may put others in its place
+            # A test may replace the secrets.
+            Supplies(copies=self.home, secrets=lambda names: self.secrets(names)),  # noqa: PLW0108
             host=self.host(),
             tempo=tempo,
         )

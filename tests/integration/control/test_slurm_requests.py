@@ -16,6 +16,7 @@ from slurm_clusters import install_standin
 from tarmac.control.delegation import request_of
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
+from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.engines.slurm.engine import SlurmEngine
@@ -37,7 +38,9 @@ class Site:
     def plane(self, **settings: Any) -> ControlPlane:
         given: Mapping[str, Any] = {"directory": str(self.directory / "shared"), "python": sys.executable}
         host = local_host(self.directory / "shared", variables=self.variables)
-        engine = SlurmEngine("site", read_settings({**given, **settings}), host=host)
+        engine = SlurmEngine(
+            "site", read_settings({**given, **settings}), Supplies(copies=self.directory), host=host
+        )
         clock = VirtualClock(1_000_000.0)
         return ControlPlane(
             ControlState(

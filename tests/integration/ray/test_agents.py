@@ -12,7 +12,7 @@ import pytest
 
 from engine_harness import LOG, Work, ended, running, started, submit
 from processes import ended as gone
-from ray_harness import BOUND_S, RayHarness, StandInRay, images_by_node
+from ray_harness import BOUND_S, RayHarness, StandInRay, images_by_node, supplies
 from tarmac.engines.ray.engine import RayEngine
 from tarmac.engines.ray.link import linked
 from tarmac.engines.ray.membership import Endpoint, Member
@@ -165,11 +165,11 @@ def test_nodes_that_an_earlier_server_reserved_are_let_go_by_the_next(ray: RayHa
 def test_a_server_of_another_version_uses_no_agent_of_the_last_one(ray: RayHarness) -> None:
     """It may not know what it is asked: the nodes are known, and an agent comes with an answer of Ray."""
     ray.engine.close()
-    record = ray.home / "copies/agents.json"
+    record = ray.home / "copies/local/agents.json"
     record.write_text(re.sub(r'"package": "[^"]*"', '"package": "/another/version"', record.read_text()))
     ray.ray.down = True
     settings = read_settings({"address": "127.0.0.1:1", "directory": str(ray.home / "far"), "slots": 4})
-    engine = RayEngine("local", settings, ray.ray, copies=ray.home / "copies")
+    engine = RayEngine("local", settings, ray.ray, supplies(ray.home))
     try:
         assert [node.state for node in engine.nodes()] == ["down"] * 2
         assert all(node.endpoint is None for node in engine._nodes.all())
@@ -193,7 +193,7 @@ def test_nodes_are_known_once_ray_and_each_of_them_has_answered(tmp_path: Path, 
     late = StandInRay()
     late.down = True
     settings = read_settings({"address": "127.0.0.1:1", "directory": str(tmp_path / "far"), "slots": 4})
-    engine = RayEngine("late", settings, late, copies=tmp_path / "copies")
+    engine = RayEngine("late", settings, late, supplies(tmp_path))
     try:
         assert not engine.knows_nodes()
         late.down = False

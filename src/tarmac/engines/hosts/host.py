@@ -4,7 +4,6 @@ Made by `local_host`, or for another machine; used by engines. `node/host/operat
 operations; a `Reach` calls them: in this process, or over a connection.
 """
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,24 +12,28 @@ from typing import Any, Protocol
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.reports import file_entries
-from tarmac.engines.hosts.services import Services
 from tarmac.model.abilities import FileEntry, KeptImage
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import clearing
-from tarmac.node.container.making import Trial
-from tarmac.node.starting import Installation
 
 FILE_S = 60.0
 """Time limit for operations on a few small files, on a shared disk under load."""
 
 CLEAR_S = 600.0
-TRIAL_S = 60.0
+
+END_MARGIN_S = 30.0
+"""Time limit for ending a service, beyond its grace."""
 
 STORE_DIRECTORY = "artifacts"
 """The directory of an artifact store in that of the cluster."""
 
 _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "PATH", "SLURM_CONF", "KRB5CCNAME", "XDG_RUNTIME_DIR")
 """The variables kept: others, such as SLURM_JOB_ID and SQUEUE_FORMAT, would change Slurm's commands."""
+
+_PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
+_PIP = ("PIP_CONFIG_FILE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CERT", "SSL_CERT_FILE")
+_KEPT_TO_INSTALL = ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "PATH", *_PROXIES, *_PIP]
+"""Variables of the host that affect downloads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,21 @@ class Reached:
 
     text: str
     ahead_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceState:
+    """The state of a service: `pid` of its first process, None if it does not run.
+
+    `since` is by the clock of the host, `lines` are its last output, `left` is the number of processes that
+    outlived the first; `started`: it did not run before.
+    """
+
+    pid: int | None
+    since: float | None
+    lines: tuple[str, ...]
+    left: int = 0
+    started: bool = False
 
 
 class Reach(Protocol):
@@ -75,8 +93,10 @@ class Reach(Protocol):
 class Host:
     """`layout` has the paths there, `seen` those here for the reports of attempts. Thread-safe.
 
-    `variables` are added to the environment of the commands. Every call raises Unavailable if the host is
-    unreachable, with or without effect; and OSError for failures there.
+    `variables` are added to the environment of the commands; `area` is the directory of those under
+    construction. A service is identified by its `place`: a path, with its log and its record beside it.
+    Every call raises Unavailable if the host is unreachable, with or without effect; and OSError for failures
+    there.
     """
 
     def __init__(
@@ -86,11 +106,13 @@ class Host:
         *,
         seen: Layout,
         variables: Mapping[str, str] | None = None,
+        area: Path | None = None,
     ) -> None:
         self.layout = layout
         self.seen = seen
         self._reach = reach
         self._variables = dict(variables or {})
+        self.area = str(area or layout.staging)
 
     @property
     def where(self) -> str:
@@ -114,7 +136,7 @@ class Host:
         """Run a command: exit code, output, error output. Raises Unavailable without an answer."""
         given = {**self._variables, **variables}
         try:
-            code, out, err = self._reach.call(
+            code, out, err = self._call(
                 "run",
                 argv=list(argv),
                 keep=list(_KEPT),
@@ -139,133 +161,189 @@ class Host:
 
     def prepare(self) -> None:
         """Create the directory of the cluster."""
-        self._files("prepare", home=str(self.layout.home), area=str(self.layout.staging))
+        self._call("prepare", home=str(self.layout.home), area=self.area)
 
     def make_directory(self, directory: Path, files: Mapping[str, bytes]) -> bool:
         """Create a directory with these files, by relative path, atomically. False if it exists."""
-        done = self._files(
-            "make_directory", directory=str(directory), files=dict(files), area=str(self.layout.staging)
-        )
+        done = self._call("make_directory", directory=str(directory), files=dict(files), area=self.area)
         return bool(done)
 
     def use(self, path: Path) -> bool:
         """Whether the path exists; if so, mark it as used now: see `clear_copies`."""
-        return bool(self._files("use", path=str(path)))
+        return bool(self._call("use", path=str(path)))
 
-    def write(self, path: Path, content: bytes, *, private: bool = False) -> None:
+    def write(self, path: Path | str, content: bytes, *, private: bool = False) -> None:
         """Replace a small file atomically; `private`: only its user can read it."""
-        self._files("write", path=str(path), content=content, private=private)
+        self._call("write", path=str(path), content=content, private=private)
 
     def remove_sealed(self, directory: Path) -> None:
         """Remove the files with an attempt's pending secrets."""
-        self._files("remove_sealed", directory=str(directory))
+        self._call("remove_sealed", directory=str(directory))
 
     def write_once(self, path: Path, content: bytes) -> bytes:
         """Create a small file, unless it exists; return its content. Of several callers one succeeds."""
-        found: bytes = self._files("write_once", path=str(path), content=content)
+        found: bytes = self._call("write_once", path=str(path), content=content)
         return found
 
     def request_leave(self, directory: Path, content: bytes, nodes: Sequence[str]) -> None:
         """Write a request to leave, and wake the runners of the nodes if possible."""
-        self._files("ask", directory=str(directory), content=content, nodes=list(nodes))
+        self._call("ask", directory=str(directory), content=content, nodes=list(nodes))
 
     def fence(self, directory: Path, nodes: Sequence[str]) -> None:
         """Ensure that these nodes of an attempt never start if they are unclaimed."""
-        self._files("fence", directory=str(directory), nodes=list(nodes))
+        self._call("fence", directory=str(directory), nodes=list(nodes))
 
     def read(self, directory: Path, path: str, *, offset: int, limit: int) -> bytes | None:
         """At most `limit` bytes from `offset` of a file below a directory; None without such a file."""
-        found: bytes | None = self._files(
+        found: bytes | None = self._call(
             "read", directory=str(directory), path=path, offset=offset, limit=limit
         )
         return found
 
     def last(self, directory: Path, path: str, *, limit: int) -> bytes | None:
         """The last `limit` bytes of a file below a directory; None without such a file."""
-        found: bytes | None = self._files("last", directory=str(directory), path=path, limit=limit)
+        found: bytes | None = self._call("last", directory=str(directory), path=path, limit=limit)
         return found
 
     def files(self, directory: Path, path: str, *, limit: int) -> list[FileEntry] | None:
         """The entries of a directory below a directory; None if there is none."""
-        found = self._files("files", directory=str(directory), path=path, limit=limit)
+        found = self._call("files", directory=str(directory), path=path, limit=limit)
         return None if found is None else file_entries(found)
 
     def write_piece(self, path: Path, begin: int, content: bytes, *, last: bool) -> None:
         """Write a piece of a large file; the last one moves it to its path."""
-        self._files("write_piece", path=str(path), begin=begin, content=content, last=last)
+        self._call("write_piece", path=str(path), begin=begin, content=content, last=last)
 
     def list_pieces(self, directory: Path, prefix: str) -> list[tuple[str, int, float]]:
         """All files below the subdirectory `prefix`: relative path, bytes, and time of change."""
-        found = self._reach.call("list_pieces", directory=str(directory), prefix=prefix, timeout_s=CLEAR_S)
+        found = self._call("list_pieces", directory=str(directory), prefix=prefix, timeout_s=CLEAR_S)
         return [(str(path), int(size_bytes), float(at)) for path, size_bytes, at in found]
 
-    def remove_trees(self, paths: Sequence[Path]) -> None:
+    def remove_trees(self, paths: Sequence[Path | str]) -> None:
         """Remove directories and files recursively; idempotent."""
-        self._reach.call("remove_trees", paths=[str(path) for path in paths], timeout_s=CLEAR_S)
+        self._call("remove_trees", paths=[str(path) for path in paths], timeout_s=CLEAR_S)
 
     def take_code(self, directory: Path, digest: str, pieces: Iterator[bytes]) -> None:
         """Store a snapshot of code for runners; also raises ValueError."""
         self._reach.take_code(str(directory), digest, pieces)
 
-    def room(self) -> tuple[int, int | None]:
-        """Write to the directory of the cluster; return its free bytes and free files."""
-        free_bytes, free_files = self._files("room", home=str(self.layout.home))
+    def room(self, directory: str = "") -> tuple[int, int | None]:
+        """Write to a directory, else to that of the cluster; return its free bytes and free files."""
+        free_bytes, free_files = self._call("room", home=directory or str(self.layout.home))
         return free_bytes, free_files
 
     def remains(self) -> list[str]:
         """The runs with remaining files there."""
-        found: list[str] = self._files("remains", runs=str(self.layout.runs))
+        found: list[str] = self._call("remains", runs=str(self.layout.runs))
         return found
 
     def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
         """Remove a run's working directories and logs; return the number of attempts that had some."""
         run = str(self.layout.runs / run_id)
-        count: int = self._reach.call(
-            "clear", run=run, work_days=work_days, log_days=log_days, timeout_s=CLEAR_S
-        )
+        count: int = self._call("clear", run=run, work_days=work_days, log_days=log_days, timeout_s=CLEAR_S)
         return count
 
     def remove(self, run_id: str) -> None:
         """Remove all files of a run there, and their copies here; idempotent."""
-        self._reach.call("remove", home=str(self.layout.home), run_id=run_id, timeout_s=CLEAR_S)
+        self._call("remove", home=str(self.layout.home), run_id=run_id, timeout_s=CLEAR_S)
         if self.seen != self.layout:
             clearing.remove(str(self.seen.home), run_id)
 
     def clear_copies(self, live: Collection[str], *, unused_days: float, version: str) -> int:
         """Remove copies that no attempt of the live runs uses; see `node.attempt.copies`."""
         home, runs = str(self.layout.home), sorted(live)
-        count: int = self._reach.call(
+        count: int = self._call(
             "clear_copies", home=home, live=runs, unused_days=unused_days, version=version, timeout_s=CLEAR_S
         )
         return count
 
     def images(self, node: str) -> list[KeptImage]:
         """The images there, as those of `node`."""
-        found = self._files("images", directory=str(self.layout.images))
+        found = self._call("images", directory=str(self.layout.images))
         return [KeptImage(node=node, **record) for record in found]
 
     def remove_image(self, digest: str) -> bool:
         """Remove an image there; False if a run uses it."""
         directory = str(self.layout.images)
-        return bool(self._reach.call("remove_image", directory=directory, digest=digest, timeout_s=CLEAR_S))
+        return bool(self._call("remove_image", directory=directory, digest=digest, timeout_s=CLEAR_S))
 
     def clear_images(self, *, limit_bytes: int | None, unused_days: float | None) -> int:
         """Remove images there by age and beyond a limit; return their number."""
         bounds = {"limit_bytes": limit_bytes, "unused_days": unused_days}
         directory = str(self.layout.images)
-        gone: list[str] = self._reach.call("clear_images", directory=directory, **bounds, timeout_s=CLEAR_S)
+        gone: list[str] = self._call("clear_images", directory=directory, **bounds, timeout_s=CLEAR_S)
         return len(gone)
 
     def refresh(self, attempt_ids: Sequence[str]) -> None:
         """Make the reports of these attempts readable below `seen`."""
         self._reach.refresh(attempt_ids)
 
-    def services(self) -> Services:
-        """Programs there that outlive the connection, and facts about the machine."""
-        return Services(self._reach.call)
+    # --- programs that outlive the connection, and facts about the machine ------------------------
 
-    def _files(self, operation: str, **arguments: Any) -> Any:
-        return self._reach.call(operation, timeout_s=FILE_S, **arguments)
+    def facts(self, programs: Sequence[str]) -> tuple[Mapping[str, str | None], str | None]:
+        """The paths of programs there (None: not found), and the address of the machine if known."""
+        found = self._call("machine_facts", programs=list(programs))
+        return found["programs"], found["address"]
+
+    def install(self, argv: Sequence[str], *, timeout_s: float) -> tuple[int, bytes]:
+        """Run a command that downloads: exit code, and output. Raises TimeoutError."""
+        limits = {"limit_s": timeout_s, "timeout_s": timeout_s}
+        code, out, err = self._call("run", argv=list(argv), keep=_KEPT_TO_INSTALL, variables={}, **limits)
+        return code, out + err
+
+    def port_problem(self, address: str, port: int) -> str | None:
+        """Why no program could listen at this port, None if one could; port 0 tries the address alone."""
+        found: str | None = self._call("port_problem", address=address, port=port)
+        return found
+
+    def connect_problem(self, address: str, port: int) -> str | None:
+        """Why the host cannot connect to an address; None if it can."""
+        found: str | None = self._call("connect_problem", address=address, port=port)
+        return found
+
+    def free_ports(self, address: str, count: int) -> list[int]:
+        """Free ports there."""
+        return [int(port) for port in self._call("free_ports", address=address, count=count)]
+
+    def start_service(
+        self, place: str, argv: Sequence[str], *, variables: Mapping[str, str], directories: Sequence[str]
+    ) -> ServiceState:
+        """Start a service, unless it runs; its directories are created first, for its user alone."""
+        found = self._call(
+            "start_service",
+            place=place,
+            argv=list(argv),
+            variables=dict(variables),
+            directories=list(directories),
+        )
+        return _state(found)
+
+    def service(self, place: str) -> ServiceState:
+        """The current state of a service."""
+        return _state(self._call("service", place=place))
+
+    def end_service(self, place: str, *, grace_s: float) -> bool:
+        """End a service: SIGTERM, after the grace SIGKILL to all its processes; return whether any ran."""
+        limit_s = grace_s + END_MARGIN_S
+        return bool(self._call("end_service", timeout_s=limit_s, place=place, grace_s=grace_s))
+
+    def end_agents(self, directory: str) -> None:
+        """End the agents that serve a directory there; runs continue."""
+        self._call("end_agents", home=directory)
+
+    def _call(self, operation: str, *, timeout_s: float = FILE_S, **arguments: Any) -> Any:
+        return self._reach.call(operation, timeout_s=timeout_s, **arguments)
+
+
+def _state(found: Mapping[str, Any]) -> ServiceState:
+    text = bytes(found["lines"]).decode(errors="replace")
+    return ServiceState(
+        pid=found["pid"],
+        since=found["since"],
+        lines=tuple(line.strip() for line in text.splitlines() if line.strip()),
+        left=int(found["left"]),
+        started=bool(found.get("started")),
+    )
 
 
 class HostStoreFiles:
@@ -301,18 +379,3 @@ class HostStoreFiles:
             yield
         except OSError as error:
             raise Unavailable(f"{self._directory} {self._host.where}: {error.strerror}") from None
-
-
-def try_containers(host: Host, installation: Installation, driver: str) -> Trial:
-    """Create a container there, in a process of its own. The runner's package must be installed."""
-    argv = installation.trial(str(host.layout.home), driver)
-    try:
-        code, out, err = host.run(argv, variables={}, timeout_s=TRIAL_S)
-        return Trial(**json.loads(out)) if code == 0 else _not_tried(err.decode(errors="replace"))
-    except (Unavailable, ValueError, TypeError) as problem:
-        return _not_tried(str(problem))
-
-
-def _not_tried(reason: str) -> Trial:
-    last = (reason.strip().splitlines() or ["no answer"])[-1]
-    return Trial(works=False, text=f"it could not be tried: {last[:300]}")

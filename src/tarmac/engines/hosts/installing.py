@@ -8,22 +8,26 @@ Each version has a directory named after its content, which stays while attempts
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from tarmac.engines.attempts.request import ArtifactStoring, AttemptSettings
-from tarmac.engines.hosts.host import STORE_DIRECTORY
+from tarmac.engines.attempts.request import DEFAULT_ATTEMPTS, ArtifactStoring, AttemptSettings
+from tarmac.engines.hosts.host import STORE_DIRECTORY, Host
 from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.model.abilities import StoreFiles
-from tarmac.model.engine_kinds import ContainerSettings
+from tarmac.model.engine_kinds import NO_CONTAINER_SETTINGS, ContainerSettings
+from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import StreamsCode
-from tarmac.model.secret import SecretValues
+from tarmac.model.secret import SecretValues, no_secrets
+from tarmac.node.container.making import Trial
 from tarmac.node.files import untrusted
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
 LARGEST_MODULE_BYTES = 1 << 20
+TRIAL_S = 60.0
 
 RELAY = "relay"
 """The scheme of the URL of a store that nodes reach through the server (see `relaying`)."""
@@ -117,15 +121,46 @@ class Supplies:
     `containers` those of each cluster. `forward` is the gateway's address for runs, if there is a gateway.
     """
 
-    code: StreamsCode
-    secrets: SecretValues
-    sidecar: Sidecar
-    artifacts: AnswerRequest
-    attempts: AttemptSettings
-    containers: ContainerSettings
     copies: Path
+    code: StreamsCode | None = None
+    secrets: SecretValues = no_secrets
+    sidecar: Sidecar | None = None
+    artifacts: AnswerRequest | None = None
+    attempts: AttemptSettings = DEFAULT_ATTEMPTS
+    containers: ContainerSettings = NO_CONTAINER_SETTINGS
     forward: Forward | None = None
 
     def attempts_of(self, cluster: str) -> AttemptSettings:
         """The settings for attempts of a cluster."""
         return replace(self.attempts, containers=self.containers.of(cluster))
+
+
+def bring_code(host: Host, code: str | None, source: StreamsCode | None, *, place: str) -> None:
+    """Store a snapshot of code on a host (`place` in words), once for all attempts.
+
+    Raises Unavailable, OSError, and InvalidInput if there is no source.
+    """
+    if code is None or host.use(Path(code)):
+        return
+    if source is None:
+        raise InvalidInput("this cluster was given no code to take from")
+    directory, _, digest = code.rpartition("/")
+    try:
+        host.take_code(Path(directory), digest, source.stream(digest))
+    except ValueError as error:
+        raise Unavailable(f"the code was not taken to {place}: {error}") from None
+
+
+def try_containers(host: Host, installation: Installation, driver: str) -> Trial:
+    """Create a container there, in a process of its own. The runner's package must be installed."""
+    argv = installation.trial(str(host.layout.home), driver)
+    try:
+        code, out, err = host.run(argv, variables={}, timeout_s=TRIAL_S)
+        return Trial(**json.loads(out)) if code == 0 else _not_tried(err.decode(errors="replace"))
+    except (Unavailable, ValueError, TypeError) as problem:
+        return _not_tried(str(problem))
+
+
+def _not_tried(reason: str) -> Trial:
+    last = (reason.strip().splitlines() or ["no answer"])[-1]
+    return Trial(works=False, text=f"it could not be tried: {last[:300]}")

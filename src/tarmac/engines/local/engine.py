@@ -21,7 +21,7 @@ from tarmac.engines.attempts.request import (
     DEFAULT_ATTEMPTS,
     AttemptSettings,
 )
-from tarmac.engines.hosts.host import try_containers
+from tarmac.engines.hosts.installing import try_containers
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.hosts.placed import PlacedEngine, news_of
 from tarmac.engines.local.hosts import LocalHosts

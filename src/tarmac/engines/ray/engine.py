@@ -13,18 +13,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from tarmac.engines.attempts import supervision
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.request import DEFAULT_ATTEMPTS, AttemptSettings
 from tarmac.engines.attempts.view import Views
 from tarmac.engines.hosts import installing
-from tarmac.engines.hosts.host import Host, try_containers
-from tarmac.engines.hosts.installing import Forward, Sidecar
+from tarmac.engines.hosts.host import Host
+from tarmac.engines.hosts.installing import Supplies, try_containers
 from tarmac.engines.hosts.placed import PlacedEngine, news_of
-from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.engines.ray.hosts import RayHosts
 from tarmac.engines.ray.membership import Membership
 from tarmac.engines.ray.node import RayNode, Travels, ahead_s
@@ -35,8 +32,6 @@ from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
-from tarmac.model.ports import StreamsCode
-from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.container.making import Trial
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
@@ -100,12 +95,7 @@ OBSERVE_S = 1.0
 
 
 class RayEngine(PlacedEngine):
-    """The engine of one cluster. `copies` is the directory of this machine for reports of attempts.
-
-    `secrets` has the values of those that attempts name; `sidecar` stores artifacts (None: they stay in
-    place), and if its store is a directory here, `artifacts` answers it. `forward` is reached from the nodes.
-    `python` runs the runners (None: that of the agents).
-    """
+    """The engine of one cluster. `python` runs the runners (None: that of the agents)."""
 
     name = "ray"
 
@@ -114,23 +104,18 @@ class RayEngine(PlacedEngine):
         cluster: str,
         settings: RaySettings,
         membership: Membership,
+        supplies: Supplies,
         *,
-        copies: Path,
-        code: StreamsCode | None = None,
-        attempts: AttemptSettings = DEFAULT_ATTEMPTS,
-        secrets: SecretValues = no_secrets,
-        sidecar: Sidecar | None = None,
-        artifacts: AnswerRequest | None = None,
-        forward: Forward | None = None,
         patience: supervision.RunnerTimeouts = supervision.DEFAULT_TIMEOUTS,
         python: str | None = None,
     ) -> None:
+        sidecar, attempts = supplies.sidecar, supplies.attempts_of(cluster)
         files = installing.collect((NODE_DIRECTORY, *(sidecar.packages if sidecar is not None else ())))
         version = settings.directory / "node" / installing.version_of(files)
         package = str(version / installing.RUNNER)
         self._installation = Installation(settings.python, package)
         keeping = sidecar.at(self._installation, relay=settings.directory) if sidecar is not None else None
-        layout, seen = Layout(settings.directory), Layout(copies.resolve())
+        layout, seen = Layout(settings.directory), Layout(supplies.copies.resolve() / cluster)
         node = attempts.node._replace(
             sdk=self._installation.sdk,
             notify=str(layout.notify),
@@ -139,17 +124,19 @@ class RayEngine(PlacedEngine):
             contact=str(settings.directory),
         )
         attempts = replace(attempts, node=node, keeping=keeping)
-        super().__init__(layout, seen, attempts, patience=patience, secrets=secrets)
+        super().__init__(layout, seen, attempts, patience=patience, secrets=supplies.secrets)
         self._copies, self._version = seen, version.name
         self._site = settings
         self._membership = membership
-        answer = artifacts if sidecar is not None and sidecar.is_directory else None
-        travels = Travels(answer=answer, forward=forward, package=package, files=files, python=python)
+        answer = supplies.artifacts if sidecar is not None and sidecar.is_directory else None
+        travels = Travels(
+            answer=answer, forward=supplies.forward, package=package, files=files, python=python
+        )
         self._nodes = RayNodes(
             cluster, settings, membership, seen=seen, travels=travels, on_news=news_of(self)
         )
         self._reservations = Reservations(self._nodes, membership)
-        hosts = RayHosts(self._nodes, layout, self._reservations, travels=travels, code=code, secrets=secrets)
+        hosts = RayHosts(self._nodes, layout, self._reservations, travels=travels, supplies=supplies)
         self._hosts = hosts
         leftovers = Leftovers(self._nodes, self._views, hosts)
         self._nodes.after_look = (leftovers.end, self._reservations.release_idle)
@@ -222,7 +209,7 @@ def _node(node: RayNode, *, alive: bool, shared: bool) -> Iterator[Finding]:
         sent_at = time.time()
         survey = node.call("survey")
         found_s = ahead_s(survey["at"], sent_at=sent_at, received_at=time.time())
-        free_bytes, free_files = node.call("room", home=str(node.host.layout.home))
+        free_bytes, free_files = node.host.room()
     except Unavailable as error:
         yield Finding(what=node.name, ok=False, text=error.message)
         return

@@ -3,13 +3,13 @@
 Called by `PlacedEngine` and `engines/attempts/supervision.py`. The directory of an attempt is created on a
 node when its runner starts there; the values of secrets are requested at every start and never stored.
 
-`Relay` carries files between the separate disks of an attempt's nodes: requests to the attempt go to every
-node, files that a node's runner writes for its peers to those. After a restart of the server everything is
-carried once more.
+Files are carried between the separate disks of an attempt's nodes: requests to the attempt go to every node,
+files that a node's runner writes for its peers to those. After a restart of the server everything is carried
+once more.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
 from pathlib import Path
@@ -20,15 +20,14 @@ from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.supervision import Life
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.engines.hosts.host import Host
+from tarmac.engines.hosts.installing import Supplies, bring_code
 from tarmac.engines.ray.link import connected
 from tarmac.engines.ray.node import NODE_PEER_FILES, PEER_FILES, RayNode, Travels
 from tarmac.engines.ray.nodes import RayNodes
 from tarmac.engines.ray.reservations import Reservations
-from tarmac.model.errors import InvalidInput, Refused, Unavailable
-from tarmac.model.ports import StreamsCode
+from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import Cause, CauseCode, Release
-from tarmac.model.secret import SecretValues
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import read_document
 from tarmac.node.files import untrusted
@@ -58,16 +57,17 @@ class RayHosts:
         reservations: Reservations,
         *,
         travels: Travels,
-        code: StreamsCode | None,
-        secrets: SecretValues,
+        supplies: Supplies,
     ) -> None:
         self._nodes = nodes
         self._home = home
         self._reservations = reservations
-        self._relay = Relay(self.node, self.directory)
+        self._asks: dict[tuple[str, str], bytes] = {}
+        self._files: dict[tuple[str, str], set[str]] = {}
+        """The requests to leave, and the paths of other files, that each node of an attempt has."""
         self._travels = travels
-        self._code = code
-        self._secrets = secrets
+        self._code = supplies.code
+        self._secrets = supplies.secrets
         self._lives: dict[tuple[str, str], Life] = {}
         self._addresses: dict[str, Mapping[str, str]] = {}
 
@@ -110,7 +110,8 @@ class RayHosts:
         }
         values = dict(self._secrets(view.secrets)) if view.secrets else {}
         try:
-            self._bring_code(place, view)
+            code = read_document(view.paths.description).code
+            bring_code(place.host, code, self._code, place=place.name)
             place.start_runner(directory, node.node, files=files, secrets=values, travels=self._travels)
         except ValueError as error:
             raise InvalidInput(str(error)) from None
@@ -140,9 +141,10 @@ class RayHosts:
             if node.facts.state is not PartState.UNCLAIMED or place.life() is Life.LOST:
                 continue
             try:
-                place.make_directory(self.directory(view.attempt_id), {})
-                place.call("fence", directory=str(self.directory(view.attempt_id)), nodes=[node.node])
-                place.refresh({view.attempt_id: node.node})
+                directory = self.directory(view.attempt_id)
+                place.host.make_directory(directory, {})
+                place.host.fence(directory, [node.node])
+                place.copy_reports({view.attempt_id: node.node})
             except OSError as error:
                 if error.errno not in writing.SPACE_ERRORS:
                     raise Unavailable(f"cannot fence attempt {view.attempt_id}: {error.strerror}") from None
@@ -187,23 +189,42 @@ class RayHosts:
 
     def exchange(self, view: AttemptView) -> None:
         with suppress(Unavailable):  # the next poll tries again
-            self._relay.pass_ask_on(view)
-        self._relay.carry(view)
+            self.pass_on(view)
+        self._carry(view)
         if view.nodes:
             self._reservations.note(view.attempt_id, self.addresses(view))
 
     def pass_on(self, view: AttemptView) -> None:
-        self._relay.pass_ask_on(view)
+        try:
+            content = untrusted.read_bytes(view.paths.ask, LARGEST_BYTES)
+        except OSError:
+            return  # no request
+        failure: Unavailable | None = None
+        for node in view.nodes:
+            key = view.attempt_id, node.node
+            if node.over or self._asks.get(key) == content:
+                continue
+            place = self.node(view, node.node)
+            try:
+                with suppress(FileNotFoundError):  # absent there: it comes with the attempt
+                    place.host.request_leave(self.directory(view.attempt_id), content, [node.node])
+                self._asks[key] = content
+            except OSError as error:
+                failure = Unavailable(f"{place.name}: cannot pass on what is asked: {error.strerror}")
+            except Unavailable as error:
+                failure = error
+        if failure is not None:
+            raise failure
 
     def released(self, view: AttemptView) -> Sequence[Release]:  # noqa: ARG002 - an agent sees no processes
         return ()
 
     def forget(self, view: AttemptView) -> None:
         self._reservations.forget(view.attempt_id)
-        self._relay.forget(view)
         self._addresses.pop(view.attempt_id, None)
         for node in view.nodes:
-            self._lives.pop((view.attempt_id, node.node), None)
+            for known in (self._lives, self._asks, self._files):
+                known.pop((view.attempt_id, node.node), None)
 
     def open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
         return open_session(self.node(view, worker.node), self._travels, view, worker)
@@ -223,17 +244,39 @@ class RayHosts:
         names = {attempt_id: node for attempt_id, (_, node) in parts.items()}
         try:
             lives = place.lives(names)
-            place.refresh(names)
+            place.copy_reports(names)
         except (Unavailable, OSError):
             lives = dict.fromkeys(names, Life.SILENT)
         for attempt_id, (view, node) in parts.items():
             self._lives[view.attempt_id, node] = lives[attempt_id]
 
+    def _carry(self, view: AttemptView) -> None:
+        """Carry each node's files to its peers."""
+        if len(view.nodes) < 2:
+            return
+        own = {
+            f"{protocol.NODES}/{node.node}/{name}": node.node
+            for node in view.nodes
+            for name in NODE_PEER_FILES
+        }
+        there: dict[str, bytes] = {}
+        for path in (*PEER_FILES, *own):
+            with suppress(OSError):
+                there[path] = untrusted.read_bytes(str(view.directory / path), LARGEST_BYTES)
+        for node in view.nodes:
+            known = self._files.setdefault((view.attempt_id, node.node), set())
+            new = {p: content for p, content in there.items() if own.get(p) != node.node and p not in known}
+            if new and not node.over:
+                directory = str(self.directory(view.attempt_id))
+                with suppress(Unavailable, OSError):  # the next poll tries again
+                    self.node(view, node.node).call("relay", directory=directory, node=node.node, files=new)
+                    known.update(new)
+
     def _withdraw(self, place: RayNode, view: AttemptView, node: NodeView, error: OSError) -> None:
         """Remove the document if a full disk takes neither claim nor fence: without it no runner starts."""
         document = self.directory(view.attempt_id) / protocol.ATTEMPT_FILE
         try:
-            place.call("remove_trees", paths=[str(document)])
+            place.host.remove_trees([document])
         except OSError as problem:
             raise Unavailable(f"cannot fence attempt {view.attempt_id}: {problem.strerror}") from None
         self._lose_by_disk(place, view, node, error)
@@ -242,19 +285,6 @@ class RayHosts:
         place.note_disk(error)
         message = f"{place.name}: {place.full}"
         writing.lose(view, node, Cause(code=CauseCode.PLATFORM_FAULT, message=message, node=node.node))
-
-    def _bring_code(self, place: RayNode, view: AttemptView) -> None:
-        """Store the snapshot of code on the node, once for all attempts."""
-        code = read_document(view.paths.description).code
-        if code is None or place.host.use(Path(code)):
-            return
-        if self._code is None:
-            raise InvalidInput("this cluster was given no code to take from")
-        path = Path(code)
-        try:
-            place.host.take_code(path.parent, path.name, self._code.stream(path.name))
-        except ValueError as error:
-            raise Unavailable(f"the code was not taken to {place.name}: {error}") from None
 
 
 def _place_of(view: AttemptView, path: str) -> str:
@@ -274,8 +304,6 @@ def _place_of(view: AttemptView, path: str) -> str:
 
 def open_session(place: RayNode, travels: Travels, view: AttemptView, worker: WorkerStatus) -> int:
     """As `OpensSessions` defines; `place` is the worker's node."""
-    if worker.pid is None:
-        raise Refused("the worker has not started")
     endpoint = place.endpoint
     if endpoint is None or not place.up:
         raise Unavailable(f"{place.name} cannot be reached", hint="tarmac nodes shows why")
@@ -287,76 +315,3 @@ def open_session(place: RayNode, travels: Travels, view: AttemptView, worker: Wo
         connection.close()
         raise Unavailable(f"{place.name}: the session cannot be started: {error}") from None
     return connection.detach()
-
-
-class Relay:
-    """The files carried to each node of each attempt. `place` finds a node of an attempt."""
-
-    def __init__(
-        self, place: Callable[[AttemptView, str], RayNode], directory: Callable[[str], Path]
-    ) -> None:
-        self._place = place
-        self._directory = directory
-        self._asks: dict[tuple[str, str], bytes] = {}
-        self._files: dict[tuple[str, str], set[str]] = {}
-
-    def forget(self, view: AttemptView) -> None:
-        """Forget an ended attempt."""
-        for node in view.nodes:
-            self._asks.pop((view.attempt_id, node.node), None)
-            self._files.pop((view.attempt_id, node.node), None)
-
-    def pass_ask_on(self, view: AttemptView) -> None:
-        """Send an attempt's request to leave to every node. Raises Unavailable if one was not reached."""
-        try:
-            content = untrusted.read_bytes(view.paths.ask, LARGEST_BYTES)
-        except OSError:
-            return  # no request
-        failure: Unavailable | None = None
-        for node in view.nodes:
-            key = view.attempt_id, node.node
-            if node.over or self._asks.get(key) == content:
-                continue
-            place = self._place(view, node.node)
-            try:
-                directory = str(self._directory(view.attempt_id))
-                with suppress(FileNotFoundError):  # absent there: it comes with the attempt
-                    place.call("ask", directory=directory, content=content, nodes=[node.node])
-                self._asks[key] = content
-            except OSError as error:
-                failure = Unavailable(f"{place.name}: cannot pass on what is asked: {error.strerror}")
-            except Unavailable as error:
-                failure = error
-        if failure is not None:
-            raise failure
-
-    def carry(self, view: AttemptView) -> None:
-        """Carry each node's files to its peers."""
-        if len(view.nodes) < 2:
-            return
-        own = {
-            f"{protocol.NODES}/{node.node}/{name}": node.node
-            for node in view.nodes
-            for name in NODE_PEER_FILES
-        }
-        found = {path: self._read(view, path) for path in (*PEER_FILES, *own)}
-        there = {path: content for path, content in found.items() if content is not None}
-        for node in view.nodes:
-            self._carry_to(view, node, {p: c for p, c in there.items() if own.get(p) != node.node})
-
-    def _carry_to(self, view: AttemptView, node: NodeView, files: dict[str, bytes]) -> None:
-        known = self._files.setdefault((view.attempt_id, node.node), set())
-        new = {path: content for path, content in files.items() if path not in known}
-        if node.over or not new:
-            return
-        directory = str(self._directory(view.attempt_id))
-        with suppress(Unavailable, OSError):  # the next poll tries again
-            place = self._place(view, node.node)
-            place.call("relay", directory=directory, node=node.node, files=new)
-            known.update(new)
-
-    def _read(self, view: AttemptView, path: str) -> bytes | None:
-        try:
-            return untrusted.read_bytes(str(view.directory / path), LARGEST_BYTES)
-        except OSError:
-            return None

@@ -48,13 +48,7 @@ class RayKind:
             cluster.name,
             settings,
             Bridge(settings, key, token=lambda: self._token(settings, secret)),
-            copies=copies,
-            code=supplies.code,
-            attempts=supplies.attempts_of(cluster.name),
-            secrets=supplies.secrets,
-            sidecar=supplies.sidecar,
-            artifacts=supplies.artifacts,
-            forward=supplies.forward,
+            supplies,
         )
 
     def _token(self, settings: RaySettings, secret: str | None) -> str | None:

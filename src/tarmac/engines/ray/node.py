@@ -7,7 +7,9 @@ Used by `nodes` and by the engine. A node that was silent for too long is lost; 
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -117,7 +119,9 @@ class RayNode:
         self._report_copies: dict[str, ReportCopies] = {}
         self._heard_at = time.monotonic()
         self.ports = FreePorts(self._find_ports)
-        self.host = Host(home, _Agent(self), seen=seen)
+        self.where = f"on {address}"
+        area = home.staging / address.replace(":", "_")  # its own, because several nodes may share a disk
+        self.host = Host(home, self, seen=seen, area=area)
 
     # --- the link --------------------------------------------------------------------------------
 
@@ -182,35 +186,49 @@ class RayNode:
         link = self._link
         return link if link is not None and link.lost_at is None else None
 
-    # --- operations there ------------------------------------------------------------------------
-
-    def call(self, operation: str, *, timeout_s: float = FILE_S, **arguments: Any) -> Any:
-        """Perform an operation. Raises Unavailable, at once without a link, and OSError."""
+    @contextmanager
+    def _linked(self) -> Iterator[Connection]:
+        """The link, for a call. Raises Unavailable, at once without one or while the agent is silent."""
         link = self._live()
         if link is None or self.silent_s() > SILENT_S:
             raise Unavailable(f"{self.name or self.address} cannot be reached")
         try:
-            return link.call(operation, arguments, timeout_s=timeout_s)
+            yield link
         except Lost as error:
             raise Unavailable(f"{self.name or self.address}: {error}") from None
 
-    def send_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
+    # --- operations there ------------------------------------------------------------------------
+
+    def call(self, operation: str, *, timeout_s: float = FILE_S, **arguments: Any) -> Any:
+        """Perform an operation. Raises Unavailable, at once without a link, and OSError."""
+        with self._linked() as link:
+            return link.call(operation, arguments, timeout_s=timeout_s)
+
+    def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
         """Send a snapshot of code. Raises as `call`; ValueError for one that is refused."""
-        link = self._live()
-        if link is None:
-            raise Unavailable(f"{self.name or self.address} cannot be reached")
-        try:
+        with self._linked() as link:
             link.upload("take_code", {"directory": directory, "digest": digest}, pieces)
-        except Lost as error:
-            raise Unavailable(f"{self.name or self.address}: {error}") from None
+
+    def examine(self) -> Reached | None:
+        """None: it is examined by its survey."""
+        return None
+
+    def refresh(self, attempt_ids: Sequence[str]) -> None:
+        """Not supported: attempts have a name for this node, see `copy_reports`."""
+        raise NotImplementedError(f"see copy_reports: {attempt_ids}")
+
+    def stream(self, argv: Sequence[str], **_more: Any) -> int:
+        """Not supported."""
+        raise Unavailable(f"{argv[0]} cannot be connected to {self.where}")
 
     def prepare(self, travels: Travels) -> None:
         """Create its directory, and send the software. Raises Unavailable."""
-        home, area, installation = str(self._home.home), str(self._area), travels.installation
+        home = str(self._home.home)
+        given = {"home": home, "area": self.host.area, **travels.installation}
         try:
-            if not self.call("prepare", home=home, area=area, **installation):
-                self.make_directory(Path(travels.package).parent.parent, travels.files)
-                self.call("prepare", home=home, area=area, **installation)
+            if not self.call("prepare", **given):
+                self.host.make_directory(Path(travels.package).parent.parent, travels.files)
+                self.call("prepare", **given)
             self.call("serve_store", path=socket_path(home, self.address))
         except OSError as error:
             self.note_disk(error)
@@ -219,7 +237,7 @@ class RayNode:
             self._forwarding = Forwarding(self, travels.forward, lambda: self.endpoint)
             self._forwarding.start()
 
-    def examine(self, travels: Travels) -> None:
+    def check(self, travels: Travels) -> None:
         """Check its health and its disk at intervals. Raises Unavailable and OSError.
 
         After a full disk has space again, its directory is created.
@@ -231,7 +249,7 @@ class RayNode:
         facts = self.call("health")
         self.ill = problem(facts, sent_at=sent_at, received_at=time.time(), before=self.ill)
         try:
-            free_bytes, free_files = self.call("room", home=str(self._home.home))
+            free_bytes, free_files = self.host.room()
         except OSError as error:
             self.note_disk(error)
             return
@@ -249,11 +267,6 @@ class RayNode:
     def has(self, attempt_id: str, node: str) -> bool:
         """Whether the directory of an attempt exists there. Raises Unavailable."""
         return bool(self.call("lives", places=[[str(self._home.attempt(attempt_id)), node]]) != ["absent"])
-
-    def make_directory(self, directory: Path, files: Mapping[str, bytes]) -> bool:
-        """Create a directory with these files atomically; False if it exists."""
-        done = self.call("make_directory", directory=str(directory), files=dict(files), area=str(self._area))
-        return bool(done)
 
     def start_runner(
         self,
@@ -273,7 +286,7 @@ class RayNode:
             directory=str(directory),
             node=node,
             files=dict(files),
-            area=str(self._area),
+            area=self.host.area,
             secrets=dict(secrets),
             **travels.installation,
         )
@@ -284,18 +297,16 @@ class RayNode:
         words = self.call("lives", places=places)
         return {attempt: _LIVES[word] for attempt, word in zip(attempts, words, strict=True)}
 
-    def refresh(self, attempts: Mapping[str, str]) -> None:
+    def copy_reports(self, attempts: Mapping[str, str]) -> None:
         """Copy new reports of these attempts, given as for `lives`. Raises Unavailable."""
-        link = self._live()
-        if link is None:
-            raise Unavailable(f"{self.name or self.address} cannot be reached")
         by_name: dict[str, list[str]] = {}
         for attempt, node in attempts.items():
             by_name.setdefault(node, []).append(attempt)
-        for node, ids in by_name.items():
-            with self._lock:
-                copies = self._report_copies.setdefault(node, self._copies_of(node))
-            copies.refresh(ids, lambda **arguments: self.call("changes", **arguments), link)
+        with self._linked() as link:
+            for node, ids in by_name.items():
+                with self._lock:
+                    copies = self._report_copies.setdefault(node, self._copies_of(node))
+                copies.refresh(ids, partial(self.call, "changes"), link)
 
     def _find_ports(self, taken: Collection[int], count: int) -> list[int]:
         found: list[int] = self.call(
@@ -312,11 +323,6 @@ class RayNode:
     def _full_text(self) -> str:
         return f"the disk of {self._home.home} is full"
 
-    @property
-    def _area(self) -> Path:
-        """The path of directories under construction: its own, because several nodes may share a disk."""
-        return self._home.staging / self.address.replace(":", "_")
-
 
 _LIVES = {
     "absent": Life.DEAD,
@@ -325,29 +331,6 @@ _LIVES = {
     "dead": Life.DEAD,
     "restarted": Life.RESTARTED,
 }
-
-
-class _Agent:
-    """The way of a `Host` to the node."""
-
-    def __init__(self, node: RayNode) -> None:
-        self._node = node
-        self.where = f"on {node.address}"
-
-    def examine(self) -> Reached | None:
-        return None
-
-    def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
-        return self._node.call(operation, timeout_s=timeout_s, **arguments)
-
-    def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
-        self._node.send_code(directory, digest, pieces)
-
-    def refresh(self, attempt_ids: Sequence[str]) -> None:
-        raise NotImplementedError(f"see RayNode.refresh: {attempt_ids}")
-
-    def stream(self, argv: Sequence[str], **_more: Any) -> int:
-        raise Unavailable(f"{argv[0]} cannot be connected to {self.where}")
 
 
 def problem(facts: Mapping[str, Any], *, sent_at: float, received_at: float, before: str) -> str:

@@ -192,7 +192,7 @@ class RayNodes:
                 return
             if node.up:
                 node.ping()
-                node.examine(self._travels)
+                node.check(self._travels)
                 return
             known = node.endpoint
             if known is not None:

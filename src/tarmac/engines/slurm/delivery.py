@@ -19,7 +19,7 @@ from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.host import Host, HostStoreFiles
-from tarmac.engines.hosts.installing import Sidecar
+from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.slurm import observing
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.queue import Queue
@@ -32,10 +32,8 @@ from tarmac.engines.slurm.settings import (
     SUBMITTED_FILE,
     SlurmSettings,
 )
-from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
-from tarmac.model.ports import StreamsCode
-from tarmac.model.secret import SecretValues
 from tarmac.node.attempt import sealed
 from tarmac.node.attempt.document import Launch
 from tarmac.node.attempt.protocol import HEARTBEAT_LEASE_S, KEY_VARIABLE
@@ -55,7 +53,7 @@ log = logging.getLogger(__name__)
 
 
 class Delivery:
-    """Submits attempts. Thread-safe: one at a time. `sidecar`: the package delivered beside the runner."""
+    """Submits attempts. Thread-safe: one at a time."""
 
     def __init__(
         self,
@@ -63,17 +61,15 @@ class Delivery:
         host: Host,
         commands: Commands,
         queue: Queue,
-        *,
-        code: StreamsCode | None,
-        secrets: SecretValues,
-        sidecar: Sidecar | None = None,
+        supplies: Supplies,
     ) -> None:
         self._settings = settings
         self._host = host
         self._commands = commands
         self._queue = queue
-        self._code = code
-        self._secrets = secrets
+        self._code = supplies.code
+        self._secrets = supplies.secrets
+        sidecar = supplies.sidecar
         self._files = installing.collect((NODE_DIRECTORY, *(sidecar.packages if sidecar is not None else ())))
         self._send = sidecar.send if sidecar is not None else None
         self.store_files: HostStoreFiles | None = None
@@ -105,7 +101,8 @@ class Delivery:
     def _deliver(self, request: SlurmRequest) -> None:
         directory = request.attempt.directory
         self.prepare()
-        self._bring_code(request)
+        code = request.attempt.document.code
+        installing.bring_code(self._host, code, self._code, place=str(self._host.layout.home / "code"))
         self._send_artifacts(request.attempt.document)
         script = directory / SCRIPT_FILE
         files = {**writing.attempt_files(request.attempt), SCRIPT_FILE: request.script.encode()}
@@ -185,18 +182,6 @@ class Delivery:
         file = sealed.seal(self._secrets(names))
         self._host.write(request.attempt.directory / file.name, file.content, private=True)
         return {KEY_VARIABLE: file.key}
-
-    def _bring_code(self, request: SlurmRequest) -> None:
-        code = request.attempt.document.code
-        if code is None or self._host.use(Path(code)):
-            return
-        if self._code is None:
-            raise InvalidInput("this cluster was given no code to take from")
-        path = Path(code)
-        try:
-            self._host.take_code(path.parent, path.name, self._code.stream(path.name))
-        except ValueError as error:
-            raise Unavailable(f"the code was not taken to {path.parent}: {error}") from None
 
     def _send_artifacts(self, attempt: Launch) -> None:
         """Copy the attempt's initial artifacts to the store at the site."""

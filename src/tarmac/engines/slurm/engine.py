@@ -11,11 +11,11 @@ from pathlib import Path
 from threading import Timer
 
 from tarmac.engines.attempts.aggregate_outcome import PartState
-from tarmac.engines.attempts.request import DEFAULT_ATTEMPTS, AttemptSettings, render
+from tarmac.engines.attempts.request import render
 from tarmac.engines.attempts.view import AttemptView
 from tarmac.engines.hosts.engine import AttemptEngine
 from tarmac.engines.hosts.host import Host
-from tarmac.engines.hosts.installing import Sidecar
+from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.slurm import observing, sessions
 from tarmac.engines.slurm.account_limits import AccountLimits
@@ -33,10 +33,9 @@ from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.loss import lost
-from tarmac.model.ports import Observation, ObservedState, StreamsCode
+from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import attempt_id as attempt_id_of
-from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.attempt.document import Launch
 
 NO_ANSWER = Observation(state=ObservedState.UNKNOWN, native_state="Slurm does not answer")
@@ -50,11 +49,7 @@ GONE_STATE = "gone"
 
 
 class SlurmEngine(AttemptEngine):
-    """The engine of one cluster. See `SlurmSettings`; `code` streams snapshots of code.
-
-    `attempts` are the settings of each attempt, `secrets` has the values of their secrets; without `sidecar`
-    artifacts stay in place.
-    """
+    """The engine of one cluster. See `SlurmSettings`; `host` has its commands, None: this machine."""
 
     name = "slurm"
 
@@ -62,11 +57,8 @@ class SlurmEngine(AttemptEngine):
         self,
         cluster: str,
         settings: SlurmSettings,
+        supplies: Supplies,
         *,
-        code: StreamsCode | None = None,
-        attempts: AttemptSettings = DEFAULT_ATTEMPTS,
-        secrets: SecretValues = no_secrets,
-        sidecar: Sidecar | None = None,
         host: Host | None = None,
         tempo: Tempo = DEFAULT_TEMPO,
     ) -> None:
@@ -81,12 +73,10 @@ class SlurmEngine(AttemptEngine):
         self._requests = LeaveRequests(self._host)
         self._following = observing.Following(self._host, self._views, self._tell, every_s=tempo.look_s)
         self._site = Site(cluster, settings, self._commands)
-        self._sidecar = sidecar
-        self._delivery = Delivery(
-            settings, self._host, self._commands, self._queue, code=code, secrets=secrets, sidecar=sidecar
-        )
+        sidecar = self._sidecar = supplies.sidecar
+        self._delivery = Delivery(settings, self._host, self._commands, self._queue, supplies)
         self._version = self._delivery.version.name
-        installation = self._delivery.installation
+        installation, attempts = self._delivery.installation, supplies.attempts_of(cluster)
         self._attempts = replace(
             attempts,
             node=attempts.node._replace(sdk=installation.sdk, look_s=LOOK_S),

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from tarmac.engines.hosts.host import Host, Reached, try_containers
-from tarmac.engines.hosts.installing import Sidecar
+from tarmac.engines.hosts.host import Host, Reached
+from tarmac.engines.hosts.installing import Sidecar, try_containers
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.delivery import Delivery
 from tarmac.engines.slurm.partition import Partition, Site, parse_partitions

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tarmac.engines.hosts.installing import Sidecar, Supplies
-from tarmac.engines.slurm.settings import COPIED_FILES, SlurmSettings, read_settings
+from tarmac.engines.hosts.installing import Supplies
+from tarmac.engines.slurm.settings import COPIED_FILES, read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput
 
 if TYPE_CHECKING:  # a server without such a cluster does not load its engine: see `open`
-    from tarmac.engines.hosts.host import Host
     from tarmac.engines.slurm.engine import SlurmEngine
 
 
@@ -33,38 +33,21 @@ class SlurmKind:
 
     def open(self, cluster: Cluster) -> SlurmEngine:
         """The engine of a cluster."""
-        from tarmac.engines.slurm.engine import SlurmEngine  # noqa: PLC0415
-
-        settings = read_settings(cluster.settings)
-        return SlurmEngine(
-            cluster.name,
-            settings,
-            host=self._host(cluster.name, settings),
-            code=self._supplies.code,
-            attempts=self._supplies.attempts_of(cluster.name),
-            secrets=self._supplies.secrets,
-            sidecar=self._sidecar_of(settings),
-        )
-
-    def _sidecar_of(self, settings: SlurmSettings) -> Sidecar:
-        """The program that stores artifacts: over SSH, nodes cannot access a store on this machine."""
-        sidecar = self._supplies.sidecar
-        if settings.ssh is not None and sidecar.is_directory:
-            return sidecar.in_directory(settings.directory)
-        return sidecar
-
-    def _host(self, cluster: str, settings: SlurmSettings) -> Host:
-        """The host of its commands."""
-        from tarmac.engines.hosts.local import local_host  # noqa: PLC0415
         from tarmac.engines.hosts.remote import ssh_host  # noqa: PLC0415
         from tarmac.engines.hosts.ssh import Ssh  # noqa: PLC0415
+        from tarmac.engines.slurm.engine import SlurmEngine  # noqa: PLC0415
 
+        settings, supplies = read_settings(cluster.settings), self._supplies
         if settings.ssh is None:
-            return local_host(settings.directory)
-        return ssh_host(
+            return SlurmEngine(cluster.name, settings, supplies)
+        sidecar = supplies.sidecar
+        if sidecar is not None and sidecar.is_directory:  # nodes cannot access a store on this machine
+            supplies = replace(supplies, sidecar=sidecar.in_directory(settings.directory))
+        host = ssh_host(
             settings.directory,
             Ssh(settings.ssh),
             python=settings.python,
-            copies=self._supplies.copies / cluster,
+            copies=supplies.copies / cluster.name,
             files=COPIED_FILES,
         )
+        return SlurmEngine(cluster.name, settings, supplies, host=host)

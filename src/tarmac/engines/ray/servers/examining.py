@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tarmac.engines.hosts.host import Host
-from tarmac.engines.hosts.services import ServiceState
+from tarmac.engines.hosts.host import Host, ServiceState
 from tarmac.engines.ray.servers import commands
 from tarmac.engines.ray.servers.commands import Place
 from tarmac.model.cluster import Machine
@@ -51,7 +50,7 @@ class Examination:
         try:
             self.found = self._examine(cluster)
         except Unavailable as error:
-            self._note(_without(machine, error.message), error.hint)
+            self._note(reason(machine, error), error.hint)
         except OSError as error:
             self._note(f"{error.filename or 'its files'}: {error.strerror or error}")
 
@@ -59,8 +58,8 @@ class Examination:
         self.problems.append(problem(self.machine, text, hint))
 
     def _examine(self, cluster: str) -> Examined | None:
-        machine, services = self.machine, self._host.services()
-        reached = self._host.examine()
+        machine, host = self.machine, self._host
+        reached = host.examine()
         if reached is not None and abs(reached.ahead_s) > CLOCK_ERROR_S:
             way = "ahead of" if reached.ahead_s > 0 else "behind"
             self._note(
@@ -71,31 +70,31 @@ class Examination:
         directory = machine.directory or commands.default_directory(cluster)
         place = Place(directory=directory, machine=machine.name)
         installed, beside = f"{place.environment}/bin/ray", commands.ray_beside(python)
-        facts = services.facts([installed, beside, python])
-        ray = facts.programs[installed] or facts.programs[beside]
-        if facts.programs[installed] is not None:
+        programs, own_address = host.facts([installed, beside, python])
+        ray = programs[installed] or programs[beside]
+        if programs[installed] is not None:
             python = f"{place.environment}/bin/python3"
         found_python = self._python(python)
         ray_version = self._version(ray) if ray is not None else None
         self._directory(place)
-        service = services.state(place.service)
-        address = machine.address or facts.address
+        service = host.service(place.service)
+        address = machine.address or own_address
         if address is None:
             self._note("its address is not known", "write address=IP, at which the other hosts reach it")
-        elif (text := services.port_problem(address, 0)) is not None:
+        elif (text := host.port_problem(address, 0)) is not None:
             self._note(text, "address= is the one at which the other hosts reach it")
         elif machine.head and service.pid is None and not service.left:
-            text = services.port_problem(address, machine.port or commands.PORT)
+            text = host.port_problem(address, machine.port or commands.PORT)
             if text is not None:
                 self._note(f"{text}, where the head would listen", "another Ray? port= names another port")
         if address is None or found_python is None:
             return None
         return Examined(
             machine=replace(machine, address=address, directory=place.directory),
-            host=self._host,
+            host=host,
             place=place,
             address=address,
-            python=facts.programs.get(python) or python,
+            python=programs.get(python) or python,
             python_version=found_python,
             ray=ray,
             ray_version=ray_version,
@@ -122,7 +121,7 @@ class Examination:
 
     def _directory(self, place: Place) -> None:
         try:
-            free_bytes = self._host.services().room(place.own)
+            free_bytes, _ = self._host.room(place.own)
         except OSError as error:
             self._note(
                 f"{place.own} cannot be written: {error.strerror or error}", "directory= names another place"
@@ -139,7 +138,10 @@ def common_problems(found: Sequence[Examined], *, install: bool) -> Iterator[Pro
     """Contradictions between machines that are each suitable."""
     if not found:
         return
-    for name, machines in _by_address(found).items():
+    by_address: dict[str, list[Examined]] = {}
+    for each in found:
+        by_address.setdefault(each.address, []).append(each)
+    for name, machines in by_address.items():
         if len(machines) > 1:
             listed = " and ".join(each.machine.name for each in machines)
             hint = "write address=IP, at which the other hosts reach it"
@@ -189,13 +191,7 @@ def _usual(values: Sequence[str], preferred: str) -> str:
     return max(counts, key=lambda value: (counts[value], value == preferred, value))
 
 
-def _by_address(found: Sequence[Examined]) -> dict[str, list[Examined]]:
-    grouped: dict[str, list[Examined]] = {}
-    for each in found:
-        grouped.setdefault(each.address, []).append(each)
-    return grouped
-
-
-def _without(machine: Machine, text: str) -> str:
-    """A message about a machine without its name as prefix."""
+def reason(machine: Machine, error: Unavailable | OSError) -> str:
+    """The reason why an operation on a machine failed, without the machine's name as prefix."""
+    text = error.message if isinstance(error, Unavailable) else f"{error.strerror or error}"
     return text.removeprefix(f"{machine.target}: ")

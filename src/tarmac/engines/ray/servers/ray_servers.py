@@ -25,6 +25,7 @@ from tarmac.engines.ray.servers.examining import (
     Examined,
     common_problems,
     problem,
+    reason,
     target_version,
 )
 from tarmac.model.cluster import Cluster, Machine, MachineProgress, MachineReport, MachineState
@@ -80,8 +81,7 @@ class RayServers:
             try:
                 self._end(name, machine, purge=purge, progress=progress)
             except (Unavailable, OSError) as error:
-                text = error.message if isinstance(error, Unavailable) else f"{error.strerror or error}"
-                return problem(machine, text.removeprefix(f"{machine.target}: "))
+                return problem(machine, reason(machine, error))
             return None
 
         workers = [machine for machine in machines if not machine.head]
@@ -99,11 +99,10 @@ class RayServers:
             try:
                 host = self._host(machine)
                 host.examine()
-                state = host.services().state(_place(name, machine).service)
+                state = host.service(_place(name, machine).service)
             except (Unavailable, OSError) as error:
-                text = error.message if isinstance(error, Unavailable) else f"{error.strerror or error}"
-                problem_text = text.removeprefix(f"{machine.target}: ")
-                return MachineReport(machine=machine, state=MachineState.UNREACHABLE, problem=problem_text)
+                words = reason(machine, error)
+                return MachineReport(machine=machine, state=MachineState.UNREACHABLE, problem=words)
             if state.pid is not None:
                 return MachineReport(machine=machine, state=MachineState.UP, pid=state.pid, since=state.since)
             words = commands.last_words(state.lines) or "it does not run"
@@ -136,8 +135,8 @@ class RayServers:
         def installed(each: Examined) -> Examined | Problem:
             if each.ray is not None:
                 return each
-            found_ray = each.host.services().facts([ray := f"{each.place.environment}/bin/ray"]).programs[ray]
-            return _install(each, version, progress) if found_ray is None else _installed(each, version)
+            programs, _ = each.host.facts([ray := f"{each.place.environment}/bin/ray"])
+            return _install(each, version, progress) if programs[ray] is None else _installed(each, version)
 
         lacking = [each for each in found if each.ray is None]
         first = _at_once(installed, lacking[:1])  # first alone: the others may share its disk
@@ -149,12 +148,12 @@ class RayServers:
     def _end(self, name: str, machine: Machine, *, purge: bool, progress: MachineProgress) -> None:
         host = self._host(machine)
         host.examine()
-        services, place = host.services(), _place(name, machine)
-        ran = services.end(place.service, grace_s=END_S)
-        services.end_agents(place.runs)  # after Ray, which would start another
-        services.remove([place.token, place.state, place.scratch])
+        place = _place(name, machine)
+        ran = host.end_service(place.service, grace_s=END_S)
+        host.end_agents(place.runs)  # after Ray, which would start another
+        host.remove_trees([place.token, place.state, place.scratch])
         if purge:
-            services.remove([place.own, place.runs, place.environment])
+            host.remove_trees([place.own, place.runs, place.environment])
         self._hosts.pop(_way(machine), None)
         progress(machine.name, f"{machine.role} ended" if ran else f"{machine.role} did not run")
 
@@ -177,7 +176,8 @@ class RayStart:
     ) -> None:
         self._examined = examined
         self._head = next(each for each in examined if each.machine.head)
-        self._address = f"{self._head.address}:{self._head.machine.port or commands.PORT}"
+        self._port = self._head.machine.port or commands.PORT
+        self._address = f"{self._head.address}:{self._port}"
         self._token_file = token_file
         self._progress = progress
         self._began: list[Examined] = []
@@ -218,9 +218,9 @@ class RayStart:
 
     def _begin_one(self, each: Examined, token: bytes) -> Problem | None:
         """Start Ray on one machine, and wait until it has started."""
-        services, head, is_head = each.host.services(), self._head, each is self._head
+        head = self._head
         try:
-            silence = None if is_head else services.connect_problem(*_split(self._address))
+            silence = None if each is head else each.host.connect_problem(head.address, self._port)
             if silence is not None:
                 text = f"it does not reach the head, {head.machine.name} at {self._address}"
                 hint = "is a firewall between them, or is an address= wrong?"
@@ -237,18 +237,18 @@ class RayStart:
 
     def _launch(self, each: Examined, token: bytes) -> bool:
         """Start Ray on a machine; False if it runs already."""
-        services, place = each.host.services(), each.place
+        host, place = each.host, each.place
         assert each.ray is not None, "installed before"
-        services.write(place.token, token)
+        host.write(place.token, token, private=True)
         argv = commands.start_argv(
             each.ray,
             each.machine,
             address=each.address,
             head=self._address,
-            ports=services.free_ports(each.address, 2),
+            ports=host.free_ports(each.address, 2),
             scratch=place.scratch,
         )
-        state = services.start(
+        state = host.start_service(
             place.service,
             argv,
             variables=commands.start_variables(each.machine, place),
@@ -260,10 +260,10 @@ class RayStart:
         """End the services that this start began; a new cluster leaves nothing behind."""
 
         def end_one(each: Examined) -> None:
-            services, place = each.host.services(), each.place
+            place = each.place
             with suppress(Unavailable, OSError):
-                services.end(place.service, grace_s=UNDO_S)
-                services.remove([place.token, place.scratch, *([place.state] if is_new else [])])
+                each.host.end_service(place.service, grace_s=UNDO_S)
+                each.host.remove_trees([place.token, place.scratch, *([place.state] if is_new else [])])
                 self._progress(each.machine.name, f"{each.machine.role} ended again")
 
         _at_once(end_one, [each for each in self._began if each is not self._head])
@@ -281,11 +281,6 @@ def _way(machine: Machine) -> Machine:
     return Machine(name=machine.name, user=machine.user, python=machine.python)
 
 
-def _split(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host, int(port)
-
-
 def _token(path: Path) -> bytes:
     """The token of a cluster: the same until the cluster is ended."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -298,9 +293,9 @@ def _token(path: Path) -> bytes:
 
 def _await_start(each: Examined, progress: MachineProgress) -> Problem | None:
     """Wait until Ray reports its start; return its output as a problem if it ended instead."""
-    services, deadline = each.host.services(), time.monotonic() + START_S
+    deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:
-        state = services.state(each.place.service)
+        state = each.host.service(each.place.service)
         if any(commands.STARTED in line for line in state.lines):
             progress(each.machine.name, f"{each.machine.role} started, process {state.pid}")
             return None
@@ -318,7 +313,7 @@ def _install(each: Examined, version: str, progress: MachineProgress) -> Examine
     progress(each.machine.name, f"installing Ray {version} in {each.place.environment}")
     for argv in commands.installing(each.python, each.place.environment, version):
         try:
-            code, printed = each.host.services().install(argv, timeout_s=INSTALL_S)
+            code, printed = each.host.install(argv, timeout_s=INSTALL_S)
         except (Unavailable, OSError) as error:
             return problem(each.machine, f"Ray {version} could not be installed: {error}")
         if code != 0:
