@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.hosts.report_copies import ReportCopies
+from tarmac.engines.hosts.report_copies import FILES, ReportCopies
 from tarmac.node.attempt.protocol import rank_name
 from tarmac.node.host import changes
 from tarmac.node.host.changes import Changes
@@ -27,7 +27,7 @@ class Sites:
         self.far = directory / "far" / RUN
         self.near = directory / "near" / RUN
         self.copies = ReportCopies(
-            Layout(directory / "far"), Layout(directory / "near"), files=("slurm-begun",)
+            Layout(directory / "far"), Layout(directory / "near"), files=(*FILES, "slurm-begun")
         )
         self.answers: list[dict[str, Any]] = []
         self.connect()

@@ -69,9 +69,13 @@ class AttemptRequest:
     Its printed form omits only the token.
     """
 
-    attempt_id: str
     directory: Path
     document: Launch
+
+    @property
+    def attempt_id(self) -> str:
+        """The id of the attempt."""
+        return self.document.attempt_id
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -113,7 +117,7 @@ def render(launch: Launch, layout: Layout, settings: AttemptSettings) -> Attempt
         sync=_sync(launch.sync, settings.keeping),
         nodes=_nodes(launch, layout, state=settings.keeping is not None),
     )
-    return AttemptRequest(attempt_id=launch.attempt_id, directory=directory, document=document)
+    return AttemptRequest(directory=directory, document=document)
 
 
 def _sync(sync: ArtifactSync | None, keeping: ArtifactStoring | None) -> ArtifactSync | None:

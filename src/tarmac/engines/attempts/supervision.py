@@ -38,35 +38,27 @@ class Runners(Protocol):
 
     def reserve(self, view: AttemptView) -> None:
         """Take the nodes of an attempt from others. Raises Unavailable while others use one of them."""
-        ...
 
     def start_all(self, view: AttemptView, nodes: Sequence[NodeView]) -> None:
         """Start the runners of these nodes, at once if that takes time. Raises as `start`."""
-        ...
 
     def start(self, view: AttemptView, node: NodeView) -> None:
         """Start the runner of a node. Raises Unavailable if that fails now, InvalidInput if always."""
-        ...
 
     def life(self, view: AttemptView, node: NodeView) -> Life:
         """The state of a node's runner; for an unclaimed node, whether it is reachable."""
-        ...
 
     def await_leaving(self, node: NodeView) -> None:
         """Give a runner that has reported its end a moment to exit."""
-        ...
 
     def end(self, view: AttemptView, node: NodeView) -> None:
         """End a runner that does not react to requests, and wait until it is gone."""
-        ...
 
     def fence(self, view: AttemptView) -> None:
         """Ensure that an unclaimed node never starts. Raises Unavailable."""
-        ...
 
     def end_orphans(self, view: AttemptView) -> bool:
         """End the processes left by lost runners, on all nodes; False while one has not ended."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,25 +69,20 @@ class Reach(Protocol):
 
     def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
         """Perform an operation, and return its result."""
-        ...
 
     def examine(self) -> Reached | None:
         """Connect now, and return how; None for this machine. Raises Unavailable."""
-        ...
 
     def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
         """Store a code snapshot, in the form of `node.files.codestore`; also raises ValueError."""
-        ...
 
     def refresh(self, attempt_ids: Sequence[str]) -> None:
         """Make the reports of these attempts readable below `Host.seen`."""
-        ...
 
     def stream(
         self, argv: Sequence[str], *, keep: Sequence[str], variables: Mapping[str, str], mark: str
     ) -> int:
         """Start a program and connect to its standard input and output: see `Host.stream`."""
-        ...
 
 
 class Host:

@@ -42,38 +42,30 @@ class PlacedHosts(Runners, Protocol):
 
         A host that cannot be reached changes nothing but the answer of `life`.
         """
-        ...
 
     def exchange(self, view: AttemptView) -> None:
         """After each poll of a live attempt: carry what its hosts have for one another. Raises nothing."""
-        ...
 
     def pass_on(self, view: AttemptView) -> None:
         """Bring the attempt's request to leave to its runners, and wake them.
 
         Raises Unavailable if one was not reached; the caller tries again.
         """
-        ...
 
     def released(self, view: AttemptView) -> Sequence[Release]:
         """The replicas of a live attempt that are known to have no process left; they stay released."""
-        ...
 
     def forget(self, view: AttemptView) -> None:
         """Release what an ended attempt holds here; idempotent."""
-        ...
 
     def open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
         """As `OpensSessions` defines, without the lock; the worker has a pid."""
-        ...
 
     def with_file(self, view: AttemptView | None, path: str) -> Host | None:
         """The host that has this file of an attempt; None without one. Needs no lock."""
-        ...
 
     def reachable(self) -> Mapping[str, Host]:
         """The hosts that can be reached now, by the name of the node; "" for one that stands for all."""
-        ...
 
 
 LEFT_BEHIND = Observation(state=ObservedState.UNKNOWN, native_state="what a lost runner left does not end")

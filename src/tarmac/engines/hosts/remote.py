@@ -14,7 +14,7 @@ from typing import Any
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.hosts.connection import Connection, NotConnected, login_command
 from tarmac.engines.hosts.host import FILE_S, Host, Reached
-from tarmac.engines.hosts.report_copies import ReportCopies
+from tarmac.engines.hosts.report_copies import FILES, ReportCopies
 from tarmac.engines.hosts.ssh import Refused, Ssh, explained
 from tarmac.engines.hosts.streams import open_stream
 from tarmac.model.errors import Unavailable
@@ -43,8 +43,7 @@ def ssh_host(
     `files` of attempts are copied there beside those that every attempt has.
     """
     layout, seen = Layout(directory), Layout(copies)
-    report_copies = ReportCopies(layout, seen, files=files)
-    there = _There(ssh, python, report_copies)
+    there = _There(ssh, python, ReportCopies(layout, seen, files=(*FILES, *files)))
     return Host(layout, there, seen=seen, variables=variables)
 
 

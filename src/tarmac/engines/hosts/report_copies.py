@@ -14,22 +14,18 @@ from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.model.errors import Unavailable
-from tarmac.node.attempt.protocol import (
-    ASK_FILE,
-    ATTEMPT_FILE,
-    CLAIM_FILE,
-    CLEARED_FILE,
-    EVENTS_FILE,
-    HEARTBEAT_FILE,
-    NODES,
-    REPORTS_FILE,
-    UTILIZATION_FILE,
-)
+from tarmac.node.attempt import protocol
 from tarmac.node.files import staging, untrusted
 from tarmac.node.host.changes import grows, largest_bytes
 
-FILES = (ATTEMPT_FILE, ASK_FILE, CLEARED_FILE)
-NODE_FILES = (CLAIM_FILE, EVENTS_FILE, HEARTBEAT_FILE, UTILIZATION_FILE, REPORTS_FILE)
+FILES = (protocol.ATTEMPT_FILE, protocol.ASK_FILE, protocol.CLEARED_FILE)
+NODE_FILES = (
+    protocol.CLAIM_FILE,
+    protocol.EVENTS_FILE,
+    protocol.HEARTBEAT_FILE,
+    protocol.UTILIZATION_FILE,
+    protocol.REPORTS_FILE,
+)
 """The copied files of an attempt and its nodes: reports last, so that none is missing at the end."""
 
 ROUNDS = 40
@@ -44,13 +40,11 @@ Call = Callable[..., Any]
 class ReportCopies:
     """Copies, below `seen`, of files below `layout` at the host. Thread-safe.
 
-    `files` are the engine's own, in addition to the `common` ones of every attempt.
+    `files` are those of an attempt, beside `NODE_FILES` of its nodes.
     """
 
-    def __init__(
-        self, layout: Layout, seen: Layout, *, files: Sequence[str] = (), common: Sequence[str] = FILES
-    ) -> None:
-        self._files = (*common, *files)
+    def __init__(self, layout: Layout, seen: Layout, *, files: Sequence[str] = FILES) -> None:
+        self._files = files
         self._layout = layout
         self._seen = seen
         self._lock = Lock()
@@ -96,7 +90,7 @@ class ReportCopies:
             return False
         news = [(path, begin, content) for path, begin, content in found["files"] if self._is_ours(path)]
         if not directory.is_dir():
-            if found["more"] and ATTEMPT_FILE not in {path for path, _, _ in news}:
+            if found["more"] and protocol.ATTEMPT_FILE not in {path for path, _, _ in news}:
                 return True  # the directory appears together with its description
             if not self._prepared:
                 staging.prepare(str(self._seen.staging))
@@ -112,7 +106,7 @@ class ReportCopies:
         """Whether the path is one of the requested files."""
         first, _, rest = path.partition("/")
         node, _, name = rest.partition("/")
-        in_node = first == NODES and node not in ("", ".", "..") and name in NODE_FILES
+        in_node = first == protocol.NODES and node not in ("", ".", "..") and name in NODE_FILES
         return path in self._files or in_node
 
 

@@ -17,10 +17,7 @@ from threading import Thread
 
 from tarmac.engines.attempts import supervision
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.request import (
-    DEFAULT_ATTEMPTS,
-    AttemptSettings,
-)
+from tarmac.engines.attempts.request import DEFAULT_ATTEMPTS, AttemptSettings
 from tarmac.engines.hosts.installing import try_containers
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.hosts.placed import PlacedEngine, news_of

@@ -37,7 +37,6 @@ class Channel(Protocol):
 
     def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
         """Perform an operation there. Raises Unavailable if the node is unreachable, and OSError."""
-        ...
 
 
 class Forwarding:

@@ -39,24 +39,18 @@ class Membership(Protocol):
 
     def members(self) -> Sequence[Member]:
         """The nodes, including lost ones."""
-        ...
 
     def agent(self, member: Member, *, home: str, instead_of: Endpoint | None) -> Endpoint:
         """The agent of a node, started if there is none; `instead_of`: one that does not answer."""
-        ...
 
     def reserve(self, member_ids: Collection[str]) -> None:
         """Reserve these nodes for us, all or none. Raises Unavailable while others use one of them."""
-        ...
 
     def release(self, member_ids: Collection[str]) -> None:
         """Release these nodes."""
-        ...
 
     def about(self) -> Mapping[str, Any]:
         """The current versions of Ray and its Python."""
-        ...
 
     def close(self) -> None:
         """Close the connection; agents and reservations stay."""
-        ...

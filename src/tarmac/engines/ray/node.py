@@ -317,7 +317,7 @@ class RayNode:
     def _copies_of(self, node: str) -> ReportCopies:
         names = (*NODE_FILES, *NODE_PEER_FILES)
         files = (*PEER_FILES, *(f"{protocol.NODES}/{node}/{name}" for name in names))
-        return ReportCopies(self._home, self._seen, files=files, common=())
+        return ReportCopies(self._home, self._seen, files=files)
 
     @property
     def _full_text(self) -> str:

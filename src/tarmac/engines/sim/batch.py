@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.simulated import SimRequest, SimulatedEngine
-from tarmac.engines.sim.story import STRENGTH, Behaviour, Moment
+from tarmac.engines.sim.story import Behaviour, Moment
 from tarmac.model.cluster import HOLD_S, Node, QueueOffer
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import LeaveRequest
@@ -20,6 +20,7 @@ from tarmac.model.progress import NativeStatus
 from tarmac.model.run import Outcome
 from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.node.attempt.document import Launch, NodeLaunch
+from tarmac.node.attempt.words import LEAVE_STRENGTH
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,7 +145,8 @@ class SimBatchEngine(SimulatedEngine):
 
     def _leave(self, attempt_id: str, job: Job, request: LeaveRequest) -> None:
         """Remove a job from the queue, as requested; a stop overrides earlier requests."""
-        if job.lost or (job.leave_request is not None and STRENGTH[request] <= STRENGTH[job.leave_request]):
+        known = job.leave_request
+        if job.lost or (known is not None and LEAVE_STRENGTH[request] <= LEAVE_STRENGTH[known]):
             return
         job.leave_request = request
         if job.ended_at is None:
@@ -197,7 +199,7 @@ class SimBatchEngine(SimulatedEngine):
         """Free the nodes of jobs that are over; a job with more turns to come keeps them for a while."""
         live = self._world.live()
         for attempt_id in [each for each in self._allocated if each not in live]:
-            seen, job = self._window.observation(attempt_id), self._jobs[attempt_id]
+            seen, job = super()._observe(attempt_id), self._jobs[attempt_id]
             more = seen.outcome is Outcome.PREEMPTED and job.launch is not None and job.launch.batch.turns > 1
             until = (seen.ended_at or 0.0) + HOLD_S if more and not job.lost else 0.0
             if self._clock.now() < until:
@@ -242,7 +244,7 @@ class SimBatchEngine(SimulatedEngine):
             return Observation(state=ObservedState.ABSENT)
         native = NativeStatus(id=str(job.number), state="PENDING", reason=self._reason(attempt_id))
         if job.granted_at is not None:
-            seen = self._window.observation(attempt_id)
+            seen = super()._observe(attempt_id)
             running = replace(native, state=seen.native_state.upper(), reason="")
             return replace(seen, native=running, granted_at=job.granted_at, nodes=job.nodes)
         if job.lost:

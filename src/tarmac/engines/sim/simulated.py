@@ -1,6 +1,6 @@
 """`SimulatedEngine`: the base of both simulated engines: knobs, listeners, and answers. Inherited by them.
 
-`Window` selects the visible part of the world: observations, workers, notices and files.
+Answers show the visible part of the world: all events whose news has arrived.
 """
 
 import json
@@ -12,7 +12,7 @@ from threading import RLock
 
 from tarmac.engines.attempts.reports import whole_lines
 from tarmac.engines.sim.clock import VirtualClock
-from tarmac.engines.sim.story import Behaviour, Facts, Moment, first_worker, milestones, releases
+from tarmac.engines.sim.story import Behaviour, Moment, first_worker, milestones, releases
 from tarmac.engines.sim.world import World
 from tarmac.model.abilities import Pace, ReportPiece
 from tarmac.model.codec import replace
@@ -46,108 +46,6 @@ class SimRequest:
         return json.dumps(document, indent=2, sort_keys=True)
 
 
-class Window:
-    """The visible part of a world: all events whose news has arrived."""
-
-    def __init__(self, world: World, clock: VirtualClock) -> None:
-        self._world = world
-        self._clock = clock
-
-    def observation(self, attempt_id: str) -> Observation:
-        """The current observation of an attempt."""
-        facts = self._world.facts(attempt_id)
-        if facts is None:
-            return Observation(state=ObservedState.ABSENT)
-        if self._unknown(facts):
-            return Observation(state=ObservedState.UNKNOWN, native_state="no answer")
-        story, horizon = self._seen(attempt_id), self._clock.now() - self._world.delay_s
-        return replace(
-            story,
-            milestones=milestones(facts, story, horizon),
-            native_state=story.state.value,
-            released=releases(facts, story, horizon),
-        )
-
-    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
-        """The workers of an attempt."""
-        facts = self._world.facts(attempt_id)
-        if facts is None or facts.launch is None:
-            return ()
-        story = self._seen(attempt_id)
-        return [_worker_status(node, worker, story) for node in facts.launch.nodes for worker in node.workers]
-
-    def notices(self, attempt_id: str) -> Sequence[Notice]:
-        """The notices of an attempt's nodes to its user."""
-        facts = self._world.facts(attempt_id)
-        claimed_at = self._seen(attempt_id).claimed_at if facts is not None else None
-        if facts is None or facts.launch is None or claimed_at is None:
-            return ()
-        node = facts.launch.nodes[0].node
-        return [Notice(at=claimed_at, node=node, text=text) for text in facts.behaviour.notices]
-
-    def files(self, attempt_id: str) -> dict[str, bytes]:
-        """The files of an attempt: its request, and the logs of workers that have started."""
-        facts = self._world.facts(attempt_id)
-        if facts is None or facts.launch is None:
-            return {}
-        files = {"attempt.json": str(SimRequest(launch=facts.launch)).encode()}
-        if self._seen(attempt_id).started_at is not None:
-            files |= {
-                f"logs/{worker.name}.log": b"" for node in facts.launch.nodes for worker in node.workers
-            }
-            node, worker = first_worker(facts.launch)
-            files[f"logs/{worker.name}.log"] = facts.behaviour.output
-            if facts.behaviour.reports:
-                files[f"{NODES}/{node}/{REPORTS_FILE}"] = facts.behaviour.reports
-        return files
-
-    def _unknown(self, facts: Facts) -> bool:
-        since_s = self._clock.now() - facts.submitted_at - facts.behaviour.unknown_from_s
-        return 0 <= since_s < facts.behaviour.unknown_for_s
-
-    def _seen(self, attempt_id: str) -> Observation:
-        """The part of the story whose news has arrived."""
-        story, horizon = self._world.story(attempt_id), self._clock.now() - self._world.delay_s
-        if story.ended_at is not None and story.ended_at <= horizon:
-            return story
-
-        def shown(at: float | None) -> float | None:
-            return at if at is not None and at <= horizon else None
-
-        started_at = shown(story.started_at)
-        state = ObservedState.STARTING if started_at is None else ObservedState.RUNNING
-        return Observation(state=state, claimed_at=shown(story.claimed_at), started_at=started_at)
-
-
-def _worker_status(node: NodeLaunch, worker: WorkerLaunch, story: Observation) -> WorkerStatus:
-    """A worker in the story: the failing one with its exit, the others ended because of it."""
-    ended = story.started_at is not None and story.ended_at is not None
-    cause = story.cause
-    blamed = cause is not None and (cause.role, cause.replica, cause.worker) == (
-        worker.role,
-        worker.replica,
-        worker.worker,
-    )
-    exit_code, signal = None, None
-    if ended and blamed and cause is not None:
-        exit_code, signal = cause.exit_code, cause.signal
-    elif ended and story.outcome is Outcome.COMPLETED:
-        exit_code = 0
-    elif ended:
-        signal = "SIGTERM"
-    return WorkerStatus(
-        role=worker.role,
-        replica=worker.replica,
-        index=worker.worker,
-        node=node.node,
-        log=f"logs/{worker.name}.log",
-        started_at=story.started_at,
-        ended_at=story.ended_at if ended else None,
-        exit_code=exit_code,
-        signal=signal,
-    )
-
-
 Listener = Callable[[str], None]
 
 
@@ -175,7 +73,6 @@ class SimulatedEngine:
         self.unreachable = False
         self._clock = clock
         self._world = World(clock, self._on_news)
-        self._window = Window(self._world, clock)
         self._listeners: list[Listener] = []
         self._lock = RLock()
 
@@ -204,12 +101,23 @@ class SimulatedEngine:
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
         self._reach()
         with self._lock:
-            return self._window.workers(attempt_id)
+            facts = self._world.facts(attempt_id)
+            if facts is None or facts.launch is None:
+                return ()
+            story = self._visible(attempt_id)
+            return [
+                _worker_status(node, worker, story) for node in facts.launch.nodes for worker in node.workers
+            ]
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
         self._reach()
         with self._lock:
-            return self._window.notices(attempt_id)
+            facts = self._world.facts(attempt_id)
+            claimed_at = self._visible(attempt_id).claimed_at if facts is not None else None
+            if facts is None or facts.launch is None or claimed_at is None:
+                return ()
+            node = facts.launch.nodes[0].node
+            return [Notice(at=claimed_at, node=node, text=text) for text in facts.behaviour.notices]
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         self._reach()
@@ -269,7 +177,32 @@ class SimulatedEngine:
         raise NotImplementedError
 
     def _observe(self, attempt_id: str) -> Observation:
-        return self._window.observation(attempt_id)
+        facts = self._world.facts(attempt_id)
+        if facts is None:
+            return Observation(state=ObservedState.ABSENT)
+        since_s = self._clock.now() - facts.submitted_at - facts.behaviour.unknown_from_s
+        if 0 <= since_s < facts.behaviour.unknown_for_s:
+            return Observation(state=ObservedState.UNKNOWN, native_state="no answer")
+        story, horizon = self._visible(attempt_id), self._clock.now() - self._world.delay_s
+        return replace(
+            story,
+            milestones=milestones(facts, story, horizon),
+            native_state=story.state.value,
+            released=releases(facts, story, horizon),
+        )
+
+    def _visible(self, attempt_id: str) -> Observation:
+        """The part of the story whose news has arrived."""
+        story, horizon = self._world.story(attempt_id), self._clock.now() - self._world.delay_s
+        if story.ended_at is not None and story.ended_at <= horizon:
+            return story
+
+        def shown(at: float | None) -> float | None:
+            return at if at is not None and at <= horizon else None
+
+        started_at = shown(story.started_at)
+        state = ObservedState.STARTING if started_at is None else ObservedState.RUNNING
+        return Observation(state=state, claimed_at=shown(story.claimed_at), started_at=started_at)
 
     def _request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
         self._world.request_leave(attempt_id, request)
@@ -287,8 +220,20 @@ class SimulatedEngine:
             self.interrupt(after, attempt_id)
 
     def _files(self, attempt_id: str) -> Mapping[str, bytes]:
-        """The files of an attempt by path."""
-        return self._window.files(attempt_id)
+        """The files of an attempt by path: its request, and the logs of workers that have started."""
+        facts = self._world.facts(attempt_id)
+        if facts is None or facts.launch is None:
+            return {}
+        files = {"attempt.json": str(SimRequest(launch=facts.launch)).encode()}
+        if self._visible(attempt_id).started_at is not None:
+            files |= {
+                f"logs/{worker.name}.log": b"" for node in facts.launch.nodes for worker in node.workers
+            }
+            node, worker = first_worker(facts.launch)
+            files[f"logs/{worker.name}.log"] = facts.behaviour.output
+            if facts.behaviour.reports:
+                files[f"{NODES}/{node}/{REPORTS_FILE}"] = facts.behaviour.reports
+        return files
 
     def _reach(self) -> None:
         self.reach()
@@ -313,3 +258,32 @@ def _pieces(files: Mapping[str, bytes], known: Mapping[str, int], limit_bytes: i
             piece = whole_lines(content[begin : begin + limit_bytes], begin)
             if piece is not None:
                 yield ReportPiece(node=node, begin=begin, end=piece[1], content=piece[0])
+
+
+def _worker_status(node: NodeLaunch, worker: WorkerLaunch, story: Observation) -> WorkerStatus:
+    """A worker in the story: the failing one with its exit, the others ended because of it."""
+    ended = story.started_at is not None and story.ended_at is not None
+    cause = story.cause
+    blamed = cause is not None and (cause.role, cause.replica, cause.worker) == (
+        worker.role,
+        worker.replica,
+        worker.worker,
+    )
+    exit_code, signal = None, None
+    if ended and blamed and cause is not None:
+        exit_code, signal = cause.exit_code, cause.signal
+    elif ended and story.outcome is Outcome.COMPLETED:
+        exit_code = 0
+    elif ended:
+        signal = "SIGTERM"
+    return WorkerStatus(
+        role=worker.role,
+        replica=worker.replica,
+        index=worker.worker,
+        node=node.node,
+        log=f"logs/{worker.name}.log",
+        started_at=story.started_at,
+        ended_at=story.ended_at if ended else None,
+        exit_code=exit_code,
+        signal=signal,
+    )

@@ -16,6 +16,7 @@ from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import NOTHING_SEEN, Milestones, SavedWork
 from tarmac.model.run import Cause, CauseCode, Outcome, Release
 from tarmac.node.attempt.document import Launch, WorkerLaunch
+from tarmac.node.attempt.words import LEAVE_STRENGTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,15 +67,6 @@ class Moment(StrEnum):
 
 TAIL_LINES = 20
 
-STRENGTH = {
-    LeaveRequest.PAUSE: 0,
-    LeaveRequest.PREEMPT: 0,
-    LeaveRequest.TIME_LIMIT: 1,
-    LeaveRequest.STOP: 2,
-    LeaveRequest.STOP_NOW: 3,
-}
-"""A stronger request replaces a weaker one; equals replace each other."""
-
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
@@ -95,7 +87,7 @@ class Facts:
 
 ENDLESS = Observation(state=ObservedState.ENDED)
 """The story of an attempt that never starts. A story has the times of an attempt (None: never, by the current
-facts), and how it ends; a state by a moment is `Window`'s.
+facts), and how it ends; `SimulatedEngine` derives the state by a moment.
 """
 
 
@@ -182,7 +174,8 @@ def _undisturbed(facts: Facts) -> Observation:
         begun = replace(ENDLESS, claimed_at=facts.submitted_at, started_at=started_at)
         return _lost(facts, begun, vanish_at)
     # A request at the very moment of the finish comes too late.
-    request = _strongest([request for at, request in requests if at < end_at or at == end_at != finish_at])
+    heard = [request for at, request in requests if at < end_at or at == end_at != finish_at]
+    request = max(reversed(heard), key=LEAVE_STRENGTH.__getitem__, default=None)  # the last of equals
     outcome, why = _judge(facts, launch, request, by_itself=end_at == finish_at)
     return Observation(
         state=ObservedState.ENDED,
@@ -202,10 +195,6 @@ def _leave_at(
     stay_s = launch.grace_s if behaviour.ignores_requests else min(behaviour.leave_s, launch.grace_s)
     ended_at = next((at for at, request in requests if request is LeaveRequest.STOP_NOW), float("inf"))
     return min(requests[0][0] + stay_s, ended_at)
-
-
-def _strongest(requests: list[LeaveRequest]) -> LeaveRequest | None:
-    return max(reversed(requests), key=lambda request: STRENGTH[request], default=None)  # the last of equals
 
 
 def _judge(

@@ -1,18 +1,19 @@
 """The actual events of a simulation: the existing attempts, and violated rules.
 
-`SimEngine` shows the world through a `Window`. A story is recomputed only after an action on its attempt, and
-the clock calls back at its turning points.
+Engines show the part of the world whose news has arrived. A story is recomputed only after an action on its
+attempt, and the clock calls back at its turning points.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from tarmac.engines.attempts.writing import replaces
 from tarmac.engines.sim.clock import Appointment, VirtualClock
-from tarmac.engines.sim.story import STRENGTH, Behaviour, Facts, releases, saved_s, tell
+from tarmac.engines.sim.story import Behaviour, Facts, releases, saved_s, tell
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation
 from tarmac.model.run import split_attempt_id
-from tarmac.node.attempt.document import Launch, NodeLaunch
+from tarmac.node.attempt.document import Launch
 
 Slots = dict[tuple[str, int], tuple[str, int]]
 """The nodes and slots of an attempt, with the role and replica of each."""
@@ -69,7 +70,7 @@ class World:
         facts = self._facts.get(attempt_id)
         if facts is None and request.ends:
             facts = self._fence(attempt_id)
-        if facts is not None and _changes(facts.requests, request):
+        if facts is not None and replaces(request, facts.requests[-1][1] if facts.requests else None):
             facts.requests.append((self._clock.now(), request))
             self._retell(attempt_id)
 
@@ -83,10 +84,10 @@ class World:
     def lose_node(self, name: str) -> None:
         """End every attempt with a live part on this node."""
         for attempt_id in sorted(self.live()):
-            facts = self._facts[attempt_id]
-            if facts.launch is not None and any(
-                node.node == name and self._lives_on(attempt_id, node) for node in facts.launch.nodes
-            ):
+            facts, ended = self._facts[attempt_id], self._released(attempt_id)
+            nodes = facts.launch.nodes if facts.launch is not None else ()
+            parts = [worker for node in nodes if node.node == name for worker in node.workers]
+            if any((worker.role, worker.replica) not in ended for worker in parts):
                 facts.lost_at, facts.lost_node = self._clock.now(), name
                 self._retell(attempt_id)
 
@@ -127,10 +128,6 @@ class World:
         ended = releases(self._facts[attempt_id], self._stories[attempt_id], self._clock.now())
         return {(each.role, each.replica) for each in ended}
 
-    def _lives_on(self, attempt_id: str, node: NodeLaunch) -> bool:
-        ended = self._released(attempt_id)
-        return any((worker.role, worker.replica) not in ended for worker in node.workers)
-
     def _overlaps(self, launch: Launch, slots: Slots) -> Iterator[str]:
         for other in self._by_run.get(launch.run_id, ()):
             if other in self._open and self._lives(other):
@@ -168,11 +165,3 @@ class World:
         self._appointments[attempt_id] = [
             self._clock.call_at(at, lambda: self._news(attempt_id)) for at in turns if at >= self._clock.now()
         ]
-
-
-def _changes(requests: list[tuple[float, LeaveRequest]], request: LeaveRequest) -> bool:
-    """Whether this request is a change: each in the list replaced the one before."""
-    if not requests:
-        return True
-    _, current = requests[-1]
-    return request is not current and STRENGTH[request] >= STRENGTH[current]

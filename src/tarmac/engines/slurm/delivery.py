@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from threading import Lock
 
@@ -35,7 +34,6 @@ from tarmac.engines.slurm.settings import (
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.node.attempt import sealed
-from tarmac.node.attempt.document import Launch
 from tarmac.node.attempt.protocol import HEARTBEAT_LEASE_S, KEY_VARIABLE
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
@@ -71,6 +69,9 @@ class Delivery:
         self._secrets = supplies.secrets
         sidecar = supplies.sidecar
         self._files = installing.collect((NODE_DIRECTORY, *(sidecar.packages if sidecar is not None else ())))
+        self.version = host.layout.home / "node" / installing.version_of(self._files)
+        """The directory of the current version of the delivered packages, named after its content."""
+        self.installation = Installation(settings.python, str(self.version / installing.RUNNER))
         self._send = sidecar.send if sidecar is not None else None
         self.store_files: HostStoreFiles | None = None
         """The files of the artifact store at the site; None if its nodes use the server's own."""
@@ -79,11 +80,6 @@ class Delivery:
         self._lock = Lock()
         self._prepared = False
         self._submitted_at: dict[str, float] = {}
-
-    @cached_property
-    def installation(self) -> Installation:
-        """The node package at the site: each version has a directory of its own."""
-        return Installation(self._settings.python, str(self.version / installing.RUNNER))
 
     def submitted_after(self, attempt_id: str, moment: float) -> bool:
         """Whether this engine submitted it after that time of the monotonic clock."""
@@ -99,13 +95,15 @@ class Delivery:
                 raise Unavailable(f"{place}: {error.strerror}", hint=writing.hint(error)) from None
 
     def _deliver(self, request: SlurmRequest) -> None:
-        directory = request.attempt.directory
+        directory = request.directory
         self.prepare()
-        code = request.attempt.document.code
-        installing.bring_code(self._host, code, self._code, place=str(self._host.layout.home / "code"))
-        self._send_artifacts(request.attempt.document)
+        attempt = request.document
+        code_place = str(self._host.layout.home / "code")
+        installing.bring_code(self._host, attempt.code, self._code, place=code_place)
+        if self.store_files is not None and self._send is not None and attempt.sync is not None:
+            self._send(self.store_files, attempt.run_id, attempt.sync.inputs)
         script = directory / SCRIPT_FILE
-        files = {**writing.attempt_files(request.attempt), SCRIPT_FILE: request.script.encode()}
+        files = {**writing.attempt_files(request), SCRIPT_FILE: request.script.encode()}
         if not self._host.make_directory(directory, files):  # an earlier call: did it submit a job?
             if self._has_job(request.attempt_id):
                 return
@@ -132,7 +130,7 @@ class Delivery:
         script = self._host.read(directory, SCRIPT_FILE, offset=0, limit=MOST_SCRIPT_BYTES)
         if job is None or job.state != "RUNNING" or not request.is_like(script or b""):
             return None
-        own = f"{request.attempt.directory}\n".encode()
+        own = f"{request.directory}\n".encode()
         return job.id if self._host.write_once(directory / NEXT_FILE, own) == own else None
 
     def _has_job(self, attempt_id: str) -> bool:
@@ -169,30 +167,20 @@ class Delivery:
         except Unavailable as error:
             log.warning("the runner is not compiled at %s: %s", self.version, error)
 
-    @cached_property
-    def version(self) -> Path:
-        """The directory of the current version of the delivered packages, named after its content."""
-        return self._host.layout.home / "node" / installing.version_of(self._files)
-
     def _seal_secrets(self, request: SlurmRequest) -> Mapping[str, str]:
         """Store the sealed values in the directory; returns the variable with their key, for the job only."""
-        names = request.attempt.secrets
+        names = request.secrets
         if not names:
             return {}
         file = sealed.seal(self._secrets(names))
-        self._host.write(request.attempt.directory / file.name, file.content, private=True)
+        self._host.write(request.directory / file.name, file.content, private=True)
         return {KEY_VARIABLE: file.key}
-
-    def _send_artifacts(self, attempt: Launch) -> None:
-        """Copy the attempt's initial artifacts to the store at the site."""
-        if self.store_files is not None and self._send is not None and attempt.sync is not None:
-            self._send(self.store_files, attempt.run_id, attempt.sync.inputs)
 
     def _note(self, request: SlurmRequest, job_id: str) -> None:
         if len(self._submitted_at) >= REMEMBERED:
             self._submitted_at.clear()
         self._submitted_at[request.attempt_id] = time.monotonic()
-        self._host.write(request.attempt.directory / SUBMITTED_FILE, job_id.encode())
+        self._host.write(request.directory / SUBMITTED_FILE, job_id.encode())
 
 
 class LeaveRequests:

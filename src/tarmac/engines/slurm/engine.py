@@ -101,7 +101,9 @@ class SlurmEngine(AttemptEngine):
         )
         again = launch.batch.turns and launch.number > 1
         follows = attempt_id_of(launch.run_id, launch.number - 1) if again else ""
-        return SlurmRequest(attempt=attempt, script=script, follows=follows)
+        return SlurmRequest(
+            directory=attempt.directory, document=attempt.document, script=script, follows=follows
+        )
 
     def submit(self, request: SlurmRequest) -> None:
         self._delivery.deliver(request)
@@ -251,10 +253,17 @@ class SlurmEngine(AttemptEngine):
         if job is not None and stage is Stage.WAITS and claimed:
             claimed_at = self._claimed_at.setdefault(view.attempt_id, time.monotonic())
             if snapshot.began_at > claimed_at:
-                return self._requeued(view, job)
+                self._requests.end_survivors(
+                    view, observing.REQUEUED
+                )  # first: the cancellation is not its end
+                self._commands.cancel(
+                    [job.id]
+                )  # Slurm would start it again: the next attempt has its own job
+                return observing.requeued(job.id)
             # The query preceded the start of the job: the next answer shows whether it still waits.
         if job is not None and stage in (Stage.WAITS, Stage.ACTIVE):
-            self._end_what_does_not_stop(view, job)
+            if observing.stop_is_overdue(view):
+                self._commands.cancel([job.id])
             if stage is Stage.ACTIVE:
                 found = observing.going_on(view, job, seen, forgotten_s=self._tempo.forgotten_s)
                 if found.state is ObservedState.ENDED:  # Slurm keeps its nodes until the job is cancelled
@@ -276,17 +285,6 @@ class SlurmEngine(AttemptEngine):
             return observing.requeued(found_id)
         log = observing.JobLog(self._host, self._host.directory(view.attempt_id))
         return observing.ended(view, job, found_id, seen, log=log)
-
-    def _requeued(self, view: AttemptView, job: Job) -> Observation:
-        """The end of an attempt whose job Slurm would start again: the next attempt has its own job."""
-        self._requests.end_survivors(view, observing.REQUEUED)  # first: the cancellation is not its end
-        self._commands.cancel([job.id])
-        return observing.requeued(job.id)
-
-    def _end_what_does_not_stop(self, view: AttemptView, job: Job) -> None:
-        """Cancel the job of an attempt that should have ended long after a stop."""
-        if observing.stop_is_overdue(view):
-            self._commands.cancel([job.id])
 
     def _withdraw(self, view: AttemptView) -> None:
         """Cancel the jobs that an attempt has in the queue. Raises Unavailable.

@@ -147,18 +147,8 @@ def _on_a_node(what: str, pool: PoolSettings, commands: Commands, delivery: Deli
     """A short step on a currently free node: whether it sees the directory, and has a Python."""
     home = commands.host.layout.home
     package, python = delivery.installation.package, delivery.installation.python
-    step = [
-        "srun",
-        "--immediate=5",
-        "--ntasks=1",
-        *_options(pool),
-        "sh",
-        "-c",
-        ON_A_NODE,
-        "sh",
-        package,
-        python,
-    ]
+    task = ["sh", "-c", ON_A_NODE, "sh", package, python]
+    step = ["srun", "--immediate=5", "--ntasks=1", *_options(pool), *task]
     try:
         delivery.prepare()
         answer = commands.run(step)

@@ -79,18 +79,19 @@ class JobLog:
 
     def is_missing(self) -> bool:
         """Whether there is none: Slurm makes it, on the first node, before any command of the job."""
-        try:
-            return self.host.last(self.directory, LOG_FILE, limit=1) is None
-        except (OSError, ValueError, Unavailable):
-            return False
+        return self._last(1) is None
 
     def tail(self) -> tuple[str, ...]:
         """Its last lines, if it is readable now."""
+        text = self._last(_TAIL_BYTES) or b""
+        return tuple(text.decode(errors="replace").splitlines()[-_TAIL_LINES:])
+
+    def _last(self, limit: int) -> bytes | None:
+        """Its last bytes: None if there is no log, none if it is not readable now."""
         try:
-            text = self.host.last(self.directory, LOG_FILE, limit=_TAIL_BYTES)
+            return self.host.last(self.directory, LOG_FILE, limit=limit)
         except (OSError, ValueError, Unavailable):
-            return ()
-        return tuple((text or b"").decode(errors="replace").splitlines()[-_TAIL_LINES:])
+            return b""
 
     def tells_of_memory(self) -> bool:
         """Whether Slurm ended the job for its memory: if Slurm itself counts that, the state omits it."""

@@ -124,32 +124,21 @@ _NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmRequest:
+class SlurmRequest(AttemptRequest):
     """The request for one attempt: its directory, and the script of its job.
 
     `follows`: the attempt of the previous turn, whose job may still have its nodes; empty if there was none.
     """
 
-    attempt: AttemptRequest
     script: str
     follows: str = ""
-
-    @property
-    def attempt_id(self) -> str:
-        """The id of the attempt."""
-        return self.attempt.attempt_id
 
     def is_like(self, script: bytes) -> bool:
         """Whether another attempt's script requests the same job, and starts the same runner."""
         return _OF_ONE_TURN.sub("", script.decode(errors="replace")) == _OF_ONE_TURN.sub("", self.script)
 
-    @property
-    def artifact_paths(self) -> Mapping[str, str]:
-        """The workers' artifact directories, by their variables."""
-        return self.attempt.artifact_paths
-
     def __str__(self) -> str:
-        return f"{self.attempt.directory / SCRIPT_FILE}:\n{self.script}\n{self.attempt}"
+        return f"{self.directory / SCRIPT_FILE}:\n{self.script}\n{AttemptRequest.__str__(self)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ Its standard streams are the connection: `srun` passes them on, and ssh does so 
 
 import os
 import socket
-from dataclasses import dataclass
 
 from tarmac.engines.attempts.view import AttemptView
 from tarmac.engines.slurm import observing
@@ -27,30 +26,6 @@ OVER = ("invalid job id", "already completing or completed", "expired", "job is 
 """srun's messages for ended jobs, by version."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The place of a session: a job, and one of its nodes."""
-
-    commands: Commands
-    job_id: str
-    node: str
-
-    def argv(self) -> list[str]:
-        """The command that starts a program there. Raises Unavailable."""
-        return [*STEP, f"--jobid={self.job_id}", *self._component(), f"--nodelist={self.node}"]
-
-    def _component(self) -> list[str]:
-        """The option for the component of a heterogeneous job that has the node."""
-        lines = self.commands.query(["squeue", "--noheader", f"--jobs={self.job_id}", "--format=%i|%N"])
-        components = [
-            line.strip().split("|", 1) for line in lines.splitlines() if "+" in line and "|" in line
-        ]
-        for number, nodes in components:
-            if self.node in self.commands.query(["scontrol", "show", "hostnames", nodes]).split():
-                return [f"--het-group={number.partition('+')[2]}"]
-        return []
-
-
 def open_session(
     commands: Commands, installation: Installation, view: AttemptView, worker: WorkerStatus
 ) -> int:
@@ -58,11 +33,11 @@ def open_session(
     job_id = observing.job_id(view.directory)
     if job_id is None:
         raise Refused("the worker has not started")
-    step = Step(commands, job_id=job_id, node=worker.node)
     mark = f"tarmac-{os.urandom(12).hex()}"
     try:
-        argv = [*step.argv(), *installation.session_on_streams(mark)]
-        descriptor = step.commands.host.stream(argv, variables=ENVIRONMENT, mark=mark)
+        place = [f"--jobid={job_id}", *_component(commands, job_id, worker.node), f"--nodelist={worker.node}"]
+        argv = [*STEP, *place, *installation.session_on_streams(mark)]
+        descriptor = commands.host.stream(argv, variables=ENVIRONMENT, mark=mark)
     except Unavailable as error:
         if _is_over(view) or any(words in error.message.lower() for words in OVER):
             raise Refused("the worker has ended") from None
@@ -73,6 +48,16 @@ def open_session(
         except OSError as error:
             raise Unavailable(f"the session cannot be started: {error}") from None
         return near.detach()
+
+
+def _component(commands: Commands, job_id: str, node: str) -> list[str]:
+    """The option for the component of a heterogeneous job that has the node. Raises Unavailable."""
+    lines = commands.query(["squeue", "--noheader", f"--jobs={job_id}", "--format=%i|%N"])
+    components = [line.strip().split("|", 1) for line in lines.splitlines() if "+" in line and "|" in line]
+    for number, nodes in components:
+        if node in commands.query(["scontrol", "show", "hostnames", nodes]).split():
+            return [f"--het-group={number.partition('+')[2]}"]
+    return []
 
 
 def _is_over(view: AttemptView) -> bool:
