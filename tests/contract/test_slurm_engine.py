@@ -12,7 +12,8 @@ import pytest
 from attempts import wait_until
 from engine_harness import BOUND_S, Work, ended, started, submit
 from slurm_harness import SlurmHarness, StandInHarness
-from tarmac.engines.slurm.settings import SCRIPT_FILE, Tempo
+from tarmac.engines.slurm import files
+from tarmac.engines.slurm.settings import Tempo
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
@@ -105,7 +106,7 @@ def test_of_two_jobs_of_one_attempt_one_runs_it(standin: StandInHarness) -> None
     launch = standin.launch(Work(output="once\n"))
     request = standin.engine.render(launch)
     standin.engine.submit(request)
-    standin.command("sbatch", "--parsable", str(request.attempt.directory / "slurm.sh"))
+    standin.command("sbatch", "--parsable", str(request.directory / "slurm.sh"))
     standin.hold_the_queue(False)
     assert standin.settle(launch.attempt_id, ended).outcome is Outcome.COMPLETED
     assert standin.engine.read(launch.attempt_id, "logs/main.0.0.log") == b"once\n"
@@ -181,7 +182,7 @@ def test_a_turn_that_asks_for_other_nodes_has_a_job_of_its_own(standin: StandInH
 def test_a_turn_after_one_that_wrote_over_its_script_has_a_job_of_its_own(standin: StandInHarness) -> None:
     """The script is in a directory where the run may write: bytes that are no text are no script of ours."""
     first = started(standin, Work(lasts=True), turns=2)
-    (script,) = standin.home.rglob(SCRIPT_FILE)
+    (script,) = standin.home.rglob(files.SCRIPT)
     script.write_bytes(b"\xff")
     standin.engine.request_leave(first, LeaveRequest.PREEMPT)
     standin.settle(first, ended)

@@ -22,8 +22,9 @@ from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.hosts.remote import ssh_host
 from tarmac.engines.hosts.ssh import Ssh
+from tarmac.engines.slurm import files
 from tarmac.engines.slurm.engine import SlurmEngine
-from tarmac.engines.slurm.settings import COPIED_FILES, read_settings
+from tarmac.engines.slurm.settings import read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import TarmacError, Unavailable
@@ -48,7 +49,7 @@ def host(login: LoginHost, tmp_path: Path) -> Host:
 
 
 def reached(ssh: Ssh, login: LoginHost, near: Path, *, python: str = sys.executable) -> Host:
-    return ssh_host(login.private / near.name, ssh, python=python, copies=near / "copies", files=COPIED_FILES)
+    return ssh_host(login.private / near.name, ssh, python=python, copies=near / "copies", files=files.COPIED)
 
 
 def in_the_end(action: Callable[[], Observation]) -> Observation:

@@ -60,7 +60,7 @@ def wanted(harness: SlurmHarness, script: str, *, nodes: int = 1) -> SlurmReques
 
 
 def sealed_files(request: SlurmRequest) -> list[Path]:
-    return list(request.attempt.directory.glob("sealed.*"))
+    return list(request.directory.glob("sealed.*"))
 
 
 def files_with_values(*roots: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from ssh_hosts import CODE, LoginHost, end_session, jump_host, second_factor_hos
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.remote import ssh_host
 from tarmac.engines.hosts.ssh import Refused, Ssh
-from tarmac.engines.slurm.settings import COPIED_FILES
+from tarmac.engines.slurm import files
 from tarmac.model.errors import Unavailable
 
 BOUND_S = 120.0
@@ -34,7 +34,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginHost]:
 
 
 def host_by(ssh: Ssh, near: Path) -> Host:
-    return ssh_host(near / "site", ssh, python=sys.executable, copies=near / "copies", files=COPIED_FILES)
+    return ssh_host(near / "site", ssh, python=sys.executable, copies=near / "copies", files=files.COPIED)
 
 
 def echo(host: Host) -> bytes:

@@ -19,9 +19,10 @@ from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.hosts.remote import ssh_host
+from tarmac.engines.slurm import files
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.engine import SlurmEngine
-from tarmac.engines.slurm.settings import COPIED_FILES, Tempo, read_settings
+from tarmac.engines.slurm.settings import Tempo, read_settings
 from tarmac.model.ports import Observation
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.attempt.document import Launch, Mount
@@ -140,7 +141,7 @@ class SshHarness(StandInHarness):
             self.ssh,
             python=sys.executable,
             copies=copies,
-            files=COPIED_FILES,
+            files=files.COPIED,
             variables=self.variables,
         )
 

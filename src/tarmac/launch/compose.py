@@ -19,17 +19,8 @@ from tarmac.model.resources import ACCELERATOR, is_of_type
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.secret import S3_VARIABLES, SecretForm, SecretUse, registry_secrets, variables_of
 from tarmac.model.spec import ArtifactRules, FailureBehaviour, RunSpec
-from tarmac.node.attempt.document import (
-    ArtifactSync,
-    BatchLaunch,
-    ContainerLaunch,
-    Launch,
-    LogPattern,
-    Mount,
-    NodeLaunch,
-    SecretLaunch,
-    WorkerLaunch,
-)
+from tarmac.node.attempt import document
+from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, SecretLaunch, WorkerLaunch
 from tarmac.node.attempt.protocol import ARTIFACT_KINDS
 from tarmac.node.container.reference import ALWAYS
 
@@ -77,11 +68,11 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         allotted_s=attempt.allotted_s,
         hooks=hooks_launch(spec),
         allots_setup=spec.mode is not Mode.CYCLE,  # a turn begins when its workers run, a block when placed
-        sync=ArtifactSync(_every_s(spec.artifacts), spec.input_artifacts),
+        sync=document.ArtifactSync(_every_s(spec.artifacts), spec.input_artifacts),
         secrets=secret_launches(spec.secrets),
         batch=_batch(run, attempt.allocation),
         log_policies=tuple(
-            LogPattern(policy.pattern, policy.label, policy.action) for policy in spec.log_policies
+            document.LogPattern(policy.pattern, policy.label, policy.action) for policy in spec.log_policies
         ),
         container=container,
         rehearsal=spec.rehearsal is not None,
@@ -176,12 +167,12 @@ def _launch(use: SecretUse) -> SecretLaunch:
             return SecretLaunch(name=name, variables=dict.fromkeys(sorted(variables_of(use)), VALUE))
 
 
-def container_launch(spec: RunSpec) -> ContainerLaunch | None:
+def container_launch(spec: RunSpec) -> document.ContainerLaunch | None:
     """The container of a run; None: it has none, or its site's own script starts it (`site_steps`)."""
     image = spec.environment.image
     if image is None or spec.environment.without_container or spec.site is not None:
         return None
-    return ContainerLaunch(
+    return document.ContainerLaunch(
         image=image,
         pull=ALWAYS if spec.environment.pull_always else "",
         credentials=registry_secrets(spec.secrets),
@@ -189,11 +180,11 @@ def container_launch(spec: RunSpec) -> ContainerLaunch | None:
     )
 
 
-def _batch(run: Run, allocation: Allocation) -> BatchLaunch:
+def _batch(run: Run, allocation: Allocation) -> document.BatchLaunch:
     """The request for the job of a run."""
     spec = run.spec
     turns_share = spec.mode is Mode.CYCLE and spec.site is None and not spec.secrets
-    return BatchLaunch(
+    return document.BatchLaunch(
         pool=allocation.pool,
         slot_types=_slot_types(spec, allocation),
         directives={**site_directives(spec), **spec.slurm},

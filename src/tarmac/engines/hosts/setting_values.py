@@ -41,14 +41,22 @@ def text_of(settings: Mapping[str, Any], name: str, form: re.Pattern[str], allow
     return value
 
 
-def plain_path(name: str, path: str) -> Path:
-    """A path without `..`."""
-    if ".." in path.split("/"):
+def path_of(settings: Mapping[str, Any], name: str, allowed: str = A_PATH) -> Path | None:
+    """An absolute path without `..`; None if it is not set."""
+    path = text_of(settings, name, PATH, allowed)
+    if path is not None and ".." in path.split("/"):
         raise InvalidInput(f"{name!r} is {path!r}: write it without '..'")
-    return Path(path)
+    return Path(path) if path is not None else None
 
 
-def duration_of(value: Any, *, units: str = "smhd") -> float | None:
-    """The seconds of a duration such as `90m`, in one of the units; None for any other value."""
+def seconds_of(
+    settings: Mapping[str, Any], name: str, allowed: str, *, units: str = "smhd", least_s: float = 1.0
+) -> float | None:
+    """The seconds of a duration such as `90m`, in one of the units; None if it is not set."""
+    value = settings.get(name)
+    if value is None:
+        return None
     found = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    return None if found is None or found[2] not in units else float(int(found[1]) * _SECONDS[found[2]])
+    if found is None or found[2] not in units or int(found[1]) * _SECONDS[found[2]] < least_s:
+        raise InvalidInput(f"{name!r} is {value!r:.200}", hint=f"a duration {allowed}")
+    return float(int(found[1]) * _SECONDS[found[2]])

@@ -26,6 +26,8 @@ FIELDS = (
 )
 LEAST_LEASE_S = 15
 DEFAULT_LEASE_S = 600.0
+_LEASE = f"of at least {LEAST_LEASE_S}s, such as 10m or 1h"
+_HEAD = "the head as HOST:PORT, such as 10.0.0.1:6379"
 MOST_SLOTS = 1024
 TOKEN = "token"
 """The one credential: the secret with the token of the Ray."""
@@ -54,42 +56,22 @@ class RaySettings:
 def read_settings(settings: Mapping[str, Any]) -> RaySettings:
     """The settings in a description; raises InvalidInput with the first mistake."""
     values.refuse_unknown(settings, FIELDS, "the engine ray")
-    address = _needed(settings, "address", _ADDRESS, "the head as HOST:PORT, such as 10.0.0.1:6379")
+    address = values.text_of(settings, "address", _ADDRESS, _HEAD)
+    if address is None:
+        raise InvalidInput("the engine ray needs the setting 'address'", hint=f"write {_HEAD}")
     if not 0 < int(address.rpartition(":")[2]) < 65_536:
         raise InvalidInput(f"'address' is {address!r}: a port is a number up to 65535")
-    directory = values.text_of(settings, "directory", values.PATH, values.A_PATH)
-    token_file = values.text_of(
-        settings, "token_file", values.PATH, "the absolute path of a file with the token"
-    )
     return RaySettings(
         address=address,
-        directory=values.plain_path("directory", directory or "/var/tmp/tarmac"),
+        directory=values.path_of(settings, "directory") or Path("/var/tmp/tarmac"),
         python=values.text_of(settings, "python", values.PROGRAM, values.A_PROGRAM) or sys.executable,
-        token_file=values.plain_path("token_file", token_file) if token_file is not None else None,
+        token_file=values.path_of(settings, "token_file", "the absolute path of a file with the token"),
         ssh=values.text_of(settings, "ssh", values.SSH, values.A_HOST),
         slots=_whole(settings, "slots"),
         slot_type=values.text_of(settings, "slot_type", _NAME, "a type of slots, such as h100"),
         cpus=_number(settings, "cpus"),
-        lease_s=_lease_s(settings.get("lease")),
+        lease_s=values.seconds_of(settings, "lease", _LEASE, least_s=LEAST_LEASE_S) or DEFAULT_LEASE_S,
     )
-
-
-def _needed(settings: Mapping[str, Any], name: str, form: re.Pattern[str], allowed: str) -> str:
-    found = values.text_of(settings, name, form, allowed)
-    if found is None:
-        raise InvalidInput(f"the engine ray needs the setting {name!r}", hint=f"write {allowed}")
-    return found
-
-
-def _lease_s(value: Any) -> float:
-    if value is None:
-        return DEFAULT_LEASE_S
-    found = values.duration_of(value)
-    if found is None or found < LEAST_LEASE_S:
-        raise InvalidInput(
-            f"'lease' is {value!r:.200}", hint=f"a duration of at least {LEAST_LEASE_S}s, such as 10m or 1h"
-        )
-    return found
 
 
 def _whole(settings: Mapping[str, Any], name: str) -> int | None:

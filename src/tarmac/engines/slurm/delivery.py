@@ -19,18 +19,11 @@ from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.host import Host, HostStoreFiles
 from tarmac.engines.hosts.installing import Supplies
-from tarmac.engines.slurm import observing
+from tarmac.engines.slurm import files, observing
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.queue import Queue
 from tarmac.engines.slurm.script import SlurmRequest
-from tarmac.engines.slurm.settings import (
-    BEGUN_FILE,
-    NEXT_FILE,
-    OVER_FILE,
-    SCRIPT_FILE,
-    SUBMITTED_FILE,
-    SlurmSettings,
-)
+from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.node.attempt import sealed
@@ -102,9 +95,9 @@ class Delivery:
         installing.bring_code(self._host, attempt.code, self._code, place=code_place)
         if self.store_files is not None and self._send is not None and attempt.sync is not None:
             self._send(self.store_files, attempt.run_id, attempt.sync.inputs)
-        script = directory / SCRIPT_FILE
-        files = {**writing.attempt_files(request), SCRIPT_FILE: request.script.encode()}
-        if not self._host.make_directory(directory, files):  # an earlier call: did it submit a job?
+        script = directory / files.SCRIPT
+        content = {**writing.attempt_files(request), files.SCRIPT: request.script.encode()}
+        if not self._host.make_directory(directory, content):  # an earlier call: did it submit a job?
             if self._has_job(request.attempt_id):
                 return
             found = self._queue.named(request.attempt_id)
@@ -127,11 +120,11 @@ class Delivery:
             return None
         directory = self._host.directory(request.follows)
         job = self._queue.now(fresh=True).job(request.follows, observing.job_id(seen))
-        script = self._host.read(directory, SCRIPT_FILE, offset=0, limit=MOST_SCRIPT_BYTES)
+        script = self._host.read(directory, files.SCRIPT, offset=0, limit=MOST_SCRIPT_BYTES)
         if job is None or job.state != "RUNNING" or not request.is_like(script or b""):
             return None
         own = f"{request.directory}\n".encode()
-        return job.id if self._host.write_once(directory / NEXT_FILE, own) == own else None
+        return job.id if self._host.write_once(directory / files.NEXT, own) == own else None
 
     def _has_job(self, attempt_id: str) -> bool:
         """Whether its directory names a job."""
@@ -180,7 +173,7 @@ class Delivery:
         if len(self._submitted_at) >= REMEMBERED:
             self._submitted_at.clear()
         self._submitted_at[request.attempt_id] = time.monotonic()
-        self._host.write(request.directory / SUBMITTED_FILE, job_id.encode())
+        self._host.write(request.directory / files.SUBMITTED, job_id.encode())
 
 
 class LeaveRequests:
@@ -205,7 +198,7 @@ class LeaveRequests:
     def take_back(self, view: AttemptView) -> bool:
         """Prevent all jobs of the attempt from beginning; False if one has begun."""
         with self._doing(view, "take back"):
-            path = self._host.directory(view.attempt_id) / BEGUN_FILE
+            path = self._host.directory(view.attempt_id) / files.BEGUN
             found = self._host.write_once(path, observing.TAKEN_BACK.encode())
         return found.decode(errors="replace").strip() == observing.TAKEN_BACK
 
@@ -219,7 +212,7 @@ class LeaveRequests:
             return
         if observing.over_as(view.directory) is None and not view.is_to_end:
             with self._doing(view, "write to"):
-                self._host.write(self._host.directory(view.attempt_id) / OVER_FILE, state.encode())
+                self._host.write(self._host.directory(view.attempt_id) / files.OVER, state.encode())
         if lives:
             self.pass_on(view, LeaveRequest.STOP)
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tarmac.engines.hosts.installing import Supplies
-from tarmac.engines.slurm.settings import COPIED_FILES, read_settings
+from tarmac.engines.slurm import files
+from tarmac.engines.slurm.settings import read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput
 
@@ -48,6 +49,6 @@ class SlurmKind:
             Ssh(settings.ssh),
             python=settings.python,
             copies=supplies.copies / cluster.name,
-            files=COPIED_FILES,
+            files=files.COPIED,
         )
         return SlurmEngine(cluster.name, settings, supplies, host=host)

@@ -18,8 +18,8 @@ from tarmac.engines.attempts.aggregate_outcome import PartState, observation
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.host import Host
+from tarmac.engines.slurm import files
 from tarmac.engines.slurm.queue import Job, Place
-from tarmac.engines.slurm.settings import BEGUN_FILE, LOG_FILE, OVER_FILE, SUBMITTED_FILE
 from tarmac.engines.slurm.states import GONE, SILENT, Reason, Stage, explained, meaning
 from tarmac.model.codec import replace
 from tarmac.model.errors import Unavailable
@@ -75,7 +75,7 @@ class JobLog:
     @property
     def path(self) -> Path:
         """The path of the log."""
-        return self.directory / LOG_FILE
+        return self.directory / files.LOG
 
     def is_missing(self) -> bool:
         """Whether there is none: Slurm makes it, on the first node, before any command of the job."""
@@ -89,7 +89,7 @@ class JobLog:
     def _last(self, limit: int) -> bytes | None:
         """Its last bytes: None if there is no log, none if it is not readable now."""
         try:
-            return self.host.last(self.directory, LOG_FILE, limit=limit)
+            return self.host.last(self.directory, files.LOG, limit=limit)
         except (OSError, ValueError, Unavailable):
             return b""
 
@@ -100,17 +100,17 @@ class JobLog:
 
 def begun(directory: Path) -> str | None:
     """The id of the job that runs the attempt, TAKEN_BACK, or None if none has begun."""
-    return _read(directory / BEGUN_FILE)
+    return _read(directory / files.BEGUN)
 
 
 def any_begun(layout: Layout) -> bool:
     """Whether the job of any attempt has begun: then a node has seen the directory of the cluster."""
-    return any(begun(path.parent) != TAKEN_BACK for path in layout.runs.glob(f"*/attempts/*/{BEGUN_FILE}"))
+    return any(begun(path.parent) != TAKEN_BACK for path in layout.runs.glob(f"*/attempts/*/{files.BEGUN}"))
 
 
 def submitted(directory: Path) -> str | None:
     """The id of the submitted job, if its answer arrived."""
-    return _read(directory / SUBMITTED_FILE)
+    return _read(directory / files.SUBMITTED)
 
 
 def job_id(directory: Path) -> str | None:
@@ -244,7 +244,7 @@ def _ended_before(seen: Observation, job: Job | None) -> bool:
 
 def over_as(directory: Path) -> str | None:
     """The state of a job that ended while its runners lived, which were then asked to stop; else None."""
-    return _read(directory / OVER_FILE)
+    return _read(directory / files.OVER)
 
 
 def requeued(job_id: str) -> Observation:

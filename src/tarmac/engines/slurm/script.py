@@ -18,16 +18,10 @@ from pathlib import Path
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import AttemptRequest
+from tarmac.engines.slurm import files
 from tarmac.engines.slurm.partition import Partition, minutes
 from tarmac.engines.slurm.queue import NAME_PREFIX
-from tarmac.engines.slurm.settings import (
-    BEGUN_FILE,
-    LOG_FILE,
-    NEXT_FILE,
-    SCRIPT_FILE,
-    VARIABLES_FILE,
-    PoolSettings,
-)
+from tarmac.engines.slurm.settings import PoolSettings
 from tarmac.launch import variables
 from tarmac.launch.batch_script import amended, directive_lines
 from tarmac.launch.quoting import quote
@@ -97,11 +91,11 @@ while true; do
     left={HOLD_S} asked='"{words.PREEMPT}"' over='"{words.PREEMPTED}"'
     other=$(grep -h '"ended"' "$attempt"/{protocol.NODES}/*/{protocol.EVENTS_FILE} | grep -v "$over")
     grep -qs "$asked" "$attempt/{protocol.ASK_FILE}" && [ -z "$other" ] && ((--turns > 0)) || turns=0
-    until [ -s "$attempt/{NEXT_FILE}" ] || ((turns <= 0 || left-- <= 0)); do sleep 1; done
-    (set -o noclobber; echo none > "$attempt/{NEXT_FILE}") 2> /dev/null
-    read -r attempt < "$attempt/{NEXT_FILE}"
+    until [ -s "$attempt/{files.NEXT}" ] || ((turns <= 0 || left-- <= 0)); do sleep 1; done
+    (set -o noclobber; echo none > "$attempt/{files.NEXT}") 2> /dev/null
+    read -r attempt < "$attempt/{files.NEXT}"
     [ "$attempt" != none ] || exit "$code"
-    (set -o noclobber; echo "$SLURM_JOB_ID" > "$attempt/{BEGUN_FILE}") 2> /dev/null || exit 0
+    (set -o noclobber; echo "$SLURM_JOB_ID" > "$attempt/{files.BEGUN}") 2> /dev/null || exit 0
 done
 """
 
@@ -113,7 +107,7 @@ _OF_ONE_TURN = re.compile(r"(\.|attempts/|turns=)[0-9]+\b")
 """The differences between the scripts of two turns: attempt numbers, and the remaining turns."""
 
 KEEP_VARIABLES = f"""# The run starts steps itself, as a job's own script would, with these variables.
-declare -px "${{!SLURM_@}}" > "$attempt/{VARIABLES_FILE}"
+declare -px "${{!SLURM_@}}" > "$attempt/{files.VARIABLES}"
 """
 
 TASK = """devices=${{CUDA_VISIBLE_DEVICES:-${{ROCR_VISIBLE_DEVICES:-}}}}
@@ -138,7 +132,7 @@ class SlurmRequest(AttemptRequest):
         return _OF_ONE_TURN.sub("", script.decode(errors="replace")) == _OF_ONE_TURN.sub("", self.script)
 
     def __str__(self) -> str:
-        return f"{self.directory / SCRIPT_FILE}:\n{self.script}\n{AttemptRequest.__str__(self)}"
+        return f"{self.directory / files.SCRIPT}:\n{self.script}\n{AttemptRequest.__str__(self)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +172,7 @@ def job_script(
     limit = directives[0].get("time") or ""
     body = BODY.format(
         directory=quote(str(directory)),
-        begun=BEGUN_FILE,
+        begun=files.BEGUN,
         seconds=int(limit) * 60 if limit.isdigit() else "",
         variables=KEEP_VARIABLES if launch.batch.starts_steps else "",
         node_lists=_node_lists(len(components)),
@@ -198,7 +192,7 @@ def with_variables(launch: Launch, layout: Layout) -> Launch:
     directory = layout.attempt(launch.attempt_id)
     if not launch.batch.starts_steps or directory is None:
         return launch
-    more = {variables.BATCH_VARIABLES: str(directory / VARIABLES_FILE)}
+    more = {variables.BATCH_VARIABLES: str(directory / files.VARIABLES)}
     nodes = tuple(
         node._replace(workers=tuple(worker._replace(env={**worker.env, **more}) for worker in node.workers))
         for node in launch.nodes
@@ -326,7 +320,7 @@ def _directives(
         yield "time", str(minutes(limit_s))
     yield "no-requeue", ""
     yield "open-mode", "append"
-    yield "output", str(directory / LOG_FILE)
+    yield "output", str(directory / files.LOG)
 
 
 def node_directives(

@@ -1,4 +1,4 @@
-"""The settings of a Slurm cluster, checked without access to it; its intervals, and its names of files.
+"""The settings of a Slurm cluster, checked without access to it; and its intervals.
 
 Called by `kind`. Values in a job script are limited to plain characters here, so that none can become a
 directive.
@@ -30,24 +30,6 @@ TERMS = {
 
 OF_A_POOL = (*TERMS, "gpu_type", "extra", "wall_time")
 FIELDS = ("directory", *OF_A_POOL, "pools", "python", "ssh")
-
-SCRIPT_FILE = "slurm.sh"
-LOG_FILE = "slurm.log"
-SUBMITTED_FILE = "slurm-submitted"
-OVER_FILE = "slurm-over"
-"""Made if Slurm has ended the job while runners may live: with the job's state, or REQUEUED."""
-
-VARIABLES_FILE = "slurm-variables"
-"""The job's variables from Slurm, for a worker that starts steps itself."""
-
-BEGUN_FILE = "slurm-begun"
-"""Made by the attempt's first job to begin, with its id, or by the engine to prevent any from beginning."""
-
-NEXT_FILE = "slurm-next"
-"""After a turn: the directory of the next attempt in the same job, or `none` if the job exits."""
-
-COPIED_FILES = (SUBMITTED_FILE, BEGUN_FILE, OVER_FILE)
-"""The files that are copied to the server's machine, if the site is another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +76,11 @@ class SlurmSettings:
 def read_settings(settings: Mapping[str, Any]) -> SlurmSettings:
     """The settings of a description; raises InvalidInput with the first mistake."""
     values.refuse_unknown(settings, FIELDS, "the engine slurm")
-    if settings.get("directory") is None:
+    directory = values.path_of(settings, "directory")
+    if directory is None:
         raise InvalidInput("the engine slurm needs the setting 'directory'", hint=_NEEDED["directory"])
-    directory = values.text_of(settings, "directory", values.PATH, values.A_PATH)
-    assert directory is not None, "looked for above"
     return SlurmSettings(
-        directory=values.plain_path("directory", directory),
+        directory=directory,
         pools=_pools(settings),
         python=values.text_of(settings, "python", values.PROGRAM, values.A_PROGRAM) or "python3",
         ssh=values.text_of(settings, "ssh", values.SSH, values.A_HOST),
@@ -145,19 +126,8 @@ def _pool(name: str, given: Mapping[str, Any], where: str) -> PoolSettings:
         terms={term: value for term, value in terms.items() if value is not None},
         gpu_type=values.text_of(given, "gpu_type", _NAME, known),
         extra=_extra(given.get("extra")),
-        wall_time_s=_wall_time_s(given.get("wall_time")),
+        wall_time_s=values.seconds_of(given, "wall_time", "in whole minutes: 90m, 4h or 1d", units="mhd"),
     )
-
-
-def _wall_time_s(value: Any) -> float | None:
-    if value is None:
-        return None
-    found = values.duration_of(value, units="mhd")
-    if found is None:
-        raise InvalidInput(
-            f"'wall_time' is {value!r:.200}", hint="a duration in whole minutes: 90m, 4h or 1d"
-        )
-    return found
 
 
 def _extra(value: Any) -> dict[str, str | None]:

@@ -18,16 +18,9 @@ from typing import Any, TypeVar
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.remote import ssh_host
 from tarmac.engines.hosts.ssh import Ssh
-from tarmac.engines.ray.servers import commands
+from tarmac.engines.ray.servers import commands, examining
 from tarmac.engines.ray.servers.commands import Place
-from tarmac.engines.ray.servers.examining import (
-    Examination,
-    Examined,
-    common_problems,
-    problem,
-    reason,
-    target_version,
-)
+from tarmac.engines.ray.servers.examining import Examined, problem
 from tarmac.model.cluster import Cluster, Machine, MachineProgress, MachineReport, MachineState
 from tarmac.model.errors import InvalidInput, Problem, Unavailable
 from tarmac.node.files import untrusted
@@ -81,7 +74,7 @@ class RayServers:
             try:
                 self._end(name, machine, purge=purge, progress=progress)
             except (Unavailable, OSError) as error:
-                return problem(machine, reason(machine, error))
+                return problem(machine, examining.reason(machine, error))
             return None
 
         workers = [machine for machine in machines if not machine.head]
@@ -101,7 +94,7 @@ class RayServers:
                 host.examine()
                 state = host.service(_place(name, machine).service)
             except (Unavailable, OSError) as error:
-                words = reason(machine, error)
+                words = examining.reason(machine, error)
                 return MachineReport(machine=machine, state=MachineState.UNREACHABLE, problem=words)
             if state.pid is not None:
                 return MachineReport(machine=machine, state=MachineState.UP, pid=state.pid, since=state.since)
@@ -117,8 +110,8 @@ class RayServers:
     ) -> list[Examined]:
         """The suitable machines. Raises InvalidInput with all problems."""
 
-        def examine(machine: Machine) -> Examination:
-            found = Examination(name, machine, self._host(machine))
+        def examine(machine: Machine) -> examining.Examination:
+            found = examining.Examination(name, machine, self._host(machine))
             state = found.found
             if state is not None and not found.problems:
                 ray = f"Ray {state.ray_version}" if state.ray is not None else "no Ray"
@@ -128,9 +121,9 @@ class RayServers:
         examinations = _at_once(examine, machines)
         found = [each.found for each in examinations if each.found is not None]
         problems = [each for examination in examinations for each in examination.problems]
-        problems += common_problems(found, install=install)
+        problems += examining.common_problems(found, install=install)
         _raise_all(problems)
-        version = target_version(found)
+        version = examining.target_version(found)
 
         def installed(each: Examined) -> Examined | Problem:
             if each.ray is not None:
