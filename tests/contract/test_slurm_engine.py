@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import Queue
 
@@ -139,9 +140,7 @@ def test_a_number_that_slurm_gave_once_more_is_not_cancelled(standin: StandInHar
 def test_what_slurm_will_never_take_is_refused(standin: StandInHarness) -> None:
     launch = standin.launch(Work())
     request = standin.engine.render(launch)
-    other = type(request)(
-        attempt=request.attempt, script=request.script.replace("partition=batch", "partition=none")
-    )
+    other = replace(request, script=request.script.replace("partition=batch", "partition=none"))
     with pytest.raises(InvalidInput, match="Invalid partition name"):
         standin.engine.submit(other)
 

@@ -18,7 +18,7 @@ from tarmac.engines.attempts import writing
 from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.supervision import Life
-from tarmac.engines.attempts.view import AttemptView, NodeView
+from tarmac.engines.attempts.view import AttemptView, NodeView, Views
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.installing import Supplies, bring_code
 from tarmac.engines.ray.link import connected
@@ -46,6 +46,9 @@ LOOK_WAIT_S = 6.0
 
 LARGEST_BYTES = 256 * 1024
 
+LOCK_S = 5.0
+"""Bounded, because a thread with the lock of a view may wait for these threads."""
+
 
 class RayHosts:
     """The nodes of a Ray, each with a disk of its own. `home` has the directories of attempts there."""
@@ -55,6 +58,7 @@ class RayHosts:
         nodes: RayNodes,
         home: Layout,
         reservations: Reservations,
+        views: Views,
         *,
         travels: Travels,
         supplies: Supplies,
@@ -62,6 +66,8 @@ class RayHosts:
         self._nodes = nodes
         self._home = home
         self._reservations = reservations
+        self._views = views
+        self._being_cleared: set[str] = set()
         self._asks: dict[tuple[str, str], bytes] = {}
         self._files: dict[tuple[str, str], set[str]] = {}
         """The requests to leave, and the paths of other files, that each node of an attempt has."""
@@ -159,16 +165,50 @@ class RayHosts:
             if place.life() is not None:
                 continue
             try:
-                place.call(
-                    "end_orphans",
-                    attempt_id=view.attempt_id,
-                    token=view.token,
-                    directory=str(self.directory(view.attempt_id)),
-                    node=node.node,
-                )
+                self._end_orphans(place, view, node.node)
             except (Unavailable, OSError):
                 done = False
         return done
+
+    def end_leftovers(self) -> None:
+        """Begin to end what given-up attempts left on each node that has come back; failures are retried.
+
+        Until that is done the node takes no new work: two runs would have the same devices. An unreachable
+        runner ends by itself only after its lease has expired.
+        """
+        for node in self._nodes.all():
+            if node.up and not node.cleared and node.address not in self._being_cleared:
+                self._being_cleared.add(node.address)
+                self._nodes.pool.submit(self._clear, node)
+
+    def _clear(self, place: RayNode) -> None:
+        try:
+            with suppress(Unavailable, OSError):
+                for attempt_id, name in place.call("living"):
+                    view = self._views.find(attempt_id)
+                    if view is not None and self._was_given_up(view, name, place):
+                        place.call("end", directory=str(self.directory(attempt_id)), node=name)
+                        self._end_orphans(place, view, name)
+                place.cleared = True
+        finally:
+            self._being_cleared.discard(place.address)
+
+    def _was_given_up(self, view: AttemptView, name: str, place: RayNode) -> bool:
+        """Whether this part of an attempt was on that node, and is lost."""
+        if not view.lock.acquire(timeout=LOCK_S):
+            raise Unavailable(f"attempt {view.attempt_id} is being looked at")
+        try:
+            view.refresh()
+            lost = any(part.node == name and part.lost for part in view.nodes)
+            return lost and self.addresses(view)[name] == place.address
+        finally:
+            view.lock.release()
+
+    def _end_orphans(self, place: RayNode, view: AttemptView, name: str) -> None:
+        directory = str(self.directory(view.attempt_id))
+        place.call(
+            "end_orphans", attempt_id=view.attempt_id, token=view.token, directory=directory, node=name
+        )
 
     # --- attempts --------------------------------------------------------------------------------
 

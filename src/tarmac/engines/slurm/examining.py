@@ -7,7 +7,7 @@ from tarmac.engines.hosts.host import Host, Reached
 from tarmac.engines.hosts.installing import Sidecar, try_containers
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.delivery import Delivery
-from tarmac.engines.slurm.partition import Partition, Site, parse_partitions
+from tarmac.engines.slurm.partition import Site, parse_partitions
 from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
 from tarmac.launch.batch_script import amended
 from tarmac.model.engine_kinds import Finding
@@ -26,6 +26,10 @@ ON_A_NODE = f'echo "${{SLURMD_NODENAME:-a node}}"; test -d "$1" || exit {UNSEEN}
 _VERSION = re.compile(r"(?<![0-9])([0-9]{1,4})\.([0-9]{1,4})")
 
 
+Verdict = tuple[bool, str]
+"""Whether all is well, and a sentence."""
+
+
 def examined(
     settings: SlurmSettings,
     host: Host,
@@ -41,129 +45,121 @@ def examined(
     except Unavailable as error:
         return [Finding(what="connection", ok=False, text=str(error))]
     commands = Commands(host=host)
-    return [
+    found = [
         *(_connection(reached) if reached is not None else ()),
-        *(_program(commands, name) for name in PROGRAMS),
-        _controller(commands),
-        _accounting(commands),
+        *((name, _program(commands, name)) for name in PROGRAMS),
+        ("controller", _controller(commands)),
+        ("accounting", _accounting(commands)),
         *_pools(settings, commands, site, delivery),
-        _directory(host),
-        _python(settings, commands),
-        _artifacts(sidecar, host),
-        _images(commands, delivery, driver),
+        ("directory", _directory(host)),
+        ("python", _python(settings, commands)),
+        ("artifacts", (True, _artifacts(sidecar, host))),
+        ("images", (True, _images(commands, delivery, driver))),
     ]
+    return [Finding(what=what, ok=ok, text=text) for what, (ok, text) in found]
 
 
-def _connection(reached: Reached) -> Iterator[Finding]:
-    yield Finding(what="connection", ok=True, text=reached.text)
+def _connection(reached: Reached) -> Iterator[tuple[str, Verdict]]:
+    yield "connection", (True, reached.text)
     if abs(reached.ahead_s) > LARGEST_CLOCK_GAP_S:
         way = "ahead of" if reached.ahead_s > 0 else "behind"
         text = f"is {abs(reached.ahead_s):.0f} s {way} the one of this machine: times would be wrong by that"
-        yield Finding(what="clock", ok=False, text=text)
+        yield "clock", (False, text)
 
 
-def _program(commands: Commands, name: str) -> Finding:
+def _program(commands: Commands, name: str) -> Verdict:
     try:
         text = commands.query([name, "--version"]).strip()
     except Unavailable as error:
         place = "the server's PATH" if commands.host.where == "here" else "the PATH of a login shell there"
-        text = f"{error}: is Slurm's client installed, and in {place}?"
-        return Finding(what=name, ok=False, text=text)
+        return False, f"{error}: is Slurm's client installed, and in {place}?"
     found = _VERSION.search(text)
     if found is not None and (int(found[1]), int(found[2])) < OLDEST_SLURM:
-        return Finding(what=name, ok=False, text=f"{text}: older than 20.11, which is the oldest that works")
-    return Finding(what=name, ok=True, text=text)
+        return False, f"{text}: older than 20.11, which is the oldest that works"
+    return True, text
 
 
-def _controller(commands: Commands) -> Finding:
+def _controller(commands: Commands) -> Verdict:
     try:
         commands.query(["squeue", "--me", "--noheader"])
     except Unavailable as error:
-        return Finding(what="controller", ok=False, text=str(error))
-    return Finding(what="controller", ok=True, text="answers")
+        return False, str(error)
+    return True, "answers"
 
 
-def _accounting(commands: Commands) -> Finding:
+def _accounting(commands: Commands) -> Verdict:
     """Optional: without accounting, the engine knows a job that left the queue by its directory alone."""
     try:
         answer = commands.run(["sacct", "--noheader", "--starttime=now-1hours"])
     except Unavailable as error:
-        return Finding(what="accounting", ok=True, text=f"none ({error})")
-    return Finding(
-        what="accounting", ok=True, text="answers" if answer.code == 0 else f"none ({answer.complaint})"
-    )
+        return True, f"none ({error})"
+    return True, "answers" if answer.code == 0 else f"none ({answer.complaint})"
 
 
-def _pools(settings: SlurmSettings, commands: Commands, site: Site, delivery: Delivery) -> Iterator[Finding]:
+def _pools(
+    settings: SlurmSettings, commands: Commands, site: Site, delivery: Delivery
+) -> Iterator[tuple[str, Verdict]]:
     try:
         known = parse_partitions(commands.query(["scontrol", "show", "partition", "-o"]))
         site.read()
     except Unavailable as error:
-        yield Finding(what="partition", ok=False, text=str(error))
+        yield "partition", (False, str(error))
         return
     for pool in settings.pools:
         what = "partition" if len(settings.pools) == 1 else f"pool {pool.name}"
-        findings = [_partition(what, name, known) for name in pool.partition.split(",")]
-        yield from findings
-        yield from _gpu_types(what, pool, site.partition(pool.name))
-        if all(finding.ok for finding in findings):
-            yield _test_job(what, pool, commands)
-            yield _on_a_node(what, pool, commands, delivery)
+        verdicts = [_partition(name, known) for name in pool.partition.split(",")]
+        yield from ((what, verdict) for verdict in verdicts)
+        types = site.partition(pool.name).types
+        if pool.gpu_type is not None and not types:
+            yield what, (False, f"partition {pool.partition} has no {pool.gpu_type}")
+        elif types:
+            yield what, (True, f"its GPUs: {', '.join(sorted(types.values()))}")
+        if all(ok for ok, _ in verdicts):
+            yield what, _test_job(pool, commands)
+            yield what, _on_a_node(pool, commands, delivery)
 
 
-def _partition(what: str, name: str, known: Mapping[str, Mapping[str, str]]) -> Finding:
+def _partition(name: str, known: Mapping[str, Mapping[str, str]]) -> Verdict:
     fields = known.get(name)
     if fields is None:
-        text = f"there is no partition {name}; there are {', '.join(sorted(known)) or 'none'}"
-        return Finding(what=what, ok=False, text=text)
+        return False, f"there is no partition {name}; there are {', '.join(sorted(known)) or 'none'}"
     state, longest = fields.get("State", "?"), fields.get("MaxTime", "?")
     count = fields.get("TotalNodes", "?")
-    text = f"{name} is {state.lower()}, {count} nodes, at most {longest} for a job"
-    return Finding(what=what, ok=state == "UP", text=text)
+    return state == "UP", f"{name} is {state.lower()}, {count} nodes, at most {longest} for a job"
 
 
-def _gpu_types(what: str, pool: PoolSettings, offered: Partition) -> Iterator[Finding]:
-    if pool.gpu_type is not None and not offered.types:
-        yield Finding(what=what, ok=False, text=f"partition {pool.partition} has no {pool.gpu_type}")
-    elif offered.types:
-        yield Finding(what=what, ok=True, text=f"its GPUs: {', '.join(sorted(offered.types.values()))}")
-
-
-def _test_job(what: str, pool: PoolSettings, commands: Commands) -> Finding:
+def _test_job(pool: PoolSettings, commands: Commands) -> Verdict:
     """A job of one task for a minute, which Slurm validates but does not queue: account, QoS and the rest."""
     try:
         answer = commands.run(["sbatch", "--test-only", "--parsable", *_options(pool), "--wrap=true"])
     except Unavailable as error:
-        return Finding(what=what, ok=False, text=str(error))
-    if answer.code != 0:
-        terms = " ".join(f"{name} {value}" for name, value in pool.terms.items())
-        advice = commands.advice(answer)
-        text = f"a job would be refused ({terms}): {answer.complaint}{advice and f' ({advice})'}"
-        return Finding(what=what, ok=False, text=text)
-    return Finding(what=what, ok=True, text="a job would be taken")
+        return False, str(error)
+    if answer.code == 0:
+        return True, "a job would be taken"
+    terms = " ".join(f"{name} {value}" for name, value in pool.terms.items())
+    advice = commands.advice(answer)
+    return False, f"a job would be refused ({terms}): {answer.complaint}{advice and f' ({advice})'}"
 
 
-def _on_a_node(what: str, pool: PoolSettings, commands: Commands, delivery: Delivery) -> Finding:
+def _on_a_node(pool: PoolSettings, commands: Commands, delivery: Delivery) -> Verdict:
     """A short step on a currently free node: whether it sees the directory, and has a Python."""
     home = commands.host.layout.home
     package, python = delivery.installation.package, delivery.installation.python
     task = ["sh", "-c", ON_A_NODE, "sh", package, python]
-    step = ["srun", "--immediate=5", "--ntasks=1", *_options(pool), *task]
     try:
         delivery.prepare()
-        answer = commands.run(step)
+        answer = commands.run(["srun", "--immediate=5", "--ntasks=1", *_options(pool), *task])
     except Unavailable as error:
-        return Finding(what=what, ok=True, text=f"no node was tried: {error}")
+        return True, f"no node was tried: {error}"
     node, _, text = answer.out.strip().partition("\n")
     if not node:
-        return Finding(what=what, ok=True, text=f"no node was tried: {answer.complaint}")
+        return True, f"no node was tried: {answer.complaint}"
     if answer.code == UNSEEN:
-        text = f"{node} does not see {home}: the nodes have to share it with the machine of sbatch"
-        return Finding(what=what, ok=False, text=text)
+        return False, f"{node} does not see {home}: the nodes have to share it with the machine of sbatch"
     if answer.code != 0 or _too_old(text):
-        text = f"{python} on {node}: {text or answer.complaint}; the setting python names one of 3.9 or later"
-        return Finding(what=what, ok=False, text=text)
-    return Finding(what=what, ok=True, text=f"{node} sees {home}, and has {text}")
+        words = text or answer.complaint
+        return False, f"{python} on {node}: {words}; the setting python names one of 3.9 or later"
+    return True, f"{node} sees {home}, and has {text}"
 
 
 def _options(pool: PoolSettings) -> list[str]:
@@ -171,34 +167,33 @@ def _options(pool: PoolSettings) -> list[str]:
     return [f"--{name}={value}" if value else f"--{name}" for name, value in directives.items()]
 
 
-def _directory(host: Host) -> Finding:
+def _directory(host: Host) -> Verdict:
     path = host.layout.home
     try:
         free_bytes, free_files = host.room()
     except OSError as error:
-        return Finding(what="directory", ok=False, text=f"{path}: {error.strerror}")
+        return False, f"{path}: {error.strerror}"
     except Unavailable as error:
-        return Finding(what="directory", ok=False, text=f"{path}: {error}")
+        return False, f"{path}: {error}"
     scarce = ""
     if free_bytes < LEAST_FREE_BYTES:
         scarce = f"{free_bytes >> 20} MiB left: runs need {LEAST_FREE_BYTES >> 20}"
     elif free_files is not None and free_files < LEAST_FREE_FILES:
         scarce = f"room for {free_files} more files: runs need {LEAST_FREE_FILES}"
     if scarce:
-        return Finding(what="directory", ok=False, text=f"{path} has {scarce}; free some, or name another")
-    text = f"{path} can be written, {free_bytes >> 30} GiB left; all nodes must see it under that path"
-    return Finding(what="directory", ok=True, text=text)
+        return False, f"{path} has {scarce}; free some, or name another"
+    return True, f"{path} can be written, {free_bytes >> 30} GiB left; all nodes must see it under that path"
 
 
-def _python(settings: SlurmSettings, commands: Commands) -> Finding:
+def _python(settings: SlurmSettings, commands: Commands) -> Verdict:
     """Tested on this host, as no node may be free."""
     try:
         text = commands.query([settings.python, "-I", "-S", "--version"]).strip()
     except Unavailable as error:
-        return Finding(what="python", ok=False, text=f"{error}: the setting python names that of the nodes")
+        return False, f"{error}: the setting python names that of the nodes"
     if _too_old(text):
-        return Finding(what="python", ok=False, text=f"{settings.python} is {text}: nodes need 3.9 or later")
-    return Finding(what="python", ok=True, text=f"{settings.python} is {text} {commands.host.where}")
+        return False, f"{settings.python} is {text}: nodes need 3.9 or later"
+    return True, f"{settings.python} is {text} {commands.host.where}"
 
 
 def _too_old(text: str) -> bool:
@@ -206,30 +201,27 @@ def _too_old(text: str) -> bool:
     return found is None or (int(found[1]), int(found[2])) < OLDEST_PYTHON
 
 
-def _images(commands: Commands, delivery: Delivery, driver: str) -> Finding:
+def _images(commands: Commands, delivery: Delivery, driver: str) -> str:
     """Tested on this host, like Python: nodes may differ. Most runs need no image: no result is an error."""
     try:
         delivery.prepare()
         found = try_containers(commands.host, delivery.installation, driver)
         srun = commands.run(["srun", "--help"]).out
     except Unavailable as error:
-        return Finding(what="images", ok=True, text=f"not tried: {error}")
+        return f"not tried: {error}"
     where = commands.host.where
     text = f"{found.text} {where}" if found.works else f"no run starts in an image {where}: {found.text}"
     pyxis = "; srun has pyxis, which job scripts of your own may use" if "--container-image" in srun else ""
-    return Finding(what="images", ok=True, text=f"{text}; nodes may differ{pyxis}")
+    return f"{text}; nodes may differ{pyxis}"
 
 
-def _artifacts(sidecar: Sidecar | None, host: Host) -> Finding:
+def _artifacts(sidecar: Sidecar | None, host: Host) -> str:
     """The facts that only a job could test: nodes write to the store themselves."""
     if sidecar is None:
-        text = (
-            f"stay in {host.layout.home}; [artifacts] store = a URL that nodes reach keeps versions of them"
-        )
-    elif sidecar.at_site:
-        text = f"are kept in {sidecar.store}, and fetched from there over the connection"
-    elif sidecar.is_directory:
-        text = f"are kept in {sidecar.store}; nodes must see it under that path (or set [artifacts] store)"
-    else:
-        text = f"are kept in {sidecar.store}; nodes must reach it, with credentials of their own"
-    return Finding(what="artifacts", ok=True, text=text)
+        home = host.layout.home
+        return f"stay in {home}; [artifacts] store = a URL that nodes reach keeps versions of them"
+    if sidecar.at_site:
+        return f"are kept in {sidecar.store}, and fetched from there over the connection"
+    if sidecar.is_directory:
+        return f"are kept in {sidecar.store}; nodes must see it under that path (or set [artifacts] store)"
+    return f"are kept in {sidecar.store}; nodes must reach it, with credentials of their own"
