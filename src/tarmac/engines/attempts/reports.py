@@ -5,6 +5,7 @@ the file that lists cleared parts, so only its numbers are used.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,24 +29,14 @@ def read_reports(
 
 
 def _pieces(view: AttemptView, known: Mapping[str, int], limit_bytes: int) -> Iterator[ReportPiece]:
+    """The complete lines of each node's file from a position."""
     for node in view.nodes:
         begin = known.get(node.node, 0)
-        piece = next_piece(node.paths.reports, begin, limit_bytes)
-        if piece is not None:
-            content, end = piece
-            yield ReportPiece(node=node.node, begin=begin, end=end, content=content)
-
-
-def next_piece(path: str, begin: int, limit_bytes: int) -> tuple[bytes, int] | None:
-    """Complete lines of a file from a position, and their end; None if there is no complete one."""
-    room = min(limit_bytes, LONGEST_REPORTS_BYTES - begin)
-    if room <= 0:
-        return None
-    try:
-        content = untrusted.read_part(path, begin, room)
-    except OSError:
-        return None
-    return whole_lines(content, begin)
+        room = min(limit_bytes, LONGEST_REPORTS_BYTES - begin)
+        with suppress(OSError):
+            content = untrusted.read_part(node.paths.reports, begin, room) if room > 0 else b""
+            if (piece := whole_lines(content, begin)) is not None:
+                yield ReportPiece(node=node.node, begin=begin, end=piece[1], content=piece[0])
 
 
 def whole_lines(content: bytes, begin: int) -> tuple[bytes, int] | None:

@@ -14,7 +14,7 @@ from threading import Lock, RLock
 from typing import Any
 
 from tarmac.engines.attempts import reported
-from tarmac.engines.attempts.aggregate_outcome import OVER, NodeFacts, PartState, lost
+from tarmac.engines.attempts.aggregate_outcome import OVER, NodeFacts, PartState, lost, observation
 from tarmac.engines.attempts.layout import Layout
 from tarmac.model import codec
 from tarmac.model.codec import replace
@@ -294,6 +294,10 @@ class AttemptView:
     def over(self) -> bool:
         """Whether no runner of it runs or will."""
         return all(node.over for node in self.nodes)
+
+    def observation(self) -> Observation:
+        """The observation by its nodes, and for one that is over by its request to leave."""
+        return observation([node.facts for node in self.nodes], self.leave_request() if self.over else None)
 
     @property
     def is_to_end(self) -> bool:

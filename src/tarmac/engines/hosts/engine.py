@@ -63,11 +63,8 @@ class HostFiles(ABC):
             return [*reported, *cleared_notices(view.directory, first)]
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
-        host = self._host_with(attempt_id, path)
-        directory = host.layout.attempt(attempt_id) if host is not None else None
-        content = None
-        if host is not None and directory is not None:
-            content = host.read(directory, path, offset=offset, limit=limit)
+        host, directory = self._place_with(attempt_id, path)
+        content = host.read(directory, path, offset=offset, limit=limit) if host and directory else None
         if content is None:
             raise NotFound(f"attempt {attempt_id} has no file {path!r}")
         return content
@@ -75,11 +72,8 @@ class HostFiles(ABC):
     # --- optional abilities ----------------------------------------------------------------------
 
     def files(self, attempt_id: str, path: str, *, limit: int) -> Sequence[FileEntry]:
-        host = self._host_with(attempt_id, path)
-        directory = host.layout.attempt(attempt_id) if host is not None else None
-        found = None
-        if host is not None and directory is not None:
-            found = host.files(directory, path, limit=limit)
+        host, directory = self._place_with(attempt_id, path)
+        found = host.files(directory, path, limit=limit) if host and directory else None
         if found is None:
             raise NotFound(f"attempt {attempt_id} has no directory {path!r}")
         return found
@@ -142,6 +136,11 @@ class HostFiles(ABC):
             host.clear_images(limit_bytes=limit_bytes, unused_days=unused_days)
             for host in self._reachable().values()
         )
+
+    def _place_with(self, attempt_id: str, path: str) -> tuple[Host | None, Path | None]:
+        """The host that has this file of an attempt, and the directory of the attempt there."""
+        host = self._host_with(attempt_id, path)
+        return host, host.layout.attempt(attempt_id) if host is not None else None
 
 
 ABSENT = Observation(state=ObservedState.ABSENT)

@@ -177,8 +177,7 @@ class Host:
 
     def write_once(self, path: Path, content: bytes) -> bytes:
         """Create a small file, unless it exists; return its content. Of several callers one succeeds."""
-        found: bytes = self._call("write_once", path=str(path), content=content)
-        return found
+        return self._call("write_once", path=str(path), content=content)
 
     def request_leave(self, directory: Path, content: bytes, nodes: Sequence[str]) -> None:
         """Write a request to leave, and wake the runners of the nodes if possible."""
@@ -190,15 +189,11 @@ class Host:
 
     def read(self, directory: Path, path: str, *, offset: int, limit: int) -> bytes | None:
         """At most `limit` bytes from `offset` of a file below a directory; None without such a file."""
-        found: bytes | None = self._call(
-            "read", directory=str(directory), path=path, offset=offset, limit=limit
-        )
-        return found
+        return self._call("read", directory=str(directory), path=path, offset=offset, limit=limit)
 
     def last(self, directory: Path, path: str, *, limit: int) -> bytes | None:
         """The last `limit` bytes of a file below a directory; None without such a file."""
-        found: bytes | None = self._call("last", directory=str(directory), path=path, limit=limit)
-        return found
+        return self._call("last", directory=str(directory), path=path, limit=limit)
 
     def files(self, directory: Path, path: str, *, limit: int) -> list[FileEntry] | None:
         """The entries of a directory below a directory; None if there is none."""
@@ -229,14 +224,12 @@ class Host:
 
     def remains(self) -> list[str]:
         """The runs with remaining files there."""
-        found: list[str] = self._call("remains", runs=str(self.layout.runs))
-        return found
+        return self._call("remains", runs=str(self.layout.runs))
 
     def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
         """Remove a run's working directories and logs; return the number of attempts that had some."""
         run = str(self.layout.runs / run_id)
-        count: int = self._call("clear", run=run, work_days=work_days, log_days=log_days, timeout_s=CLEAR_S)
-        return count
+        return self._call("clear", run=run, work_days=work_days, log_days=log_days, timeout_s=CLEAR_S)
 
     def remove(self, run_id: str) -> None:
         """Remove all files of a run there, and their copies here; idempotent."""
@@ -247,10 +240,9 @@ class Host:
     def clear_copies(self, live: Collection[str], *, unused_days: float, version: str) -> int:
         """Remove copies that no attempt of the live runs uses; see `node.attempt.copies`."""
         home, runs = str(self.layout.home), sorted(live)
-        count: int = self._call(
+        return self._call(
             "clear_copies", home=home, live=runs, unused_days=unused_days, version=version, timeout_s=CLEAR_S
         )
-        return count
 
     def images(self, node: str) -> list[KeptImage]:
         """The images there, as those of `node`."""
@@ -266,8 +258,7 @@ class Host:
         """Remove images there by age and beyond a limit; return their number."""
         bounds = {"limit_bytes": limit_bytes, "unused_days": unused_days}
         directory = str(self.layout.images)
-        gone: list[str] = self._call("clear_images", directory=directory, **bounds, timeout_s=CLEAR_S)
-        return len(gone)
+        return len(self._call("clear_images", directory=directory, **bounds, timeout_s=CLEAR_S))
 
     def refresh(self, attempt_ids: Sequence[str]) -> None:
         """Make the reports of these attempts readable below `seen`."""
@@ -288,13 +279,11 @@ class Host:
 
     def port_problem(self, address: str, port: int) -> str | None:
         """Why no program could listen at this port, None if one could; port 0 tries the address alone."""
-        found: str | None = self._call("port_problem", address=address, port=port)
-        return found
+        return self._call("port_problem", address=address, port=port)
 
     def connect_problem(self, address: str, port: int) -> str | None:
         """Why the host cannot connect to an address; None if it can."""
-        found: str | None = self._call("connect_problem", address=address, port=port)
-        return found
+        return self._call("connect_problem", address=address, port=port)
 
     def free_ports(self, address: str, count: int) -> list[int]:
         """Free ports there."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Protocol
 
 from tarmac.engines.attempts import supervision, writing
-from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import AttemptRequest, AttemptSettings, render
 from tarmac.engines.attempts.supervision import Runners
@@ -169,11 +168,10 @@ class PlacedEngine(AttemptEngine):
         view.refresh()
         supervision.supervise(view, self._hosts, self._patience)
         self._hosts.exchange(view)
-        over = view.over
-        seen = observation([node.facts for node in view.nodes], view.leave_request() if over else None)
+        seen = view.observation()
         if seen.state is ObservedState.ENDED and not view.reaped and any(node.lost for node in view.nodes):
             return LEFT_BEHIND
-        return seen if over else replace(seen, released=tuple(self._hosts.released(view)))
+        return seen if view.over else replace(seen, released=tuple(self._hosts.released(view)))
 
 
 def news_of(engine: PlacedEngine) -> Callable[[str], None]:

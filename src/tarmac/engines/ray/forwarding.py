@@ -10,8 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Event, Thread
-from typing import Any, Protocol
 
+from tarmac.engines.hosts.host import Reach
 from tarmac.engines.hosts.installing import Forward
 from tarmac.engines.ray.link import connected
 from tarmac.engines.ray.membership import Endpoint
@@ -32,23 +32,16 @@ MOST_CONNECTIONS = 256
 THREADS = 4
 
 
-class Channel(Protocol):
-    """The way to a node."""
-
-    def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
-        """Perform an operation there. Raises Unavailable if the node is unreachable, and OSError."""
-
-
 class Forwarding:
     """The service for one node; `endpoint` is the current address of its agent.
 
     `close` ends it, with all its connections.
     """
 
-    def __init__(self, channel: Channel, forward: Forward, endpoint: Callable[[], Endpoint | None]) -> None:
+    def __init__(self, node: Reach, forward: Forward, endpoint: Callable[[], Endpoint | None]) -> None:
         self.problem = ""
         """Why programs there do not reach the address; empty while they do."""
-        self._channel = channel
+        self._node = node
         self._forward = forward
         self._endpoint = endpoint
         self._splicer = Splicer()
@@ -71,7 +64,7 @@ class Forwarding:
         forward = self._forward
         while not self._over.is_set():
             try:
-                numbers = self._channel.call(
+                numbers = self._node.call(
                     "forward_take",
                     timeout_s=WAIT_S + MARGIN_S,
                     address=forward.address,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.simulated import SimRequest, SimulatedEngine
-from tarmac.engines.sim.story import Behaviour, Moment
+from tarmac.engines.sim.story import Behaviour
 from tarmac.model.cluster import HOLD_S, Node, QueueOffer
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import LeaveRequest
@@ -55,9 +55,8 @@ class SimBatchEngine(SimulatedEngine):
         nodes: Sequence[Node],
         *,
         behaviour: Callable[[Launch], Behaviour] = lambda _launch: Behaviour(),
-        interrupt: Callable[[Moment, str], None] = lambda _moment, _attempt_id: None,
     ) -> None:
-        super().__init__(clock, behaviour=behaviour, interrupt=interrupt)
+        super().__init__(clock, behaviour=behaviour)
         self.forgotten: set[str] = set()
         self._closed = False
         self._nodes = tuple(nodes)
@@ -85,10 +84,6 @@ class SimBatchEngine(SimulatedEngine):
     def waiting(self) -> tuple[str, ...]:
         """The attempts that wait in the queue, the next to start first."""
         return tuple(self._queue)
-
-    def nodes_of(self) -> Sequence[Node]:
-        """The existing machines, whatever the system reports."""
-        return self._nodes
 
     @property
     def closed(self) -> bool:

@@ -10,7 +10,7 @@ from itertools import chain
 
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.simulated import SimRequest, SimulatedEngine
-from tarmac.engines.sim.story import Behaviour, Moment
+from tarmac.engines.sim.story import Behaviour
 from tarmac.model.cluster import FIRST_ADDRESS, Cluster, Node, NodeCache, NodeState, described_nodes
 from tarmac.model.codec import replace
 from tarmac.node.attempt.document import Launch
@@ -38,10 +38,9 @@ class SimEngine(SimulatedEngine):
         nodes: Sequence[Node],
         *,
         behaviour: Callable[[Launch], Behaviour] = lambda _launch: Behaviour(),
-        interrupt: Callable[[Moment, str], None] = lambda _moment, _attempt_id: None,
         news_delay_s: float = 0.0,
     ) -> None:
-        super().__init__(clock, behaviour=behaviour, interrupt=interrupt)
+        super().__init__(clock, behaviour=behaviour)
         self._nodes = {node.name: node for node in nodes}
         self._offered: tuple[Node, ...] | None = None
         self._described = NodeCache(self._make)

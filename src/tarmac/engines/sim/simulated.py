@@ -60,15 +60,9 @@ class SimulatedEngine:
     system = "cluster"
     """The name of the unreachable system."""
 
-    def __init__(
-        self,
-        clock: VirtualClock,
-        *,
-        behaviour: Callable[[Launch], Behaviour],
-        interrupt: Callable[[Moment, str], None],
-    ) -> None:
+    def __init__(self, clock: VirtualClock, *, behaviour: Callable[[Launch], Behaviour]) -> None:
         self.behaviour = behaviour
-        self.interrupt = interrupt
+        self.interrupt: Callable[[Moment, str], None] = lambda _moment, _attempt_id: None
         self.reach: Callable[[], None] = lambda: None
         self.unreachable = False
         self._clock = clock

@@ -71,12 +71,6 @@ class Answer:
     out: str
     err: str
 
-    @classmethod
-    def of(cls, done: tuple[int, bytes, bytes]) -> Answer:
-        """The answer of a finished command."""
-        code, out, err = done
-        return cls(code, out.decode(errors="replace"), err.decode(errors="replace"))
-
     @property
     def complaint(self) -> str:
         """The last line of its error output for people, without the usual prefix."""
@@ -94,7 +88,7 @@ class Commands:
 
     def run(self, argv: Sequence[str]) -> Answer:
         """A query's answer; raises Unavailable if the command is missing or late."""
-        return Answer.of(self.host.run(argv, variables=ENVIRONMENT | UTC, timeout_s=self.query_s))
+        return self._answer(argv, UTC, self.query_s)
 
     def query(self, argv: Sequence[str]) -> str:
         """A query's output; raises Unavailable if it fails, for example while the controller is down."""
@@ -108,9 +102,7 @@ class Commands:
 
         Raises InvalidInput for a permanent refusal, otherwise Unavailable: then a job may exist.
         """
-        given = {**ENVIRONMENT, **variables}
-        result = self.host.run(["sbatch", "--parsable", script], variables=given, timeout_s=self.submit_s)
-        answer = Answer.of(result)
+        answer = self._answer(["sbatch", "--parsable", script], variables, self.submit_s)
         if answer.code != 0:
             if any(refusal in answer.err.lower() for refusal in REFUSALS):
                 raise InvalidInput(f"sbatch: {answer.complaint}", hint=self.advice(answer) or None)
@@ -126,14 +118,8 @@ class Commands:
             return ""
         try:
             user = self.query(["id", "-un"]).strip()
-            text = self.query(
-                [
-                    "sacctmgr",
-                    *("--noheader", "--parsable2"),
-                    *("show", "associations", f"user={user}"),
-                    f"format={column}",
-                ]
-            )
+            which = ["show", "associations", f"user={user}", f"format={column}"]
+            text = self.query(["sacctmgr", "--noheader", "--parsable2", *which])
         except Unavailable:
             return ""
         found = {word for line in text.splitlines() for word in line.strip().split(",") if word}
@@ -144,6 +130,10 @@ class Commands:
         answer = self.run(["scancel", *jobs])
         if answer.code != 0 and not any(words in answer.err.lower() for words in OVER):
             raise Unavailable(f"scancel: {answer.complaint}")
+
+    def _answer(self, argv: Sequence[str], variables: Mapping[str, str], timeout_s: float) -> Answer:
+        code, out, err = self.host.run(argv, variables={**ENVIRONMENT, **variables}, timeout_s=timeout_s)
+        return Answer(code, out.decode(errors="replace"), err.decode(errors="replace"))
 
 
 class BackgroundReader:

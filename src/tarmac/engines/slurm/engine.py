@@ -4,6 +4,8 @@ Made by `SlurmKind`, one for each cluster. All state that must outlive the serve
 directories and in Slurm's own queue: the job's name is the attempt's id.
 """
 
+import os
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,9 +19,9 @@ from tarmac.engines.hosts.engine import AttemptEngine
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.hosts.local import local_host
-from tarmac.engines.slurm import observing, sessions
+from tarmac.engines.slurm import observing
 from tarmac.engines.slurm.account_limits import AccountLimits
-from tarmac.engines.slurm.commands import Commands
+from tarmac.engines.slurm.commands import ENVIRONMENT, Commands
 from tarmac.engines.slurm.delivery import Delivery, LeaveRequests
 from tarmac.engines.slurm.examining import examined
 from tarmac.engines.slurm.partition import Site
@@ -30,13 +32,15 @@ from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.model.abilities import Pace, StoreFiles
 from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.errors import Unavailable
+from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.loss import lost
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.node.attempt.document import Launch
+from tarmac.node.session import frames
+from tarmac.node.wire.frames import pack_document
 
 NO_ANSWER = Observation(state=ObservedState.UNKNOWN, native_state="Slurm does not answer")
 NOT_SUBMITTED = Observation(state=ObservedState.UNKNOWN, native_state="no job of it is known yet")
@@ -46,6 +50,15 @@ LOOK_S = 1.0
 
 GONE_STATE = "gone"
 """Replaces the state of a job that Slurm no longer knows."""
+
+SESSION_STEP = (
+    *("srun", "--overlap", "--nodes=1", "--ntasks=1", "--mem=0", "--cpu-bind=none"),
+    *("--unbuffered", "--quiet", "--export=ALL"),
+)
+"""Overlaps the runner, which has all resources of the job; passes on each byte at once."""
+
+SESSION_OVER = ("invalid job id", "already completing or completed", "expired", "job is not running")
+"""srun's messages for ended jobs, by version."""
 
 
 class SlurmEngine(AttemptEngine):
@@ -146,7 +159,30 @@ class SlurmEngine(AttemptEngine):
         view.reaped = True
 
     def _open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
-        return sessions.open_session(self._commands, self._delivery.installation, view, worker)
+        """The far end is a step of the job, on the node of the worker.
+
+        Its standard streams are the connection: `srun` passes them on, and ssh does so to another machine.
+        """
+        job_id = observing.job_id(view.directory)
+        if job_id is None:
+            raise Refused("the worker has not started")
+        mark = f"tarmac-{os.urandom(12).hex()}"
+        try:
+            place = [f"--jobid={job_id}", *self._component(job_id, worker.node), f"--nodelist={worker.node}"]
+            argv = [*SESSION_STEP, *place, *self._delivery.installation.session_on_streams(mark)]
+            descriptor = self._host.stream(argv, variables=ENVIRONMENT, mark=mark)
+        except Unavailable as error:
+            with view.lock:
+                view.refresh()  # a step that is just starting ends with the runners' job
+                if view.over or any(words in error.message.lower() for words in SESSION_OVER):
+                    raise Refused("the worker has ended") from None
+            raise
+        with socket.socket(fileno=descriptor) as near:
+            try:
+                near.sendall(pack_document(frames.WORKER, pid=worker.pid, token=view.token))
+            except OSError as error:
+                raise Unavailable(f"the session cannot be started: {error}") from None
+            return near.detach()
 
     # --- optional abilities ----------------------------------------------------------------------
 
@@ -189,6 +225,17 @@ class SlurmEngine(AttemptEngine):
 
     def _host_with(self, attempt_id: str, path: str) -> Host:  # noqa: ARG002 - it has all files
         return self._host
+
+    def _component(self, job_id: str, node: str) -> list[str]:
+        """The option for the component of a heterogeneous job that has the node. Raises Unavailable."""
+        lines = self._commands.query(["squeue", "--noheader", f"--jobs={job_id}", "--format=%i|%N"])
+        components = [
+            line.strip().split("|", 1) for line in lines.splitlines() if "+" in line and "|" in line
+        ]
+        for number, nodes in components:
+            if node in self._commands.query(["scontrol", "show", "hostnames", nodes]).split():
+                return [f"--het-group={number.partition('+')[2]}"]
+        return []
 
     def _tell_later(self, attempt_id: str) -> None:
         """Notify after the next query: the attempt has almost ended, and the missing facts are known then."""

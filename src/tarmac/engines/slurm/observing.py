@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Timer
 
-from tarmac.engines.attempts.aggregate_outcome import PartState, observation
+from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.host import Host
@@ -133,8 +133,7 @@ def reported(view: AttemptView) -> Observation:
     for node in view.nodes:
         if node.done:
             node.take_last_word()
-    over = view.over
-    return observation([node.facts for node in view.nodes], view.leave_request() if over else None)
+    return view.observation()
 
 
 def left_as_requested(view: AttemptView, seen: Observation) -> bool:

@@ -37,49 +37,41 @@ _PREFIX = re.compile(r"^\d{4}-\d\d-\d\d [\d:,]+\s+[A-Z]+ \S+ -- ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The paths of a machine's files: below `directory`, which other machines may share."""
+    """The paths of a machine's files: below `directory`, which other machines may share.
+
+    `own` is the directory of this machine alone, `service` the place of its service; `state` is that of the
+    head, and survives a restart.
+    """
 
     directory: str
-    machine: str
+    own: str
+    service: str
+    token: str
+    state: str
+    environment: str
+    """The virtual environment that `--install` creates: nodes need their Python at one path."""
 
-    @property
-    def own(self) -> str:
-        """The directory of this machine alone."""
-        return f"{self.directory}/{self.machine}"
+    runs: str
+    """The engine's directory for runs, at one path on all nodes."""
 
-    @property
-    def service(self) -> str:
-        """The place of its service."""
-        return f"{self.own}/{SERVICE}"
-
-    @property
-    def token(self) -> str:
-        return f"{self.own}/token"
-
-    @property
-    def state(self) -> str:
-        """The head's state, which survives a restart."""
-        return f"{self.own}/state"
-
-    @property
-    def environment(self) -> str:
-        """The virtual environment that `--install` creates: nodes need their Python at one path."""
-        return f"{self.directory}/venv"
-
-    @property
-    def runs(self) -> str:
-        """The engine's directory for runs, at one path on all nodes."""
-        return f"{self.directory}/runs"
-
-    @property
-    def scratch(self) -> str:
-        """Sockets and logs of Ray; short, because names of sockets may have 107 characters."""
-        return f"/tmp/tarmac-ray-{hashlib.sha256(self.own.encode()).hexdigest()[:12]}"
+    scratch: str
+    """Sockets and logs of Ray; short, because names of sockets may have 107 characters."""
 
 
-def default_directory(cluster: str) -> str:
-    """The default directory of a cluster's files on a machine."""
-    return f"/var/tmp/tarmac-{cluster}"
+def place_of(cluster: str, machine: Machine) -> Place:
+    """The paths of a machine of a cluster."""
+    directory = machine.directory or f"/var/tmp/tarmac-{cluster}"
+    own = f"{directory}/{machine.name}"
+    return Place(
+        directory=directory,
+        own=own,
+        service=f"{own}/{SERVICE}",
+        token=f"{own}/token",
+        state=f"{own}/state",
+        environment=f"{directory}/venv",
+        runs=f"{directory}/runs",
+        scratch=f"/tmp/tarmac-ray-{hashlib.sha256(own.encode()).hexdigest()[:12]}",
+    )
 
 
 def start_argv(

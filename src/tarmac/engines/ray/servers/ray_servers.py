@@ -19,7 +19,6 @@ from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.remote import ssh_host
 from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.ray.servers import commands, examining
-from tarmac.engines.ray.servers.commands import Place
 from tarmac.engines.ray.servers.examining import Examined, problem
 from tarmac.model.cluster import Cluster, Machine, MachineProgress, MachineReport, MachineState
 from tarmac.model.errors import InvalidInput, Problem, Unavailable
@@ -92,7 +91,7 @@ class RayServers:
             try:
                 host = self._host(machine)
                 host.examine()
-                state = host.service(_place(name, machine).service)
+                state = host.service(commands.place_of(name, machine).service)
             except (Unavailable, OSError) as error:
                 words = examining.reason(machine, error)
                 return MachineReport(machine=machine, state=MachineState.UNREACHABLE, problem=words)
@@ -141,7 +140,7 @@ class RayServers:
     def _end(self, name: str, machine: Machine, *, purge: bool, progress: MachineProgress) -> None:
         host = self._host(machine)
         host.examine()
-        place = _place(name, machine)
+        place = commands.place_of(name, machine)
         ran = host.end_service(place.service, grace_s=END_S)
         host.end_agents(place.runs)  # after Ray, which would start another
         host.remove_trees([place.token, place.state, place.scratch])
@@ -263,10 +262,6 @@ class RayStart:
         _at_once(end_one, [each for each in self._began if each is self._head])
         if is_new:
             self._token_file.unlink(missing_ok=True)
-
-
-def _place(name: str, machine: Machine) -> Place:
-    return Place(directory=machine.directory or commands.default_directory(name), machine=machine.name)
 
 
 def _way(machine: Machine) -> Machine:
