@@ -17,7 +17,7 @@ from typing import Any
 
 from engine_harness import WORKING, Work, make_launch, running, script
 from ray_clusters import TOKEN, RayNodes
-from tarmac.engines.hosts.connection import exec_code, loading_program
+from tarmac.engines.hosts.connection import EXEC_CODE, loading_program
 from tarmac.engines.hosts.installing import Forward, Supplies
 from tarmac.engines.ray.bridge import Bridge
 from tarmac.engines.ray.engine import RayEngine
@@ -118,7 +118,7 @@ class StandInRay:
         token = os.urandom(16).hex()
         order = {"address": address, "home": home, "token": token}
         found = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", exec_code()],
+            [sys.executable, "-I", "-S", "-c", EXEC_CODE],
             input=loading_program("mark", begin=AGENT) + json.dumps(order).encode() + b"\n",
             stdout=subprocess.PIPE,
             check=True,

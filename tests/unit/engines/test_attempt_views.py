@@ -68,7 +68,7 @@ def test_a_lost_node_ends_at_its_last_sign_of_life(tmp_path: Path) -> None:
     for alive_at in (None, time.time() - 0.5, time.time() + 9.0):
         view = NodeView(paths, "n1", [])
         view.refresh()
-        view.supervision.alive_at = alive_at
+        view.alive_at = alive_at
         view.lose(Cause(code=CauseCode.PLATFORM_FAULT, message="it died"))
         ends.append((view.facts.ended_at, view.facts.started_at))
     started_at = ends[0][1]

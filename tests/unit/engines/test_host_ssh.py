@@ -84,5 +84,5 @@ def test_a_second_factor_needs_a_session_by_hand_and_the_command_is_said(config:
 
 @needs_ssh
 def test_an_old_python_is_named(config: Path) -> None:
-    error = explained(reached_by(config), NotConnected("old", old="3.6.8"), python="python3")
+    error = explained(reached_by(config), NotConnected("old", old_python="3.6.8"), python="python3")
     assert error.message == "login: python3 there is 3.6.8"

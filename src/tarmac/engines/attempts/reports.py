@@ -9,26 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tarmac.engines.attempts.view import AttemptView, Views
+from tarmac.engines.attempts.view import AttemptView
 from tarmac.model.abilities import FileEntry, ReportPiece
 from tarmac.model.progress import Notice
 from tarmac.node.attempt.protocol import CLEARED_FILE, LONGEST_REPORTS_BYTES
 from tarmac.node.files import untrusted
 
 
-def read_reports(
-    views: Views, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int
-) -> dict[str, list[ReportPiece]]:
-    """Like `ReadsReports.reports`, from the directories that `views` read."""
-    found = {}
-    for attempt_id, known in positions.items():
-        view = views.find(attempt_id)
-        if view is not None and (pieces := list(_pieces(view, known, limit_bytes))):
-            found[attempt_id] = pieces
-    return found
-
-
-def _pieces(view: AttemptView, known: Mapping[str, int], limit_bytes: int) -> Iterator[ReportPiece]:
+def report_pieces(view: AttemptView, known: Mapping[str, int], limit_bytes: int) -> Iterator[ReportPiece]:
     """The complete lines of each node's file from a position."""
     for node in view.nodes:
         begin = known.get(node.node, 0)

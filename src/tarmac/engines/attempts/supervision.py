@@ -108,8 +108,8 @@ def reap(view: AttemptView, runners: Runners) -> None:
 
 
 def _note_start(node: NodeView) -> None:
-    node.supervision.starts += 1
-    node.supervision.requested_at = time.monotonic()
+    node.starts += 1
+    node.requested_at = time.monotonic()
 
 
 def _tend_unclaimed(view: AttemptView, node: NodeView, runners: Runners, patience: RunnerTimeouts) -> None:
@@ -122,11 +122,11 @@ def _tend_unclaimed(view: AttemptView, node: NodeView, runners: Runners, patienc
     if life is Life.SILENT:
         return
     with contextlib.suppress(Unavailable):  # the next poll tries again
-        requested_at = node.supervision.requested_at
+        requested_at = node.requested_at
         if view.is_to_end:
             runners.fence(view)
         elif requested_at is None or time.monotonic() - requested_at >= patience.start_again_s:
-            if node.supervision.starts < patience.starts:
+            if node.starts < patience.starts:
                 _start_or_refuse(view, node, runners)
             else:
                 _give_up(view, node, runners)
@@ -152,8 +152,8 @@ def _give_up(view: AttemptView, node: NodeView, runners: Runners) -> None:
 
 def _tend_claimed(view: AttemptView, node: NodeView, runners: Runners, patience: RunnerTimeouts) -> None:
     """Accept a reported end only after its runner is gone: until then a worker may have forged it."""
-    if node.done and not node.supervision.awaited and node.claim is not None:
-        node.supervision.awaited = True
+    if node.done and not node.awaited and node.claim is not None:
+        node.awaited = True
         runners.await_leaving(node)
     code = CauseCode.PLATFORM_FAULT
     match runners.life(view, node):
@@ -162,7 +162,7 @@ def _tend_claimed(view: AttemptView, node: NodeView, runners: Runners, patience:
         case Life.LOST:
             code, why = CauseCode.NODE_LOST, f"{node.node} cannot be reached"
         case Life.ALIVE:
-            node.supervision.alive_at = time.time()
+            node.alive_at = time.time()
             if node.still_s() <= patience.silence_s:
                 return
             why = f"the runner on {node.node} gave no sign of life for {patience.silence_s:g} s"

@@ -63,7 +63,15 @@ class NodeView:
         self.node = node
         self.name = node
         self.paths = paths
-        self.supervision = Supervision()
+        self.starts = 0
+        """How often the engine started its runner; `requested_at`: when it did last."""
+        self.requested_at: float | None = None
+        self.alive_at: float | None = None
+        """When the engine last found the runner alive."""
+        self.awaited = False
+        """Whether the engine has waited for the exit of a runner that reported its end."""
+        self._heartbeat: float | None = None
+        self._heartbeat_seen_at: float | None = None
         self.facts = NodeFacts(node=node, state=PartState.UNCLAIMED)
         self.claim: Claim | None = None
         self.workers: dict[WorkerKey, WorkerStatus] = {}
@@ -124,9 +132,9 @@ class NodeView:
         Measured with our own clock, which stops with the machine: waking from sleep is no loss.
         """
         heartbeat, now = self.heartbeat(), time.monotonic()
-        if self.supervision.heartbeat_seen_at is None or heartbeat != self.supervision.heartbeat:
-            self.supervision.heartbeat, self.supervision.heartbeat_seen_at = heartbeat, now
-        return now - self.supervision.heartbeat_seen_at
+        if self._heartbeat_seen_at is None or heartbeat != self._heartbeat:
+            self._heartbeat, self._heartbeat_seen_at = heartbeat, now
+        return now - self._heartbeat_seen_at
 
     def utilization(self) -> NodeUtilization | None:
         """The last measured utilization of its workers; None before the first measurement."""
@@ -137,7 +145,7 @@ class NodeView:
 
     def lose(self, cause: Cause) -> None:
         """Mark the node's part as lost since the last sign of life."""
-        signs = (self.heartbeat(), self.supervision.alive_at, self.facts.started_at)
+        signs = (self.heartbeat(), self.alive_at, self.facts.started_at)
         ended_at = max((at for at in signs if at is not None), default=time.time())
         self.facts = replace(self.facts, state=PartState.ENDED, ended_at=ended_at, ended=lost(cause))
 
@@ -246,22 +254,6 @@ class NodeView:
 
 def _unstarted(worker: WorkerStatus) -> WorkerStatus:
     return replace(worker, pid=None, started_at=None, ended_at=None, exit_code=None, signal=None)
-
-
-@dataclass(slots=True)
-class Supervision:
-    """An engine's memory of a node: how often it started the runner, and its last sign of life.
-
-    `alive_at`: when the engine last found the runner alive. `awaited`: the engine has waited for the exit of
-    a runner that reported its end.
-    """
-
-    starts: int = 0
-    requested_at: float | None = None
-    heartbeat: float | None = None
-    heartbeat_seen_at: float | None = None
-    alive_at: float | None = None
-    awaited: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import zlib
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Event, Thread
@@ -30,22 +31,25 @@ SERVING = "tarmac.node.host.operations"
 PROGRAM_BYTES = 8192
 """The size of the first program, padded with blanks."""
 
+EXEC_CODE = f"import sys;exec(sys.stdin.buffer.read({PROGRAM_BYTES}))"
+"""The command-line code of a Python that reads that program."""
+
 LONGEST_LINE_BYTES = 64 * 1024
 LARGEST_NOISE_LINES = 100_000
 KEPT_LINES = 20
 
 
+@dataclass(eq=False)
 class NotConnected(Exception):
     """The connection failed; `lines` are the last lines of ssh or the host, `code` is ssh's exit code."""
 
-    def __init__(
-        self, reason: str, lines: Sequence[str] = (), code: int | None = None, old: str = ""
-    ) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.lines = tuple(lines)
-        self.code = code
-        self.old_python = old
+    reason: str
+    lines: Sequence[str] = ()
+    code: int | None = None
+    old_python: str = ""
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class Connection(wire.Connection):
@@ -72,10 +76,11 @@ class Connection(wire.Connection):
         self._ready = Event()
         self._noise: deque[str] = deque(maxlen=KEPT_LINES)
         self._reasons: deque[str] = deque(maxlen=KEPT_LINES)
+        command = f"{python} {'-I -S ' if lean else ''}-c {shlex.quote(EXEC_CODE)}"  # it may be several words
         program = loading_program(self._mark.decode(), packages=packages, begin=begin)
         try:
             self._process = subprocess.Popen(
-                [*argv, _command(python, lean=lean)],
+                [*argv, _by_login_shell(command)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -115,7 +120,9 @@ class Connection(wire.Connection):
             raise NotConnected("the connection ended", self._last_lines(), self._process.returncode)
         if self._word.startswith(b"old"):
             self.close()
-            raise NotConnected("its Python is too old", old=self._word[3:].strip().decode(errors="replace"))
+            raise NotConnected(
+                "its Python is too old", old_python=self._word[3:].strip().decode(errors="replace")
+            )
 
     def _read_answers(self) -> None:
         """Read answers, in a thread of its own."""
@@ -171,21 +178,12 @@ def loading_program(
 ) -> bytes:
     """The input for a Python at the other end: a program that loads these packages, and begins.
 
-    See `exec_code`.
+    See `EXEC_CODE`.
     """
     modules = _modules(packages)
-    code = _loader() + f"\nload({mark!r}, {len(modules)}, {begin!r})\n".encode()
+    loader = (NODE_DIRECTORY / "host/loading.py").read_bytes()
+    code = loader + f"\nload({mark!r}, {len(modules)}, {begin!r})\n".encode()
     return code.ljust(PROGRAM_BYTES) + modules
-
-
-def exec_code() -> str:
-    """The command-line code of that Python."""
-    return f"import sys;exec(sys.stdin.buffer.read({PROGRAM_BYTES}))"
-
-
-def _command(python: str, *, lean: bool) -> str:
-    """The command for the host. `python` may be several words."""
-    return _by_login_shell(f"{python} {'-I -S ' if lean else ''}-c {shlex.quote(exec_code())}")
 
 
 def login_command(argv: Sequence[str]) -> str:
@@ -201,11 +199,6 @@ def _by_login_shell(command: str) -> str:
     """
     run = f"exec {command} <&3 3<&-"
     return f"exec bash -c {shlex.quote(f'exec bash -l -c {shlex.quote(run)} 3<&0 </dev/null')}"
-
-
-@cache
-def _loader() -> bytes:
-    return installing.collect([NODE_DIRECTORY])["tarmac/node/host/loading.py"]
 
 
 @cache

@@ -11,7 +11,7 @@ from threading import Lock
 
 from tarmac.engines.attempts import writing
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.reports import cleared_notices, read_reports
+from tarmac.engines.attempts.reports import cleared_notices, report_pieces
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.host import Host
 from tarmac.model.abilities import FileEntry, KeptImage, ReportPiece, StoreFiles
@@ -91,7 +91,12 @@ class HostFiles(ABC):
     def reports(
         self, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int
     ) -> Mapping[str, Sequence[ReportPiece]]:
-        return read_reports(self._views, positions, limit_bytes=limit_bytes)
+        found = {}
+        for attempt_id, known in positions.items():
+            view = self._views.find(attempt_id)
+            if view is not None and (pieces := list(report_pieces(view, known, limit_bytes))):
+                found[attempt_id] = pieces
+        return found
 
     def remains(self) -> Collection[str]:
         found = set(clearing.remains(str(self._copies.runs))) if self._copies is not None else set()

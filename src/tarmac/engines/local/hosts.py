@@ -109,7 +109,12 @@ class LocalHosts:
         writing.wake(view)
 
     def released(self, view: AttemptView) -> Sequence[Release]:
-        return released(view)
+        """The replicas without remaining processes; a replica stays released."""
+        for node in view.nodes:
+            ended = [each for each in _ended(node) if (each.role, each.replica) not in view.released]
+            if ended and _is_clear(node, view):
+                view.released.update({(each.role, each.replica): each for each in ended})
+        return tuple(view.released.values())
 
     def forget(self, view: AttemptView) -> None:
         """Do nothing: an attempt holds nothing here."""
@@ -136,15 +141,6 @@ class LocalHosts:
 def _of_this_boot(node: NodeView) -> bool:
     """Whether it was claimed since this machine's boot: if not, no process of it can be left."""
     return node.claim is not None and node.claim.boot_id == procfs.boot_id()
-
-
-def released(view: AttemptView) -> tuple[Release, ...]:
-    """The replicas without remaining processes; a replica stays released."""
-    for node in view.nodes:
-        ended = [each for each in _ended(node) if (each.role, each.replica) not in view.released]
-        if ended and _is_clear(node, view):
-            view.released.update({(each.role, each.replica): each for each in ended})
-    return tuple(view.released.values())
 
 
 def runner_alive(node: NodeView) -> bool:

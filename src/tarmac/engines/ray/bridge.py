@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from tarmac.engines.hosts.connection import Connection, NotConnected, exec_code, loading_program
+from tarmac.engines.hosts.connection import EXEC_CODE, Connection, NotConnected, loading_program
 from tarmac.engines.hosts.installing import version_of
 from tarmac.engines.hosts.ssh import Ssh, explained
 from tarmac.engines.ray.membership import Endpoint, Member
@@ -72,7 +72,7 @@ class Bridge:
             AGENT_S,
             member_id=member.id,
             program=self._program,
-            code=exec_code(),
+            code=EXEC_CODE,
             order=order,
             instead_of=instead_of.port if instead_of is not None else None,
         )

@@ -126,7 +126,7 @@ class RayHosts:
                 self._lose_by_disk(place, view, node, error)
                 return
             raise Unavailable(f"{place.name}: {error.filename or ''} {error.strerror}") from None
-        node.supervision.requested_at = time.monotonic()
+        node.requested_at = time.monotonic()
 
     def life(self, view: AttemptView, node: NodeView) -> Life:
         away = self.node(view, node.node).life()

@@ -229,11 +229,12 @@ class SlurmEngine(AttemptEngine):
     def _component(self, job_id: str, node: str) -> list[str]:
         """The option for the component of a heterogeneous job that has the node. Raises Unavailable."""
         lines = self._commands.query(["squeue", "--noheader", f"--jobs={job_id}", "--format=%i|%N"])
-        components = [
-            line.strip().split("|", 1) for line in lines.splitlines() if "+" in line and "|" in line
-        ]
-        for number, nodes in components:
-            if node in self._commands.query(["scontrol", "show", "hostnames", nodes]).split():
+        for line in lines.splitlines():
+            number, _, nodes = line.strip().partition("|")
+            if (
+                "+" in number
+                and node in self._commands.query(["scontrol", "show", "hostnames", nodes]).split()
+            ):
                 return [f"--het-group={number.partition('+')[2]}"]
         return []
 

@@ -83,7 +83,7 @@ def parse_nodes(
     types: dict[str, str] = {}
     there: list[tuple[Mapping[str, str], Counter[str]]] = []
     for fields in _records(text, "NodeName"):
-        if _is_in(fields, partition):
+        if not set(partition.split(",")).isdisjoint(fields.get("Partitions", "").split(",")):
             gpus = _gpus(fields.get("Gres", ""))
             types |= {kind.lower(): kind for kind in gpus}
             there.append((fields, Counter({kind.lower(): count for kind, count in gpus.items()})))
@@ -148,11 +148,6 @@ def _records(text: str, key: str) -> Iterator[Mapping[str, str]]:
 def _largest(values: Sequence[N | None]) -> N | None:
     known = [value for value in values if value is not None]
     return max(known) if known and len(known) == len(values) else None
-
-
-def _is_in(fields: Mapping[str, str], partition: str) -> bool:
-    names = set(partition.split(","))
-    return not names.isdisjoint(fields.get("Partitions", "").split(","))
 
 
 def _gpus(gres: str) -> Counter[str]:

@@ -50,8 +50,7 @@ class Driver:
             starter = self._actor(member_id, version=order["version"])
             try:
                 answer = starter.endpoint.remote(program, code, order, instead_of)
-                found: dict[str, Any] = ray.get(answer, timeout=ACTOR_S)
-                return found
+                return dict(ray.get(answer, timeout=ACTOR_S))
             except ray.exceptions.RayActorError:
                 self._actors.pop(member_id, None)
                 if last:
