@@ -15,8 +15,9 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
+from sim_batch import SimBatchEngine
 from tarmac.engines.local import LocalEngine, Machine, NodeGroup, local_nodes
-from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
+from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.cluster import DEFAULT_POOL, Node
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.resources import Resources

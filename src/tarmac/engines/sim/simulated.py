@@ -1,4 +1,6 @@
-"""`SimulatedEngine`: the base of both simulated engines: knobs, listeners, and answers. Inherited by them.
+"""`SimulatedEngine`: the base of simulated engines: knobs, listeners, and answers.
+
+Inherited by `SimEngine`, and in tests by an engine with a queue of its own.
 
 Answers show the visible part of the world: all events whose news has arrived.
 """

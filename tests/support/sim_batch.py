@@ -1,6 +1,6 @@
 """`SimBatchEngine`: a simulated batch system with a queue of its own, behind the port of every engine.
 
-Used by tests and simulations in place of a delegated engine's system: jobs are submitted for a number of
+Used in place of a delegated engine's system: jobs are submitted for a number of
 nodes, wait, get nodes whose names were unknown before, and may be forgotten. A job with nodes behaves like
 any simulated attempt (`world`, `story`).
 """
