@@ -59,5 +59,5 @@ def test_images_of_a_shared_directory_are_of_no_node(keeper: Keeper, tmp_path: P
 
 def test_what_is_answered_can_travel(keeper: Keeper, tmp_path: Path) -> None:
     pulled(keeper, tmp_path)
-    assert encode({"result": keeper._host._call("images", directory=str(keeper._host.layout.images))})
+    assert encode({"result": keeper._host.call("images", directory=str(keeper._host.layout.images))})
     assert issubclass(SlurmEngine, KeepsImages)

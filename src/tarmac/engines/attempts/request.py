@@ -12,17 +12,8 @@ from tarmac.engines.attempts.layout import Layout
 from tarmac.launch.quoting import join
 from tarmac.model.engine_kinds import ContainerRules
 from tarmac.model.errors import InvalidInput
-from tarmac.node.attempt import protocol, steps
-from tarmac.node.attempt.document import (
-    NO_BATCH,
-    ArtifactSync,
-    ContainerLaunch,
-    Launch,
-    NodeLaunch,
-    NodeSettings,
-    WorkerLaunch,
-    to_json,
-)
+from tarmac.node.attempt import document, protocol, steps
+from tarmac.node.attempt.document import ArtifactSync, Launch
 from tarmac.node.attempt.protocol import ARTIFACT_VARIABLES
 from tarmac.node.attempt.steps import CheckoutStep, CommandStep, Step
 from tarmac.node.files.gitrules import GitRules
@@ -41,7 +32,7 @@ class ArtifactStoring:
 
 NO_RULES = GitRules()
 NO_CONTAINER_RULES = ContainerRules()
-NO_SETTINGS = NodeSettings()
+NO_SETTINGS = document.NodeSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +43,7 @@ class AttemptSettings:
     `own_packages`: each run has packages of its own, whatever its launch specifies.
     """
 
-    node: NodeSettings = NO_SETTINGS
+    node: document.NodeSettings = NO_SETTINGS
     keeping: ArtifactStoring | None = None
     git: GitRules = NO_RULES
     containers: ContainerRules = NO_CONTAINER_RULES
@@ -89,7 +80,7 @@ class AttemptRequest:
         return {names[0]: paths[kind] for kind, names in ARTIFACT_VARIABLES.items()}
 
     def __str__(self) -> str:
-        shown = to_json(self.document._replace(token=HIDDEN))
+        shown = document.to_json(self.document._replace(token=HIDDEN))
         lines = [f"{self.directory / protocol.ATTEMPT_FILE}:", json.dumps(shown, indent=2)]
         for node in self.document.nodes:
             lines.append(f"on node {node.node} ({node.address}), rank {node.rank}:")
@@ -105,9 +96,9 @@ def render(launch: Launch, layout: Layout, settings: AttemptSettings) -> Attempt
         raise InvalidInput(f"{launch.attempt_id!r} cannot be the id of an attempt")
     packages = settings.own_packages or launch.own_packages
     checks_out = any(isinstance(step, CheckoutStep) for step in launch.setup)
-    document = launch._replace(
+    described = launch._replace(
         settings=settings.node,
-        batch=NO_BATCH,
+        batch=document.NO_BATCH,
         container=_container(launch.container, layout, settings.containers),
         code=str(layout.code(launch.code_digest)) if launch.code_digest else None,
         setup_env=dict(sorted(launch.setup_env.items())),
@@ -117,7 +108,7 @@ def render(launch: Launch, layout: Layout, settings: AttemptSettings) -> Attempt
         sync=_sync(launch.sync, settings.keeping),
         nodes=_nodes(launch, layout, state=settings.keeping is not None),
     )
-    return AttemptRequest(directory=directory, document=document)
+    return AttemptRequest(directory=directory, document=described)
 
 
 def _sync(sync: ArtifactSync | None, keeping: ArtifactStoring | None) -> ArtifactSync | None:
@@ -127,8 +118,8 @@ def _sync(sync: ArtifactSync | None, keeping: ArtifactStoring | None) -> Artifac
 
 
 def _container(
-    container: ContainerLaunch | None, layout: Layout, rules: ContainerRules
-) -> ContainerLaunch | None:
+    container: document.ContainerLaunch | None, layout: Layout, rules: ContainerRules
+) -> document.ContainerLaunch | None:
     if container is None:
         return None
     return container._replace(
@@ -140,7 +131,7 @@ def _shown(step: Step) -> str:
     return join(step.argv) if isinstance(step, CommandStep) else steps.in_words(step)
 
 
-def _nodes(launch: Launch, layout: Layout, *, state: bool) -> tuple[NodeLaunch, ...]:
+def _nodes(launch: Launch, layout: Layout, *, state: bool) -> tuple[document.NodeLaunch, ...]:
     """Every node's part; its artifacts are on the shared disk, unless the node has a disk of its own."""
     found, kept = [], {}
     for node in launch.nodes:
@@ -155,6 +146,6 @@ def _nodes(launch: Launch, layout: Layout, *, state: bool) -> tuple[NodeLaunch, 
     return tuple(found)
 
 
-def _sorted(worker: WorkerLaunch) -> WorkerLaunch:
+def _sorted(worker: document.WorkerLaunch) -> document.WorkerLaunch:
     """The worker with its variables sorted, for people who read the request."""
     return worker._replace(env=dict(sorted(worker.env.items())))

@@ -24,16 +24,9 @@ from tarmac.model.ports import Observation
 from tarmac.model.progress import Notice, SavedWork, WorkerStatus
 from tarmac.model.resources import NodeUtilization
 from tarmac.model.run import Cause, CauseCode, Outcome, Release
-from tarmac.node.attempt import claims, protocol
+from tarmac.node.attempt import claims, document, protocol
 from tarmac.node.attempt.claims import Claim
-from tarmac.node.attempt.document import (
-    NODE_NAME,
-    Launch,
-    NodeLaunch,
-    Unreadable,
-    WorkerLaunch,
-    read_document,
-)
+from tarmac.node.attempt.document import Launch
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
 
@@ -57,7 +50,7 @@ class NodeView:
     """
 
     def __init__(
-        self, paths: NodePaths, node: str, workers: Sequence[WorkerLaunch], *, late: bool = False
+        self, paths: NodePaths, node: str, workers: Sequence[document.WorkerLaunch], *, late: bool = False
     ) -> None:
         self._late = late
         self.node = node
@@ -238,7 +231,7 @@ class NodeView:
 
     def _take_name(self, name: Any) -> None:
         """Set the name that a node known by its rank reports."""
-        if isinstance(name, str) and NODE_NAME.fullmatch(name):
+        if isinstance(name, str) and document.NODE_NAME.fullmatch(name):
             self.name = name
             self.facts = replace(self.facts, name=name)
             self.workers = {key: replace(worker, node=name) for key, worker in self.workers.items()}
@@ -323,9 +316,9 @@ class Views:
         opened = open_view(attempt_id, directory) if directory is not None else None
         return self._remember(opened) if opened is not None else None
 
-    def add(self, directory: Path, document: Launch) -> AttemptView:
+    def add(self, directory: Path, launch: Launch) -> AttemptView:
         """The view of an attempt whose directory was just created."""
-        return self._remember(_view(document.attempt_id, directory, document))
+        return self._remember(_view(launch.attempt_id, directory, launch))
 
     def _remember(self, opened: AttemptView) -> AttemptView:
         with self._lock:
@@ -345,25 +338,25 @@ def open_view(attempt_id: str, directory: Path) -> AttemptView | None:
         return None
     paths = AttemptPaths(str(directory))
     try:
-        return _view(attempt_id, directory, read_document(paths.description))
-    except Unreadable as problem:
+        return _view(attempt_id, directory, document.read_document(paths.description))
+    except document.Unreadable as problem:
         damage = f"its attempt.json cannot be read, the disk lost it: {problem}"
         return AttemptView(attempt_id=attempt_id, directory=directory, paths=paths, damage=damage)
 
 
-def _view(attempt_id: str, directory: Path, document: Launch) -> AttemptView:
+def _view(attempt_id: str, directory: Path, launch: Launch) -> AttemptView:
     paths = AttemptPaths(str(directory))
     return AttemptView(
         attempt_id=attempt_id,
         directory=directory,
         paths=paths,
-        token=document.token,
-        secrets=tuple(secret.name for secret in document.secrets),
-        nodes=tuple(_node_view(paths, part) for part in document.nodes),
-        sidecar=document.sync.command if document.sync is not None else (),
+        token=launch.token,
+        secrets=tuple(secret.name for secret in launch.secrets),
+        nodes=tuple(_node_view(paths, part) for part in launch.nodes),
+        sidecar=launch.sync.command if launch.sync is not None else (),
     )
 
 
-def _node_view(paths: AttemptPaths, part: NodeLaunch) -> NodeView:
+def _node_view(paths: AttemptPaths, part: document.NodeLaunch) -> NodeView:
     late = part.address == protocol.late_address(part.rank)
     return NodeView(paths.node(part.node), part.node, part.workers, late=late)

@@ -131,7 +131,7 @@ class Host:
         """Run a command: exit code, output, error output. Raises Unavailable without an answer."""
         given = {**self._variables, **variables}
         try:
-            code, out, err = self._call(
+            code, out, err = self.call(
                 "run",
                 argv=list(argv),
                 keep=list(_KEPT),
@@ -156,62 +156,53 @@ class Host:
 
     def prepare(self) -> None:
         """Create the directory of the cluster."""
-        self._call("prepare", home=str(self.layout.home), area=self.area)
+        self.call("prepare", home=str(self.layout.home), area=self.area)
 
     def make_directory(self, directory: Path, files: Mapping[str, bytes]) -> bool:
         """Create a directory with these files, by relative path, atomically. False if it exists."""
-        done = self._call("make_directory", directory=str(directory), files=dict(files), area=self.area)
+        done = self.call("make_directory", directory=str(directory), files=dict(files), area=self.area)
         return bool(done)
 
     def use(self, path: Path) -> bool:
         """Whether the path exists; if so, mark it as used now: see `clear_copies`."""
-        return bool(self._call("use", path=str(path)))
+        return bool(self.call("use", path=str(path)))
 
     def write(self, path: Path | str, content: bytes, *, private: bool = False) -> None:
         """Replace a small file atomically; `private`: only its user can read it."""
-        self._call("write", path=str(path), content=content, private=private)
+        self.call("write", path=str(path), content=content, private=private)
 
     def remove_sealed(self, directory: Path) -> None:
         """Remove the files with an attempt's pending secrets."""
-        self._call("remove_sealed", directory=str(directory))
+        self.call("remove_sealed", directory=str(directory))
 
     def write_once(self, path: Path, content: bytes) -> bytes:
         """Create a small file, unless it exists; return its content. Of several callers one succeeds."""
-        return self._call("write_once", path=str(path), content=content)
+        return self.call("write_once", path=str(path), content=content)
 
     def request_leave(self, directory: Path, content: bytes, nodes: Sequence[str]) -> None:
         """Write a request to leave, and wake the runners of the nodes if possible."""
-        self._call("ask", directory=str(directory), content=content, nodes=list(nodes))
+        self.call("ask", directory=str(directory), content=content, nodes=list(nodes))
 
     def fence(self, directory: Path, nodes: Sequence[str]) -> None:
         """Ensure that these nodes of an attempt never start if they are unclaimed."""
-        self._call("fence", directory=str(directory), nodes=list(nodes))
+        self.call("fence", directory=str(directory), nodes=list(nodes))
 
     def read(self, directory: Path, path: str, *, offset: int, limit: int) -> bytes | None:
         """At most `limit` bytes from `offset` of a file below a directory; None without such a file."""
-        return self._call("read", directory=str(directory), path=path, offset=offset, limit=limit)
+        return self.call("read", directory=str(directory), path=path, offset=offset, limit=limit)
 
     def last(self, directory: Path, path: str, *, limit: int) -> bytes | None:
         """The last `limit` bytes of a file below a directory; None without such a file."""
-        return self._call("last", directory=str(directory), path=path, limit=limit)
+        return self.call("last", directory=str(directory), path=path, limit=limit)
 
     def files(self, directory: Path, path: str, *, limit: int) -> list[FileEntry] | None:
         """The entries of a directory below a directory; None if there is none."""
-        found = self._call("files", directory=str(directory), path=path, limit=limit)
+        found = self.call("files", directory=str(directory), path=path, limit=limit)
         return None if found is None else file_entries(found)
-
-    def write_piece(self, path: Path, begin: int, content: bytes, *, last: bool) -> None:
-        """Write a piece of a large file; the last one moves it to its path."""
-        self._call("write_piece", path=str(path), begin=begin, content=content, last=last)
-
-    def list_pieces(self, directory: Path, prefix: str) -> list[tuple[str, int, float]]:
-        """All files below the subdirectory `prefix`: relative path, bytes, and time of change."""
-        found = self._call("list_pieces", directory=str(directory), prefix=prefix, timeout_s=CLEAR_S)
-        return [(str(path), int(size_bytes), float(at)) for path, size_bytes, at in found]
 
     def remove_trees(self, paths: Sequence[Path | str]) -> None:
         """Remove directories and files recursively; idempotent."""
-        self._call("remove_trees", paths=[str(path) for path in paths], timeout_s=CLEAR_S)
+        self.call("remove_trees", paths=[str(path) for path in paths], timeout_s=CLEAR_S)
 
     def take_code(self, directory: Path, digest: str, pieces: Iterator[bytes]) -> None:
         """Store a snapshot of code for runners; also raises ValueError."""
@@ -219,46 +210,46 @@ class Host:
 
     def room(self, directory: str = "") -> tuple[int, int | None]:
         """Write to a directory, else to that of the cluster; return its free bytes and free files."""
-        free_bytes, free_files = self._call("room", home=directory or str(self.layout.home))
+        free_bytes, free_files = self.call("room", home=directory or str(self.layout.home))
         return free_bytes, free_files
 
     def remains(self) -> list[str]:
         """The runs with remaining files there."""
-        return self._call("remains", runs=str(self.layout.runs))
+        return self.call("remains", runs=str(self.layout.runs))
 
     def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
         """Remove a run's working directories and logs; return the number of attempts that had some."""
         run = str(self.layout.runs / run_id)
-        return self._call("clear", run=run, work_days=work_days, log_days=log_days, timeout_s=CLEAR_S)
+        return self.call("clear", run=run, work_days=work_days, log_days=log_days, timeout_s=CLEAR_S)
 
     def remove(self, run_id: str) -> None:
         """Remove all files of a run there, and their copies here; idempotent."""
-        self._call("remove", home=str(self.layout.home), run_id=run_id, timeout_s=CLEAR_S)
+        self.call("remove", home=str(self.layout.home), run_id=run_id, timeout_s=CLEAR_S)
         if self.seen != self.layout:
             clearing.remove(str(self.seen.home), run_id)
 
     def clear_copies(self, live: Collection[str], *, unused_days: float, version: str) -> int:
         """Remove copies that no attempt of the live runs uses; see `node.attempt.copies`."""
         home, runs = str(self.layout.home), sorted(live)
-        return self._call(
+        return self.call(
             "clear_copies", home=home, live=runs, unused_days=unused_days, version=version, timeout_s=CLEAR_S
         )
 
     def images(self, node: str) -> list[KeptImage]:
         """The images there, as those of `node`."""
-        found = self._call("images", directory=str(self.layout.images))
+        found = self.call("images", directory=str(self.layout.images))
         return [KeptImage(node=node, **record) for record in found]
 
     def remove_image(self, digest: str) -> bool:
         """Remove an image there; False if a run uses it."""
         directory = str(self.layout.images)
-        return bool(self._call("remove_image", directory=directory, digest=digest, timeout_s=CLEAR_S))
+        return bool(self.call("remove_image", directory=directory, digest=digest, timeout_s=CLEAR_S))
 
     def clear_images(self, *, limit_bytes: int | None, unused_days: float | None) -> int:
         """Remove images there by age and beyond a limit; return their number."""
         bounds = {"limit_bytes": limit_bytes, "unused_days": unused_days}
         directory = str(self.layout.images)
-        return len(self._call("clear_images", directory=directory, **bounds, timeout_s=CLEAR_S))
+        return len(self.call("clear_images", directory=directory, **bounds, timeout_s=CLEAR_S))
 
     def refresh(self, attempt_ids: Sequence[str]) -> None:
         """Make the reports of these attempts readable below `seen`."""
@@ -268,32 +259,32 @@ class Host:
 
     def facts(self, programs: Sequence[str]) -> tuple[Mapping[str, str | None], str | None]:
         """The paths of programs there (None: not found), and the address of the machine if known."""
-        found = self._call("machine_facts", programs=list(programs))
+        found = self.call("machine_facts", programs=list(programs))
         return found["programs"], found["address"]
 
     def install(self, argv: Sequence[str], *, timeout_s: float) -> tuple[int, bytes]:
         """Run a command that downloads: exit code, and output. Raises TimeoutError."""
         limits = {"limit_s": timeout_s, "timeout_s": timeout_s}
-        code, out, err = self._call("run", argv=list(argv), keep=_KEPT_TO_INSTALL, variables={}, **limits)
+        code, out, err = self.call("run", argv=list(argv), keep=_KEPT_TO_INSTALL, variables={}, **limits)
         return code, out + err
 
     def port_problem(self, address: str, port: int) -> str | None:
         """Why no program could listen at this port, None if one could; port 0 tries the address alone."""
-        return self._call("port_problem", address=address, port=port)
+        return self.call("port_problem", address=address, port=port)
 
     def connect_problem(self, address: str, port: int) -> str | None:
         """Why the host cannot connect to an address; None if it can."""
-        return self._call("connect_problem", address=address, port=port)
+        return self.call("connect_problem", address=address, port=port)
 
     def free_ports(self, address: str, count: int) -> list[int]:
         """Free ports there."""
-        return [int(port) for port in self._call("free_ports", address=address, count=count)]
+        return [int(port) for port in self.call("free_ports", address=address, count=count)]
 
     def start_service(
         self, place: str, argv: Sequence[str], *, variables: Mapping[str, str], directories: Sequence[str]
     ) -> ServiceState:
         """Start a service, unless it runs; its directories are created first, for its user alone."""
-        found = self._call(
+        found = self.call(
             "start_service",
             place=place,
             argv=list(argv),
@@ -304,18 +295,19 @@ class Host:
 
     def service(self, place: str) -> ServiceState:
         """The current state of a service."""
-        return _state(self._call("service", place=place))
+        return _state(self.call("service", place=place))
 
     def end_service(self, place: str, *, grace_s: float) -> bool:
         """End a service: SIGTERM, after the grace SIGKILL to all its processes; return whether any ran."""
         limit_s = grace_s + END_MARGIN_S
-        return bool(self._call("end_service", timeout_s=limit_s, place=place, grace_s=grace_s))
+        return bool(self.call("end_service", timeout_s=limit_s, place=place, grace_s=grace_s))
 
     def end_agents(self, directory: str) -> None:
         """End the agents that serve a directory there; runs continue."""
-        self._call("end_agents", home=directory)
+        self.call("end_agents", home=directory)
 
-    def _call(self, operation: str, *, timeout_s: float = FILE_S, **arguments: Any) -> Any:
+    def call(self, operation: str, *, timeout_s: float = FILE_S, **arguments: Any) -> Any:
+        """Perform an operation of `node/host/operations.py`."""
         return self._reach.call(operation, timeout_s=timeout_s, **arguments)
 
 
@@ -345,12 +337,15 @@ class HostStoreFiles:
     def write(self, name: str, begin: int, content: bytes, *, last: bool) -> None:
         """Write a piece of a file, in order; the last one makes it visible and replaces any other."""
         with self._failures():
-            self._host.write_piece(self._directory / name, begin, content, last=last)
+            path = str(self._directory / name)
+            self._host.call("write_piece", path=path, begin=begin, content=content, last=last)
 
     def listing(self, prefix: str) -> list[tuple[str, int, float]]:
         """Every file below a directory: name, bytes, time of change."""
         with self._failures():
-            return self._host.list_pieces(self._directory, prefix)
+            directory = str(self._directory)
+            found = self._host.call("list_pieces", directory=directory, prefix=prefix, timeout_s=CLEAR_S)
+            return [(str(path), int(size_bytes), float(at)) for path, size_bytes, at in found]
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove files, and directories recursively."""

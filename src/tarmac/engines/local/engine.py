@@ -145,7 +145,7 @@ class LocalEngine(PlacedEngine):
         return addressed(cluster, old, others)
 
     def examine(self, cluster: Cluster) -> Sequence[Finding]:  # noqa: ARG002 - this machine stands for all
-        return examined(self._layout, self.try_containers())
+        return examined(self._layout.home, self.try_containers())
 
     def try_containers(self) -> Trial:
         """Try whether runs can start in images on this machine."""
@@ -168,23 +168,17 @@ class LocalEngine(PlacedEngine):
         return self._machine.note
 
 
-def examined(layout: Layout, containers: Trial) -> Sequence[Finding]:
+def examined(home: Path, containers: Trial) -> Sequence[Finding]:
     """Findings: whether the home is writable, whether it has space, and whether runs can start in images."""
-    images = Finding(what="images", ok=containers.works, text=containers.text)
-    return [_writable(layout), _room(layout), images]
-
-
-def _writable(layout: Layout) -> Finding:
+    problem = None
     try:
-        with tempfile.TemporaryFile(dir=layout.home):
-            pass
+        tempfile.TemporaryFile(dir=home).close()
     except OSError as error:
-        return Finding(what="home", ok=False, text=f"{layout.home}: {error.strerror}")
-    return Finding(what="home", ok=True, text=f"{layout.home} can be written")
-
-
-def _room(layout: Layout) -> Finding:
-    free_bytes = shutil.disk_usage(layout.home).free
-    free = f"{free_bytes / 2**30:.1f} GiB free"
-    enough = free_bytes >= LEAST_FREE_BYTES
-    return Finding(what="disk", ok=enough, text=free if enough else f"{free}: checkpoints and logs need more")
+        problem = f"{home}: {error.strerror}"
+    free_bytes = shutil.disk_usage(home).free
+    free, enough = f"{free_bytes / 2**30:.1f} GiB free", free_bytes >= LEAST_FREE_BYTES
+    return [
+        Finding(what="home", ok=problem is None, text=problem or f"{home} can be written"),
+        Finding(what="disk", ok=enough, text=free if enough else f"{free}: checkpoints and logs need more"),
+        Finding(what="images", ok=containers.works, text=containers.text),
+    ]

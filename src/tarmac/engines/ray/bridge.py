@@ -127,8 +127,8 @@ class Bridge:
             raise self._failure
         try:
             self._connection = self._join()
-        except (TarmacError, NotConnected) as error:
-            failure = self._failure_of(error)
+        except TarmacError as error:
+            failure = error if isinstance(error, Unavailable) else self._named(str(error))
             self._rest_s = min(LONGEST_REST_S, max(FIRST_REST_S, self._rest_s * 2))
             self._failure, self._next_at = failure, time.monotonic() + self._rest_s
             raise failure from None
@@ -138,15 +138,20 @@ class Bridge:
     def _join(self) -> Connection:
         settings = self._settings
         token = self._token()
-        connection = Connection(
-            ["bash", "-c"] if settings.ssh is None else Ssh(settings.ssh).argv(),
-            python=settings.python,
-            connect_s=CONNECT_S,
-            packages=(NODE_DIRECTORY, FAR),
-            begin=PROGRAM,
-            lean=False,
-            margin_s=MARGIN_S,
-        )
+        try:
+            connection = Connection(
+                ["bash", "-c"] if settings.ssh is None else Ssh(settings.ssh).argv(),
+                python=settings.python,
+                connect_s=CONNECT_S,
+                packages=(NODE_DIRECTORY, FAR),
+                begin=PROGRAM,
+                lean=False,
+                margin_s=MARGIN_S,
+            )
+        except NotConnected as error:
+            if settings.ssh is not None:
+                raise explained(Ssh(settings.ssh), error, python=settings.python) from None
+            raise self._named(error.lines[-1] if error.lines else error.reason) from None
         arguments = {"address": settings.address, "token": token, "key": self._key}
         try:
             self._about = connection.call("join", arguments, timeout_s=JOIN_S)
@@ -159,15 +164,6 @@ class Bridge:
                 raise Unavailable(f"{settings.address}: {words}", hint=hint) from None
             raise self._named(_words(error)) from None
         return connection
-
-    def _failure_of(self, error: TarmacError | NotConnected) -> Unavailable:
-        if isinstance(error, Unavailable):
-            return error
-        if isinstance(error, NotConnected) and self._settings.ssh is not None:
-            return explained(Ssh(self._settings.ssh), error, python=self._settings.python)
-        if isinstance(error, NotConnected) and error.lines:
-            return self._named(error.lines[-1])
-        return self._named(str(error))
 
     def _named(self, words: str) -> Unavailable:
         return Unavailable(f"Ray at {self._settings.address}: {words}")

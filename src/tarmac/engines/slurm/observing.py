@@ -93,10 +93,6 @@ class JobLog:
         except (OSError, ValueError, Unavailable):
             return b""
 
-    def tells_of_memory(self) -> bool:
-        """Whether Slurm ended the job for its memory: if Slurm itself counts that, the state omits it."""
-        return any(_MEMORY.search(line) for line in self.tail())
-
 
 def begun(directory: Path) -> str | None:
     """The id of the job that runs the attempt, TAKEN_BACK, or None if none has begun."""
@@ -192,7 +188,8 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
     """The end of an attempt whose job has ended, or is gone (None)."""
     silent = all(node.facts.state is PartState.UNCLAIMED for node in view.nodes)
     end = GONE if job is None else meaning(job.state)
-    if job is not None and job.state == "FAILED" and log.tells_of_memory():
+    if job is not None and job.state == "FAILED" and any(map(_MEMORY.search, log.tail())):
+        # Slurm ended it for its memory: where Slurm itself counts that, the state omits it.
         end = meaning("OUT_OF_MEMORY")
     message = f"job {job_id} {end.text}"
     if silent and end is SILENT and log.is_missing() and not any_begun(log.host.seen):
