@@ -130,7 +130,9 @@ def _put(path: Path, begin: int | None, content: Any) -> None:
             untrusted.replace(str(path), content)
             return
     if begin + len(content) <= largest_bytes(path.name):
-        _place(path, begin, content)
+        with os.fdopen(os.open(path, _PLACED), "r+b") as copy:
+            copy.seek(begin)
+            copy.write(content)
 
 
 def _known(path: Path, limit_bytes: int) -> bytes | None:
@@ -142,13 +144,3 @@ def _known(path: Path, limit_bytes: int) -> bytes | None:
         return untrusted.read_bytes(str(path), limit_bytes)
     except OSError:
         return None
-
-
-def _place(path: Path, begin: int, content: bytes) -> None:
-    handle = os.open(path, _PLACED)
-    try:
-        while content:
-            written = os.pwrite(handle, content, begin)
-            begin, content = begin + written, content[written:]
-    finally:
-        os.close(handle)

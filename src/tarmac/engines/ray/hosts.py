@@ -22,7 +22,7 @@ from tarmac.engines.attempts.view import AttemptView, NodeView, Views
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.installing import Supplies, bring_code
 from tarmac.engines.ray.link import connected
-from tarmac.engines.ray.node import NODE_PEER_FILES, PEER_FILES, RayNode, Travels
+from tarmac.engines.ray.node import NODE_PEER_FILES, PEER_FILES, RayNode
 from tarmac.engines.ray.nodes import RayNodes
 from tarmac.engines.ray.reservations import Reservations
 from tarmac.model.errors import InvalidInput, Unavailable
@@ -59,8 +59,6 @@ class RayHosts:
         home: Layout,
         reservations: Reservations,
         views: Views,
-        *,
-        travels: Travels,
         supplies: Supplies,
     ) -> None:
         self._nodes = nodes
@@ -71,7 +69,6 @@ class RayHosts:
         self._asks: dict[tuple[str, str], bytes] = {}
         self._files: dict[tuple[str, str], set[str]] = {}
         """The requests to leave, and the paths of other files, that each node of an attempt has."""
-        self._travels = travels
         self._code = supplies.code
         self._secrets = supplies.secrets
         self._lives: dict[tuple[str, str], Life] = {}
@@ -118,11 +115,13 @@ class RayHosts:
         try:
             code = read_document(view.paths.description).code
             bring_code(place.host, code, self._code, place=place.name)
-            place.start_runner(directory, node.node, files=files, secrets=values, travels=self._travels)
+            given = {"files": files, "secrets": values, "area": place.host.area, **place.travels.installation}
+            place.call("start", directory=str(directory), node=node.node, **given)
         except ValueError as error:
             raise InvalidInput(str(error)) from None
         except OSError as error:
-            if error.errno in writing.SPACE_ERRORS and not place.has(view.attempt_id, node.node):
+            full = error.errno in writing.SPACE_ERRORS
+            if full and place.call("lives", places=[[str(directory), node.node]]) == ["absent"]:
                 self._lose_by_disk(place, view, node, error)
                 return
             raise Unavailable(f"{place.name}: {error.filename or ''} {error.strerror}") from None
@@ -267,7 +266,18 @@ class RayHosts:
                 known.pop((view.attempt_id, node.node), None)
 
     def open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
-        return open_session(self.node(view, worker.node), self._travels, view, worker)
+        place = self.node(view, worker.node)
+        endpoint = place.endpoint
+        if endpoint is None or not place.up:
+            raise Unavailable(f"{place.name} cannot be reached", hint="tarmac nodes shows why")
+        connection = connected(endpoint, SESSION, within_s=START_TIMEOUT_S, **place.travels.installation)
+        try:
+            keep_watch(connection, lost_s=SESSION_LOST_S)
+            connection.sendall(pack_document(frames.WORKER, pid=worker.pid, token=view.token))
+        except OSError as error:
+            connection.close()
+            raise Unavailable(f"{place.name}: the session cannot be started: {error}") from None
+        return connection.detach()
 
     def with_file(self, view: AttemptView | None, path: str) -> Host | None:
         if view is None or not view.nodes:
@@ -340,18 +350,3 @@ def _place_of(view: AttemptView, path: str) -> str:
         if any(worker.log.rpartition(".")[0] == stem for worker in node.workers.values()):
             return node.node
     return names[0]
-
-
-def open_session(place: RayNode, travels: Travels, view: AttemptView, worker: WorkerStatus) -> int:
-    """As `OpensSessions` defines; `place` is the worker's node."""
-    endpoint = place.endpoint
-    if endpoint is None or not place.up:
-        raise Unavailable(f"{place.name} cannot be reached", hint="tarmac nodes shows why")
-    connection = connected(endpoint, SESSION, within_s=START_TIMEOUT_S, **travels.installation)
-    try:
-        keep_watch(connection, lost_s=SESSION_LOST_S)
-        connection.sendall(pack_document(frames.WORKER, pid=worker.pid, token=view.token))
-    except OSError as error:
-        connection.close()
-        raise Unavailable(f"{place.name}: the session cannot be started: {error}") from None
-    return connection.detach()

@@ -19,7 +19,7 @@ from tarmac.engines.attempts.supervision import Life
 from tarmac.engines.attempts.writing import SPACE_ERRORS
 from tarmac.engines.hosts.host import FILE_S, Host, Reached
 from tarmac.engines.hosts.installing import Forward
-from tarmac.engines.hosts.relaying import AnswerRequest
+from tarmac.engines.hosts.relaying import AnswerRequest, store_operation
 from tarmac.engines.hosts.report_copies import NODE_FILES, ReportCopies
 from tarmac.engines.ray.forwarding import Forwarding
 from tarmac.engines.ray.link import linked
@@ -27,7 +27,7 @@ from tarmac.engines.ray.membership import Endpoint
 from tarmac.engines.ray.ports import FreePorts
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import protocol
-from tarmac.node.host.relay import socket_path
+from tarmac.node.host.relay import STORE, socket_path
 from tarmac.node.wire.connection import Connection, Lost
 
 PEER_FILES = (
@@ -91,10 +91,10 @@ class Travels:
 
 
 class RayNode:
-    """A node by its address. `name` is its name in runs. Its agent may call `operations`. Thread-safe."""
+    """A node by its address. `name` is its name in runs, `on_news` is told of attempts there. Thread-safe."""
 
     def __init__(
-        self, address: str, *, home: Layout, seen: Layout, operations: Mapping[str, Callable[..., Any]]
+        self, address: str, *, home: Layout, seen: Layout, travels: Travels, on_news: Callable[[str], None]
     ) -> None:
         self.address = address
         self.name = ""
@@ -110,9 +110,10 @@ class RayNode:
         self.ill = ""
         """Its other problem, see `problem`; empty while it is healthy."""
         self._examined_at = -math.inf
-        self._home = home
-        self._seen = seen
-        self._operations = operations
+        self.travels = travels
+        self._operations: dict[str, Callable[..., Any]] = {"news": on_news}
+        if travels.answer is not None:
+            self._operations[STORE] = store_operation(travels.answer)
         self._lock = Lock()
         self._link: Connection | None = None
         self._forwarding: Forwarding | None = None
@@ -221,9 +222,9 @@ class RayNode:
         """Not supported."""
         raise Unavailable(f"{argv[0]} cannot be connected to {self.where}")
 
-    def prepare(self, travels: Travels) -> None:
+    def prepare(self) -> None:
         """Create its directory, and send the software. Raises Unavailable."""
-        home = str(self._home.home)
+        home, travels = str(self.host.layout.home), self.travels
         given = {"home": home, "area": self.host.area, **travels.installation}
         try:
             if not self.call("prepare", **given):
@@ -232,12 +233,12 @@ class RayNode:
             self.call("serve_store", path=socket_path(home, self.address))
         except OSError as error:
             self.note_disk(error)
-            raise Unavailable(f"{self._home.home} cannot be used: {error.strerror}") from None
+            raise Unavailable(f"{self.host.layout.home} cannot be used: {error.strerror}") from None
         if travels.forward is not None and self._forwarding is None:
             self._forwarding = Forwarding(self, travels.forward, lambda: self.endpoint)
             self._forwarding.start()
 
-    def check(self, travels: Travels) -> None:
+    def check(self) -> None:
         """Check its health and its disk at intervals. Raises Unavailable and OSError.
 
         After a full disk has space again, its directory is created.
@@ -256,44 +257,17 @@ class RayNode:
         if free_bytes < LEAST_FREE_BYTES or (free_files is not None and free_files < LEAST_FREE_FILES):
             self.full = self._full_text
         elif self.full:
-            self.prepare(travels)
+            self.prepare()
             self.full = ""
 
     def note_disk(self, error: OSError) -> None:
         """Note a failed write there."""
         full = error.errno in SPACE_ERRORS
-        self.full = self._full_text if full else f"{self._home.home}: {error.strerror}"
-
-    def has(self, attempt_id: str, node: str) -> bool:
-        """Whether the directory of an attempt exists there. Raises Unavailable."""
-        return bool(self.call("lives", places=[[str(self._home.attempt(attempt_id)), node]]) != ["absent"])
-
-    def start_runner(
-        self,
-        directory: Path,
-        node: str,
-        *,
-        files: Mapping[str, bytes],
-        secrets: Mapping[str, str],
-        travels: Travels,
-    ) -> None:
-        """Create the directory of an attempt with these files, if missing, and start its runner here.
-
-        Raises as `call`, and ValueError if that can never work.
-        """
-        self.call(
-            "start",
-            directory=str(directory),
-            node=node,
-            files=dict(files),
-            area=self.host.area,
-            secrets=dict(secrets),
-            **travels.installation,
-        )
+        self.full = self._full_text if full else f"{self.host.layout.home}: {error.strerror}"
 
     def lives(self, attempts: Mapping[str, str]) -> Mapping[str, Life]:
         """The states of the runners here, for attempts that each map to this node's name in them."""
-        places = [[str(self._home.attempt(attempt)), node] for attempt, node in attempts.items()]
+        places = [[str(self.host.layout.attempt(attempt)), node] for attempt, node in attempts.items()]
         words = self.call("lives", places=places)
         return {attempt: _LIVES[word] for attempt, word in zip(attempts, words, strict=True)}
 
@@ -317,11 +291,11 @@ class RayNode:
     def _copies_of(self, node: str) -> ReportCopies:
         names = (*NODE_FILES, *NODE_PEER_FILES)
         files = (*PEER_FILES, *(f"{protocol.NODES}/{node}/{name}" for name in names))
-        return ReportCopies(self._home, self._seen, files=files)
+        return ReportCopies(self.host.layout, self.host.seen, files=files)
 
     @property
     def _full_text(self) -> str:
-        return f"the disk of {self._home.home} is full"
+        return f"the disk of {self.host.layout.home} is full"
 
 
 _LIVES = {

@@ -16,7 +16,6 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.hosts.relaying import store_operation
 from tarmac.engines.hosts.slot_types import slot_type
 from tarmac.engines.ray.membership import Endpoint, Member, Membership
 from tarmac.engines.ray.node import SILENT_S, RayNode, Travels
@@ -25,7 +24,6 @@ from tarmac.model.cluster import Disks, Node, NodeState, node_name
 from tarmac.model.errors import Unavailable
 from tarmac.model.resources import CPU_ONLY, Resources
 from tarmac.node.files import untrusted
-from tarmac.node.host.relay import STORE
 
 LOOK_S = 1.0
 VIRTUAL_SLOTS = 8
@@ -192,7 +190,7 @@ class RayNodes:
                 return
             if node.up:
                 node.ping()
-                node.check(self._travels)
+                node.check()
                 return
             known = node.endpoint
             if known is not None:
@@ -214,7 +212,7 @@ class RayNodes:
 
     def _survey(self, node: RayNode) -> None:
         try:
-            node.prepare(self._travels)
+            node.prepare()
         finally:  # unusable nodes are shown as well
             node.survey = node.call("survey")
 
@@ -227,10 +225,9 @@ class RayNodes:
     def _at(self, address: str) -> RayNode:
         node = self._nodes.get(address)
         if node is None:
-            operations: dict[str, Callable[..., Any]] = {"news": self._on_news}
-            if self._travels.answer is not None:
-                operations[STORE] = store_operation(self._travels.answer)
-            node = RayNode(address, home=self._home, seen=self._seen, operations=operations)
+            node = RayNode(
+                address, home=self._home, seen=self._seen, travels=self._travels, on_news=self._on_news
+            )
             self._nodes[address] = node
         return node
 
