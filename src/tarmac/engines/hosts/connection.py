@@ -21,6 +21,7 @@ from threading import Event, Thread
 from typing import BinaryIO, cast
 
 from tarmac.engines.hosts import installing
+from tarmac.node.files import untrusted
 from tarmac.node.starting import NODE_DIRECTORY
 from tarmac.node.wire import connection as wire
 
@@ -181,7 +182,8 @@ def loading_program(
     See `EXEC_CODE`.
     """
     modules = _modules(packages)
-    loader = (NODE_DIRECTORY / "host/loading.py").read_bytes()
+    path = str(NODE_DIRECTORY / "host/loading.py")
+    loader = untrusted.read_bytes(path, installing.LARGEST_MODULE_BYTES)
     code = loader + f"\nload({mark!r}, {len(modules)}, {begin!r})\n".encode()
     return code.ljust(PROGRAM_BYTES) + modules
 

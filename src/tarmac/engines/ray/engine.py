@@ -117,17 +117,17 @@ def examined(
     for node in nodes.all():
         member = members.get(node.address)
         if member is not None:
-            verdicts = [*_verdicts(node, member)]
+            checks = [*_checks(node, member)]
             if node.up:  # always well, because most runs need no image
                 trial = try_containers(node.host, installation, driver)
-                verdicts.append((True, f"{'' if trial.works else 'no run starts in an image: '}{trial.text}"))
-            found += [Finding(what=node.name, ok=ok, text=text) for ok, text in verdicts]
+                checks.append((True, f"{'' if trial.works else 'no run starts in an image: '}{trial.text}"))
+            found += [Finding(what=node.name, ok=ok, text=text) for ok, text in checks]
     if len(found) == 1:
         found.append(Finding(what="nodes", ok=False, text="Ray has no node"))
     return found
 
 
-def _verdicts(node: RayNode, member: Member) -> Iterator[tuple[bool, str]]:
+def _checks(node: RayNode, member: Member) -> Iterator[tuple[bool, str]]:
     """Sentences about a node, each with whether that is well."""
     if not node.up:
         words = node.trouble or "its agent does not answer"

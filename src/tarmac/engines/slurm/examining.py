@@ -26,7 +26,7 @@ ON_A_NODE = f'echo "${{SLURMD_NODENAME:-a node}}"; test -d "$1" || exit {UNSEEN}
 _VERSION = re.compile(r"(?<![0-9])([0-9]{1,4})\.([0-9]{1,4})")
 
 
-Verdict = tuple[bool, str]
+Checked = tuple[bool, str]
 """Whether all is well, and a sentence."""
 
 
@@ -59,7 +59,7 @@ def examined(
     return [Finding(what=what, ok=ok, text=text) for what, (ok, text) in found]
 
 
-def _connection(reached: Reached) -> Iterator[tuple[str, Verdict]]:
+def _connection(reached: Reached) -> Iterator[tuple[str, Checked]]:
     yield "connection", (True, reached.text)
     if abs(reached.ahead_s) > LARGEST_CLOCK_GAP_S:
         way = "ahead of" if reached.ahead_s > 0 else "behind"
@@ -67,7 +67,7 @@ def _connection(reached: Reached) -> Iterator[tuple[str, Verdict]]:
         yield "clock", (False, text)
 
 
-def _program(commands: Commands, name: str) -> Verdict:
+def _program(commands: Commands, name: str) -> Checked:
     try:
         text = commands.query([name, "--version"]).strip()
     except Unavailable as error:
@@ -79,7 +79,7 @@ def _program(commands: Commands, name: str) -> Verdict:
     return True, text
 
 
-def _controller(commands: Commands) -> Verdict:
+def _controller(commands: Commands) -> Checked:
     try:
         commands.query(["squeue", "--me", "--noheader"])
     except Unavailable as error:
@@ -87,7 +87,7 @@ def _controller(commands: Commands) -> Verdict:
     return True, "answers"
 
 
-def _accounting(commands: Commands) -> Verdict:
+def _accounting(commands: Commands) -> Checked:
     """Optional: without accounting, the engine knows a job that left the queue by its directory alone."""
     try:
         answer = commands.run(["sacct", "--noheader", "--starttime=now-1hours"])
@@ -98,7 +98,7 @@ def _accounting(commands: Commands) -> Verdict:
 
 def _pools(
     settings: SlurmSettings, commands: Commands, site: Site, delivery: Delivery
-) -> Iterator[tuple[str, Verdict]]:
+) -> Iterator[tuple[str, Checked]]:
     try:
         known = parse_partitions(commands.query(["scontrol", "show", "partition", "-o"]))
         site.read()
@@ -107,19 +107,19 @@ def _pools(
         return
     for pool in settings.pools:
         what = "partition" if len(settings.pools) == 1 else f"pool {pool.name}"
-        verdicts = [_partition(name, known) for name in pool.partition.split(",")]
-        yield from ((what, verdict) for verdict in verdicts)
+        checks = [_partition(name, known) for name in pool.partition.split(",")]
+        yield from ((what, check) for check in checks)
         types = site.partition(pool.name).types
         if pool.gpu_type is not None and not types:
             yield what, (False, f"partition {pool.partition} has no {pool.gpu_type}")
         elif types:
             yield what, (True, f"its GPUs: {', '.join(sorted(types.values()))}")
-        if all(ok for ok, _ in verdicts):
+        if all(ok for ok, _ in checks):
             yield what, _test_job(pool, commands)
             yield what, _on_a_node(pool, commands, delivery)
 
 
-def _partition(name: str, known: Mapping[str, Mapping[str, str]]) -> Verdict:
+def _partition(name: str, known: Mapping[str, Mapping[str, str]]) -> Checked:
     fields = known.get(name)
     if fields is None:
         return False, f"there is no partition {name}; there are {', '.join(sorted(known)) or 'none'}"
@@ -128,7 +128,7 @@ def _partition(name: str, known: Mapping[str, Mapping[str, str]]) -> Verdict:
     return state == "UP", f"{name} is {state.lower()}, {count} nodes, at most {longest} for a job"
 
 
-def _test_job(pool: PoolSettings, commands: Commands) -> Verdict:
+def _test_job(pool: PoolSettings, commands: Commands) -> Checked:
     """A job of one task for a minute, which Slurm validates but does not queue: account, QoS and the rest."""
     try:
         answer = commands.run(["sbatch", "--test-only", "--parsable", *_options(pool), "--wrap=true"])
@@ -141,7 +141,7 @@ def _test_job(pool: PoolSettings, commands: Commands) -> Verdict:
     return False, f"a job would be refused ({terms}): {answer.complaint}{advice and f' ({advice})'}"
 
 
-def _on_a_node(pool: PoolSettings, commands: Commands, delivery: Delivery) -> Verdict:
+def _on_a_node(pool: PoolSettings, commands: Commands, delivery: Delivery) -> Checked:
     """A short step on a currently free node: whether it sees the directory, and has a Python."""
     home = commands.host.layout.home
     package, python = delivery.installation.package, delivery.installation.python
@@ -167,7 +167,7 @@ def _options(pool: PoolSettings) -> list[str]:
     return [f"--{name}={value}" if value else f"--{name}" for name, value in directives.items()]
 
 
-def _directory(host: Host) -> Verdict:
+def _directory(host: Host) -> Checked:
     path = host.layout.home
     try:
         free_bytes, free_files = host.room()
@@ -185,7 +185,7 @@ def _directory(host: Host) -> Verdict:
     return True, f"{path} can be written, {free_bytes >> 30} GiB left; all nodes must see it under that path"
 
 
-def _python(settings: SlurmSettings, commands: Commands) -> Verdict:
+def _python(settings: SlurmSettings, commands: Commands) -> Checked:
     """Tested on this host, as no node may be free."""
     try:
         text = commands.query([settings.python, "-I", "-S", "--version"]).strip()

@@ -1,4 +1,4 @@
-"""The files of an attempt that only this engine makes, by their names in its directory."""
+"""The files of an attempt that only this engine makes, by their names there. Used by its siblings."""
 
 SCRIPT = "slurm.sh"
 LOG = "slurm.log"

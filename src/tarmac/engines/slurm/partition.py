@@ -58,11 +58,6 @@ class Partition:
     limits: Limits = NO_LIMITS
 
     @property
-    def has_gpus(self) -> bool:
-        """Whether its slots are GPUs; otherwise they are processors."""
-        return bool(self.types)
-
-    @property
     def counts_memory(self) -> bool:
         """Whether a job may request memory: Slurm refuses it if the site configures none."""
         return any(node.capacity.memory_bytes < UNCOUNTED_BYTES for node in self.nodes)

@@ -233,7 +233,7 @@ def _resources(nodes: Sequence[NodeLaunch], batch: BatchLaunch, partition: Parti
     slots = max(_slots(node) for node in nodes)
     cpus = max(math.ceil(sum(worker.cpus for worker in node.workers)) for node in nodes)
     memory = max(sum(worker.memory_bytes for worker in node.workers) for node in nodes)
-    gpus = slots if partition.has_gpus else 0
+    gpus = slots if partition.types else 0  # else its slots are processors
     named = {
         batch.slot_types[worker.role]
         for node in nodes
