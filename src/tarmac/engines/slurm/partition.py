@@ -8,7 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TypeVar
 
 from tarmac.engines.slurm.commands import BackgroundReader, Commands
@@ -235,13 +235,5 @@ class Site:
 
 
 def _offer(pool: PoolSettings, partition: Partition) -> QueueOffer:
-    limits = partition.limits
     terms = {name: value for name, value in pool.terms.items() if name != "partition"}
-    return QueueOffer(
-        pool=pool.name,
-        queue=pool.partition,
-        terms=terms,
-        longest_s=limits.longest_s,
-        usual_s=limits.usual_s,
-        most_nodes=limits.most_nodes,
-    )
+    return QueueOffer(pool=pool.name, queue=pool.partition, terms=terms, **asdict(partition.limits))
