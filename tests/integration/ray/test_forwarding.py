@@ -15,7 +15,7 @@ import pytest
 from ray_harness import RayHarness
 from tarmac.engines.hosts.installing import Forward
 from tarmac.model.cluster import Cluster
-from tarmac.node.host.forwarding import Forwards, loopback
+from tarmac.node.host.forwarding import loopback
 from tarmac.node.kernel import sockets
 
 LIMIT_S = 30.0
@@ -94,14 +94,3 @@ def test_nothing_is_carried_on_the_machine_of_the_server_itself(ray: RayHarness,
     ray.reopen(forward=replace(forward, loopback=loopback()))
     assert problems(ray) == []
     assert ask(forward) == b""
-
-
-def test_what_no_server_asks_for_is_closed() -> None:
-    forwards, port = Forwards(stay_s=0.0), free_port()
-    assert forwards.take("127.0.0.1", port, "elsewhere", wait_s=0.0) == []
-    with socket.create_connection(("127.0.0.1", port), LIMIT_S) as connection:
-        assert forwards.take("127.0.0.1", port, "elsewhere", wait_s=LIMIT_S) == [1]
-        forwards.close_unused()
-        assert connection.recv(1) == b""
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port), LIMIT_S)

@@ -1,21 +1,30 @@
-"""Serves the store of artifacts to the sidecars of a node that does not see it, over the link to that node.
+"""Serves programs on a node that cannot connect to the server, over the link to that node.
 
-The agent passes calls of sidecars on (`node/host/relay.py`), and `AnswerRequest` performs them
-(`artifacts/versions/store_server.py`).
+The agent passes calls of sidecars to the store of artifacts on (`node/host/relay.py`), and `AnswerRequest`
+performs them (`artifacts/versions/store_server.py`). It also passes connections to the gateway of another
+system on (`node/host/forwarding.py`), which continue to a unix socket of the server: the server does not
+mistake them for programs of its own user on this machine.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any
 
 from tarmac.model.errors import Unavailable
-from tarmac.node.wire.connection import Stream
+from tarmac.node.host.forwarding import carry
+from tarmac.node.kernel import sockets
+from tarmac.node.wire.connection import Lost, Stream
 
 PIECE_S = 60.0
 """The maximum time of a sidecar for a piece."""
 
 MOST_AT_ONCE = 4
 """Maximum number of requests of a node handled at once."""
+
+BEGIN_S = 5.0
+MOST_CONNECTIONS = 256
+"""Maximum number of simultaneous connections of one node."""
 
 Answer = tuple[Mapping[str, Any], Iterator[bytes]]
 AnswerRequest = Callable[[Mapping[str, Any], int, Iterator[bytes]], Answer]
@@ -49,3 +58,20 @@ def _content(stream: Stream, size_bytes: int) -> Iterator[bytes]:
             raise Unavailable("the content of a request is not as long as announced")
         size_bytes -= len(piece)
         yield piece
+
+
+def forward_operation(path: Path) -> Callable[[Stream], None]:
+    """The operation that carries a connection of one node to a unix socket: see `forwarding.FORWARD`."""
+    slots = BoundedSemaphore(MOST_CONNECTIONS)
+
+    def forward(stream: Stream) -> None:
+        if not slots.acquire(blocking=False):
+            raise Lost(f"the node has {MOST_CONNECTIONS} connections already")
+        try:
+            with sockets.connect(str(path), timeout_s=BEGIN_S) as near:
+                near.settimeout(None)
+                carry(near, stream)
+        finally:
+            slots.release()
+
+    return forward

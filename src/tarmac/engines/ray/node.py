@@ -5,6 +5,7 @@ Used by `nodes` and by the engine. A node that was silent for too long is lost; 
 """
 
 import math
+import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,14 +20,14 @@ from tarmac.engines.attempts.supervision import Life
 from tarmac.engines.attempts.writing import SPACE_ERRORS
 from tarmac.engines.hosts.host import FILE_S, Host, Reached
 from tarmac.engines.hosts.installing import Forward
-from tarmac.engines.hosts.relaying import AnswerRequest, store_operation
+from tarmac.engines.hosts.relaying import AnswerRequest, forward_operation, store_operation
 from tarmac.engines.hosts.report_copies import NODE_FILES, ReportCopies
-from tarmac.engines.ray.forwarding import Forwarding
 from tarmac.engines.ray.link import linked
 from tarmac.engines.ray.membership import Endpoint
 from tarmac.engines.ray.ports import FreePorts
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import protocol
+from tarmac.node.host.forwarding import FORWARD
 from tarmac.node.host.relay import STORE, socket_path
 from tarmac.node.wire.connection import Connection, Lost
 
@@ -109,14 +110,17 @@ class RayNode:
         """The problem of its disk; empty if there is space."""
         self.ill = ""
         """Its other problem, see `problem`; empty while it is healthy."""
+        self.forward_problem = ""
+        """Why programs there do not reach the forwarded address; empty while they do."""
         self._examined_at = -math.inf
         self.travels = travels
         self._operations: dict[str, Callable[..., Any]] = {"news": on_news}
         if travels.answer is not None:
             self._operations[STORE] = store_operation(travels.answer)
+        if travels.forward is not None:
+            self._operations[FORWARD] = forward_operation(travels.forward.socket)
         self._lock = Lock()
         self._link: Connection | None = None
-        self._forwarding: Forwarding | None = None
         self._report_copies: dict[str, ReportCopies] = {}
         self._heard_at = time.monotonic()
         self.ports = FreePorts(self._find_ports)
@@ -130,11 +134,6 @@ class RayNode:
     def up(self) -> bool:
         """Whether there is a link, with a recent message from the agent."""
         return self._live() is not None and self.silent_s() < QUIET_S + PING_S
-
-    @property
-    def forward_problem(self) -> str:
-        """Why programs there do not reach the forwarded address; empty while they do."""
-        return self._forwarding.problem if self._forwarding is not None else ""
 
     def silent_s(self) -> float:
         """The time since the agent's last message."""
@@ -180,8 +179,6 @@ class RayNode:
         link = self._link
         if link is not None:
             link.close()
-        if self._forwarding is not None:
-            self._forwarding.close()
 
     def _live(self) -> Connection | None:
         link = self._link
@@ -234,9 +231,7 @@ class RayNode:
         except OSError as error:
             self.note_disk(error)
             raise Unavailable(f"{self.host.layout.home} cannot be used: {error.strerror}") from None
-        if travels.forward is not None and self._forwarding is None:
-            self._forwarding = Forwarding(self, travels.forward, lambda: self.endpoint)
-            self._forwarding.start()
+        self._offer()
 
     def check(self) -> None:
         """Check its health and its disk at intervals. Raises Unavailable and OSError.
@@ -249,6 +244,7 @@ class RayNode:
         sent_at = time.time()
         facts = self.call("health")
         self.ill = problem(facts, sent_at=sent_at, received_at=time.time(), before=self.ill)
+        self._offer()
         try:
             free_bytes, free_files = self.host.room()
         except OSError as error:
@@ -281,6 +277,17 @@ class RayNode:
                 with self._lock:
                     copies = self._report_copies.setdefault(node, self._copies_of(node))
                 copies.refresh(ids, partial(self.call, "changes"), link)
+
+    def _offer(self) -> None:
+        """Make programs there reach the forwarded address, and note why they do not. Raises Unavailable."""
+        if (forward := self.travels.forward) is None:
+            return
+        try:
+            self.call("forward", address=forward.address, port=forward.port, of=forward.loopback)
+            self.forward_problem = ""
+        except OSError as error:
+            words = os.strerror(error.errno) if error.errno else str(error)
+            self.forward_problem = f"{forward.address}:{forward.port}: {words}"
 
     def _find_ports(self, taken: Collection[int], count: int) -> list[int]:
         found: list[int] = self.call(

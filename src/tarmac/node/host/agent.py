@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from threading import Lock, Thread
 from typing import Any, BinaryIO, Callable, Mapping, Optional, Sequence
 
@@ -39,8 +40,8 @@ IDLE_S = 600.0
 
 LOOK_S = 10.0
 GREET_S = 10.0
-CALLS, SESSION, FORWARD = "calls", "session", "forward"
-"""The services of an agent: operations, sessions (`sessions`), carried connections (`forwarding`)."""
+CALLS, SESSION = "calls", "session"
+"""The services of an agent: operations, and sessions (see `sessions`)."""
 
 SCRUBBED = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONHOME")
 SCRUBBED_PREFIX = "RAY_"
@@ -102,7 +103,6 @@ class Agent:
             "end_orphans": end_orphans,
             "relay": relay,
             "find_ports": find_ports,
-            "forward_take": self._forwards.take,
             "leave": lambda: os._exit(0),
         }
 
@@ -177,19 +177,19 @@ class Agent:
             if service == SESSION:
                 keep_watch(connection, lost_s=SESSION_LOST_S)
                 sessions.begin(connection, **arguments)
-            elif service == FORWARD:
-                self._forwards.begin(connection, **arguments)
             elif service == CALLS:
                 answer(connection)
                 self._serve_calls(connection)
 
     def _serve_calls(self, connection: socket.socket) -> None:
-        def find(name: str) -> Callable[..., Any]:
-            return (
-                (lambda path: self._relays.serve(path, link)) if name == "serve_store" else self._find(name)
-            )
-
-        link = over_socket(connection, find=find, margin_s=None, accepted=True)
+        own: dict[str, Callable[..., Any]] = {}
+        link = over_socket(
+            connection, find=lambda name: own.get(name) or self._find(name), margin_s=None, accepted=True
+        )
+        own |= {
+            "serve_store": partial(self._relays.serve, link),
+            "forward": partial(self._forwards.serve, link),
+        }
         with self._lock:
             self._links.append(link)
         try:

@@ -70,7 +70,7 @@ class Relays:
         self._relays: dict[str, Relay] = {}
         self._lock = Lock()
 
-    def serve(self, path: str, link: Connection) -> None:
+    def serve(self, link: Connection, path: str) -> None:
         """Pass the calls at this socket on over a link. Raises OSError."""
         with self._lock:
             if path not in self._relays:

@@ -250,7 +250,7 @@ class Stream:
             self._connection.write(ROOM, self.number, _NUMBER.pack(granted))
         return piece
 
-    def send(self, data: bytes, timeout_s: float = STREAM_S) -> bool:
+    def send(self, data: bytes, timeout_s: Optional[float] = STREAM_S) -> bool:
         """Send data, as fast as the other end reads it; False if it has answered already. Raises Lost."""
         for begin in range(0, len(data), PIECE_BYTES):
             piece = data[begin : begin + PIECE_BYTES]
