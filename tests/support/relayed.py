@@ -49,7 +49,7 @@ class Link:
             node = self._end(near, counted=not self.lose_answer)
             self._connection = node
             self._end(far, counted=self.lose_answer, server=store_operation(answer))
-            relays.serve(str(path), node)
+            relays.serve(node, str(path))
 
         self._begin = begin
         begin()

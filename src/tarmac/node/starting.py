@@ -5,6 +5,8 @@ Called by engines. All commands run by path, so the package may have been copied
 
 from __future__ import annotations
 
+import socket
+import subprocess
 from pathlib import Path
 from typing import NamedTuple, Optional
 
@@ -13,6 +15,8 @@ NODE_DIRECTORY = Path(__file__).resolve().parent
 
 # Isolated and without site: the runner needs only the standard library, and starts in a third of the time.
 _LEAN = ("-I", "-S")
+
+SESSION_TIMEOUT_S = 60.0
 
 
 class Installation(NamedTuple):
@@ -58,12 +62,22 @@ class Installation(NamedTuple):
         """
         return self._command("warm", str(fd), str(idle_s))
 
-    def session(self, fd: int) -> list[str]:
-        """The argv of the far end of a session on the connected stream socket inherited as `fd`.
+    def start_session(self, far: socket.socket) -> None:
+        """Start the far end of a session on a connected stream socket; returns after it is independent.
 
-        The started process ends at once; the session continues in another.
+        Raises OSError and SubprocessError.
         """
-        return [self.python, *_LEAN, f"{self.package}/session", str(fd)]
+        subprocess.run(
+            [self.python, *_LEAN, f"{self.package}/session", str(far.fileno())],
+            pass_fds=(far.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+            check=True,
+            timeout=SESSION_TIMEOUT_S,
+        )
 
     def session_on_streams(self, mark: str) -> list[str]:
         """The argv of the far end of a session on standard input and output, which begins with a line `mark`.

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -170,9 +169,7 @@ def test_a_runner_beside_whose_worker_a_session_is_ends_with_the_attempt(
     attempt.wait_for_line("ready")
     near, far = socket.socketpair()
     with near, far:
-        subprocess.run(
-            Installation(sys.executable).session(far.fileno()), pass_fds=(far.fileno(),), check=True
-        )
+        Installation(sys.executable).start_session(far)
         far.close()
         session = NearEnd(near)
         started = attempt.wait_for("worker_started")

@@ -21,7 +21,7 @@ from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, Outcome
-from tarmac.node.host import operations
+from tarmac.node.host import services
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -240,8 +240,8 @@ def test_agents_end_with_their_cluster_and_runs_do_not(ray: RayHarness) -> None:
     attempt = started(ray, Work(lasts=True), run_id="stays")
     pids = list(ray.ray.pids.values())
     ray.ray.down = True  # Ray has ended before: nothing starts other agents
-    assert operations.end_agents(str(ray.home / "far")) == 2
-    assert operations.end_agents(str(ray.home / "far")) == 0
+    assert services.end_all(str(ray.home / "far")) == 2
+    assert services.end_all(str(ray.home / "far")) == 0
     for pid in pids:
         assert gone(pid)
     ray.ray.down = False

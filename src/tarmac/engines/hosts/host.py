@@ -189,11 +189,11 @@ class Host:
 
     def read(self, directory: Path, path: str, *, offset: int, limit: int) -> bytes | None:
         """At most `limit` bytes from `offset` of a file below a directory; None without such a file."""
-        return self.call("read", directory=str(directory), path=path, offset=offset, limit=limit)
+        return self.call("read", directory=str(directory), path=path, offset=max(0, offset), limit=limit)
 
     def last(self, directory: Path, path: str, *, limit: int) -> bytes | None:
         """The last `limit` bytes of a file below a directory; None without such a file."""
-        return self.call("last", directory=str(directory), path=path, limit=limit)
+        return self.call("read", directory=str(directory), path=path, offset=-limit, limit=limit)
 
     def files(self, directory: Path, path: str, *, limit: int) -> list[FileEntry] | None:
         """The entries of a directory below a directory; None if there is none."""

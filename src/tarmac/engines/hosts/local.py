@@ -1,7 +1,7 @@
 """The host that is this machine: operations run in-process, and files are read in place. Used by engines."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,7 @@ class _Here:
         return None
 
     def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:  # noqa: ARG002 - see above
-        function: Callable[..., Any] = getattr(operations, operation)
-        return function(**arguments)
+        return operations.operation(operation)(**arguments)
 
     def stream(
         self, argv: Sequence[str], *, keep: Sequence[str], variables: Mapping[str, str], mark: str

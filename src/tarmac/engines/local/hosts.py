@@ -25,7 +25,6 @@ from tarmac.model.run import Release
 from tarmac.model.secret import SecretValues
 from tarmac.node.attempt import claims
 from tarmac.node.files import secretfiles, untrusted
-from tarmac.node.host import sessions
 from tarmac.node.host.warm_parent import WarmParent
 from tarmac.node.kernel import procfs, workergroup
 from tarmac.node.session import frames
@@ -122,7 +121,7 @@ class LocalHosts:
     def open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
         near, far = socket.socketpair()
         try:
-            sessions.start(self._installation, far)
+            self._installation.start_session(far)
             near.sendall(pack_document(frames.WORKER, pid=worker.pid, token=view.token))
         except (OSError, subprocess.SubprocessError) as error:
             near.close()

@@ -32,8 +32,8 @@ from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import read_document
 from tarmac.node.files import untrusted
 from tarmac.node.host.agent import SESSION, SESSION_LOST_S
-from tarmac.node.host.sessions import START_TIMEOUT_S
 from tarmac.node.session import frames
+from tarmac.node.starting import SESSION_TIMEOUT_S
 from tarmac.node.wire.frames import pack_document
 from tarmac.node.wire.opening import keep_watch
 
@@ -270,7 +270,7 @@ class RayHosts:
         endpoint = place.endpoint
         if endpoint is None or not place.up:
             raise Unavailable(f"{place.name} cannot be reached", hint="tarmac nodes shows why")
-        connection = connected(endpoint, SESSION, within_s=START_TIMEOUT_S, **place.travels.installation)
+        connection = connected(endpoint, SESSION, within_s=SESSION_TIMEOUT_S, **place.travels.installation)
         try:
             keep_watch(connection, lost_s=SESSION_LOST_S)
             connection.sendall(pack_document(frames.WORKER, pid=worker.pid, token=view.token))

@@ -49,7 +49,7 @@ def read_bytes(path: str, limit_bytes: int) -> bytes:
     """The content of a regular file; raises OSError for a longer file and for every other problem."""
     handle = open_to_read(path)
     try:
-        found = _pread(handle, 0, limit_bytes + 1)
+        found = pread(handle, 0, limit_bytes + 1)
     finally:
         os.close(handle)
     if len(found) > limit_bytes:
@@ -116,7 +116,7 @@ def read_part(path: str, offset: int, limit_bytes: int) -> bytes:
     """At most `limit_bytes` of a regular file from an offset; raises OSError."""
     handle = open_to_read(path)
     try:
-        return _pread(handle, offset, limit_bytes)
+        return pread(handle, offset, limit_bytes)
     finally:
         os.close(handle)
 
@@ -126,7 +126,7 @@ def last_bytes(path: str, limit_bytes: int) -> tuple[bytes, bool]:
     handle = open_to_read(path)
     try:
         start = max(0, os.fstat(handle).st_size - limit_bytes)
-        return _pread(handle, start, limit_bytes), start == 0
+        return pread(handle, start, limit_bytes), start == 0
     finally:
         os.close(handle)
 
@@ -202,7 +202,7 @@ class Lines:
             if found.st_size == self._offset:
                 return []
             room = self._limit_bytes - self._offset
-            piece = _pread(handle, self._offset, min(STEP_BYTES, room)) if room > 0 else b""
+            piece = pread(handle, self._offset, min(STEP_BYTES, room)) if room > 0 else b""
         finally:
             os.close(handle)
         self.overlong = self.overlong or room <= 0
@@ -240,7 +240,8 @@ def _regular(handle: int, path: str) -> int:
     return handle
 
 
-def _pread(handle: int, offset: int, limit_bytes: int) -> bytes:
+def pread(handle: int, offset: int, limit_bytes: int) -> bytes:
+    """At most `limit_bytes` of an open file from an offset. Raises OSError."""
     pieces: list[bytes] = []
     step_bytes = _FIRST_STEP_BYTES  # most files are small, and a large buffer costs time
     while limit_bytes > 0:
@@ -259,27 +260,21 @@ def read_inside(directory: str, path: str, *, offset: int, limit: int) -> Option
 
     A negative offset counts from its end.
     """
-    parts = path.split("/")
-    if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        return None
     try:
-        descriptor = _open_inside(directory, parts)
+        descriptor = _open_below(directory, path)
     except OSError:
         return None
     try:
         if offset < 0:
             offset = max(0, os.fstat(descriptor).st_size + offset)
-        return _pread(descriptor, offset, limit)
+        return pread(descriptor, offset, limit)
     finally:
         os.close(descriptor)
 
 
 def open_inside(directory: str, path: str) -> int:
     """A descriptor of a regular file below `directory`, which may itself be a link. Raises OSError."""
-    parts = path.split("/")
-    if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    return _open_inside(os.path.realpath(directory), parts)
+    return _open_below(os.path.realpath(directory), path)
 
 
 def list_inside(directory: str, path: str, *, limit: int) -> Optional[list[list[object]]]:
@@ -287,17 +282,8 @@ def list_inside(directory: str, path: str, *, limit: int) -> Optional[list[list[
 
     Each as name, kind (`file`, `directory`, `link`, `other`), bytes, and modification time.
     """
-    parts = path.split("/") if path else []
-    if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        return None
     try:
-        handle = os.open(directory, _DIRECTORY)
-        for part in parts:
-            try:
-                child = os.open(part, _DIRECTORY, dir_fd=handle)
-            finally:
-                os.close(handle)
-            handle = child
+        handle = _directory_below(directory, _parts(path) if path else [])
     except (OSError, ValueError):
         return None
     try:
@@ -317,16 +303,30 @@ def _entry(entry: os.DirEntry[str]) -> list[object]:
     return [name, kinds.get(stat.S_IFMT(found.st_mode), "other"), found.st_size, found.st_mtime]
 
 
-def _open_inside(directory: str, parts: list[str]) -> int:
-    """Open component by component, so that no link is followed."""
-    parent = os.open(directory, _DIRECTORY)
-    for part in parts[:-1]:
-        try:
-            child = os.open(part, _DIRECTORY, dir_fd=parent)
-        finally:
-            os.close(parent)
-        parent = child
+def _open_below(directory: str, path: str) -> int:
+    *parents, name = _parts(path)
+    parent = _directory_below(directory, parents)
     try:
-        return open_to_read(parts[-1], dir_fd=parent)
+        return open_to_read(name, dir_fd=parent)
     finally:
         os.close(parent)
+
+
+def _directory_below(directory: str, parts: list[str]) -> int:
+    """Open component by component, so that no link is followed."""
+    handle = os.open(directory, _DIRECTORY)
+    for part in parts:
+        try:
+            child = os.open(part, _DIRECTORY, dir_fd=handle)
+        finally:
+            os.close(handle)
+        handle = child
+    return handle
+
+
+def _parts(path: str) -> list[str]:
+    """The components of a path that leads downwards only. Raises OSError."""
+    parts = path.split("/")
+    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return parts

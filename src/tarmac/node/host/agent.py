@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -20,16 +21,15 @@ from functools import partial
 from threading import Lock, Thread
 from typing import Any, BinaryIO, Callable, Mapping, Optional, Sequence
 
-from tarmac.node.attempt import claims
+from tarmac.node.attempt import claims, clearing
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import secretfiles
-from tarmac.node.host import machine, operations, services, sessions
+from tarmac.node.host import machine, operations, services
 from tarmac.node.host.forwarding import Forwards
 from tarmac.node.host.gpus import Gpus
 from tarmac.node.host.relay import Relays
 from tarmac.node.host.warm_parent import WarmParent
 from tarmac.node.kernel import fifo, procfs, sockets, workergroup
-from tarmac.node.kernel.sockets import readable
 from tarmac.node.processes import detach
 from tarmac.node.starting import Installation
 from tarmac.node.wire.connection import Connection, Lost, over_socket, run_over_socket
@@ -41,7 +41,7 @@ IDLE_S = 600.0
 LOOK_S = 10.0
 GREET_S = 10.0
 CALLS, SESSION = "calls", "session"
-"""The services of an agent: operations, and sessions (see `sessions`)."""
+"""The services of an agent: operations, and sessions (see `node/session/frames.py`)."""
 
 SCRUBBED = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONHOME")
 SCRUBBED_PREFIX = "RAY_"
@@ -136,7 +136,7 @@ class Agent:
         If so, it starts the warm parent ahead of the first runner.
         """
         operations.prepare(home, area)
-        there = operations.use(os.path.dirname(os.path.dirname(package)))
+        there = clearing.use(os.path.dirname(os.path.dirname(package)))
         if there:
             self._warm_parent(Installation(python or sys.executable, package)).start()
         return there
@@ -176,7 +176,7 @@ class Agent:
             connection.settimeout(None)
             if service == SESSION:
                 keep_watch(connection, lost_s=SESSION_LOST_S)
-                sessions.begin(connection, **arguments)
+                answer(connection, begin_session(connection, **arguments))
             elif service == CALLS:
                 answer(connection)
                 self._serve_calls(connection)
@@ -209,7 +209,7 @@ class Agent:
             return
         rest = b""
         while True:
-            readable(handle)
+            sockets.readable(handle)
             *lines, rest = (rest + fifo.drain(handle)).split(b"\n")
             with self._lock:
                 links = tuple(self._links)
@@ -217,6 +217,18 @@ class Agent:
                 for link in links:
                     with suppress(Lost):
                         link.notify("news", {"attempt_id": line.decode(errors="replace")})
+
+
+def begin_session(connection: socket.socket, package: str, python: Optional[str]) -> Optional[str]:
+    """Start the far end of a session on a connection, which carries its frames past the agent from now on.
+
+    `package` is the package's path here, `python` runs it (None: the agent's). Returns the problem, if any.
+    """
+    try:
+        Installation(python or sys.executable, package).start_session(connection)
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    return None
 
 
 def lives(places: Sequence[Sequence[str]]) -> list[str]:

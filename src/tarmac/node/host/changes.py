@@ -130,20 +130,11 @@ def _look(
             if known.end == size and (adds or known.changed_ns == found.st_mtime_ns):
                 return None
             begin = known.end if adds and known.end < size else 0
-        content = _read(handle, begin, min(size - begin, step_bytes if adds else size))
+        content = untrusted.pread(handle, begin, min(size - begin, step_bytes if adds else size))
     finally:
         os.close(handle)
     end = begin + len(content)
     return begin, content, Sent(found.st_ino, end, found.st_mtime_ns, more=content != b"" and end < size)
-
-
-def _read(handle: int, begin: int, size_bytes: int) -> bytes:
-    pieces = []
-    while size_bytes > 0 and (piece := os.pread(handle, size_bytes, begin)):
-        pieces.append(piece)
-        begin += len(piece)
-        size_bytes -= len(piece)
-    return b"".join(pieces)
 
 
 def _in_nodes(directory: str, names: Sequence[str]) -> Iterator[str]:

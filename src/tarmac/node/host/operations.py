@@ -28,7 +28,7 @@ from tarmac.node.host import machine, services
 from tarmac.node.host.changes import Changes
 from tarmac.node.kernel import fifo
 from tarmac.node.processes import lease
-from tarmac.node.wire.connection import Connection, Stream
+from tarmac.node.wire.connection import Connection
 
 NOTE_BYTES = 64 * 1024
 
@@ -111,13 +111,36 @@ def serve(stream: BinaryIO, output: int) -> None:
 
 
 def operation(name: str) -> Callable[..., Any]:
-    """The function of this module with this name. Raises ValueError."""
-    found = None if name.startswith("_") else globals().get(name)
+    """The function of this module with this name, or of another one: see `_ELSEWHERE`. Raises ValueError."""
+    found = None if name.startswith("_") else _ELSEWHERE.get(name) or globals().get(name)
     if not callable(found):
         raise ValueError(f"there is no operation {name!r}")
     function: Callable[..., Any] = found
     return function
 
+
+_ELSEWHERE: Mapping[str, Callable[..., Any]] = {
+    "use": clearing.use,
+    "remains": clearing.remains,
+    "remove": clearing.remove,
+    "clear": clearing.clear,
+    "clear_copies": clearing.clear_copies,
+    "remove_sealed": sealed.remove,
+    "files": untrusted.list_inside,
+    "read": untrusted.read_inside,
+    "take_code": codestore.receive_pieces,
+    "write_piece": staging.write_piece,
+    "list_pieces": staging.list_pieces,
+    "machine_facts": machine.facts,
+    "port_problem": machine.port_problem,
+    "connect_problem": machine.connect_problem,
+    "free_ports": machine.free_ports,
+    "start_service": services.start,
+    "service": services.state,
+    "end_service": services.end,
+    "end_agents": services.end_all,
+}
+"""Operations that functions of other modules perform."""
 
 _COMMANDS = Commands()
 _CHANGES = Changes()
@@ -151,24 +174,9 @@ def make_directory(directory: str, files: Mapping[str, bytes], *, area: str) -> 
     return staging.make_directory(directory, files, staging=area)
 
 
-def use(path: str) -> bool:
-    """Whether the path exists; if so, its time of last use is set to now: see `clearing`."""
-    return clearing.use(path)
-
-
 def write(path: str, content: bytes, *, private: bool = False) -> None:
     """Replace a small file atomically; `private`: only its user may read it."""
     untrusted.replace(path, content, mode=0o600 if private else 0o666)
-
-
-def take_code(stream: Stream, directory: str, digest: str) -> None:
-    """Store a snapshot of code from a stream; see `bundles`."""
-    codestore.receive_pieces(stream, directory, digest)
-
-
-def remove_sealed(directory: str) -> None:
-    """Remove the files with sealed secrets of an attempt."""
-    sealed.remove(directory)
 
 
 def write_once(path: str, content: bytes) -> bytes:
@@ -206,16 +214,6 @@ def fence(directory: str, nodes: Sequence[str]) -> None:
         claims.fence(AttemptPaths(directory).node(node))
 
 
-def read(directory: str, path: str, *, offset: int, limit: int) -> Optional[bytes]:
-    """At most `limit` bytes from `offset` of a regular file below a directory; None if there is none."""
-    return untrusted.read_inside(directory, path, offset=max(0, offset), limit=limit)
-
-
-def files(directory: str, path: str, *, limit: int) -> Optional[list[list[object]]]:
-    """The entries of a directory below another; see `untrusted.list_inside`."""
-    return untrusted.list_inside(directory, path, limit=limit)
-
-
 def changes(
     *, number: int, directories: Sequence[str], files: Sequence[str], node_files: Sequence[str]
 ) -> dict[str, Any]:
@@ -229,21 +227,6 @@ def changes(
         return _CHANGES.since(number, directories, files, node_files)
 
 
-def write_piece(path: str, begin: int, content: bytes, *, last: bool) -> None:
-    """Write a piece of a file of an artifact store; see `staging`."""
-    staging.write_piece(path, begin, content, last=last)
-
-
-def list_pieces(directory: str, prefix: str) -> list[list[Any]]:
-    """The files of an artifact store below a prefix; see `staging`."""
-    return staging.list_pieces(directory, prefix)
-
-
-def last(directory: str, path: str, *, limit: int) -> Optional[bytes]:
-    """The last `limit` bytes of a regular file below a directory; None if there is none."""
-    return untrusted.read_inside(directory, path, offset=-limit, limit=limit)
-
-
 def room(home: str) -> tuple[int, Optional[int]]:
     """Test a write to a directory, made if missing; returns its free bytes and files (None: unlimited)."""
     os.makedirs(home, mode=0o700, exist_ok=True)
@@ -251,26 +234,6 @@ def room(home: str) -> tuple[int, Optional[int]]:
         file.write(b"tried")
     found = os.statvfs(home)
     return found.f_bavail * found.f_frsize, found.f_favail if found.f_files else None
-
-
-def remains(runs: str) -> list[str]:
-    """The runs with files in a directory of runs."""
-    return clearing.remains(runs)
-
-
-def remove(home: str, run_id: str) -> None:
-    """Remove all files of a run; see `clearing`."""
-    clearing.remove(home, run_id)
-
-
-def clear_copies(home: str, live: Sequence[str], *, unused_days: float, version: str) -> int:
-    """Remove copies that no attempt of the live runs uses; see `clearing`."""
-    return clearing.clear_copies(home, live, unused_days=unused_days, version=version)
-
-
-def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) -> int:
-    """Remove a run's working directories and logs; see `clearing`."""
-    return clearing.clear(run, work_days=work_days, log_days=log_days)
 
 
 def images(directory: str) -> list[dict[str, Any]]:
@@ -286,48 +249,6 @@ def remove_image(directory: str, digest: str) -> bool:
 def clear_images(directory: str, *, limit_bytes: Optional[int], unused_days: Optional[float]) -> list[str]:
     """Remove images of this node by age and beyond a limit; see `Images`."""
     return Images(directory).clear(limit_bytes=limit_bytes, unused_days=unused_days)
-
-
-def machine_facts(programs: Sequence[str]) -> dict[str, Any]:
-    """Facts about this machine; see `machine`."""
-    return machine.facts(programs)
-
-
-def port_problem(address: str, port: int) -> Optional[str]:
-    """The reason why a program cannot listen at this port; see `machine`."""
-    return machine.port_problem(address, port)
-
-
-def free_ports(address: str, count: int) -> list[int]:
-    """Free ports of this machine; see `machine`."""
-    return machine.free_ports(address, count)
-
-
-def connect_problem(address: str, port: int) -> Optional[str]:
-    """The reason why no process answers at an address; see `machine`."""
-    return machine.connect_problem(address, port)
-
-
-def start_service(
-    place: str, argv: Sequence[str], *, variables: Mapping[str, str], directories: Sequence[str]
-) -> dict[str, Any]:
-    """Start a program that outlives the connection; see `services`."""
-    return services.start(place, argv, variables, directories)
-
-
-def service(place: str) -> dict[str, Any]:
-    """The state of such a program; see `services`."""
-    return services.state(place)
-
-
-def end_service(place: str, *, grace_s: float) -> bool:
-    """End such a program; see `services`."""
-    return services.end(place, grace_s=grace_s)
-
-
-def end_agents(home: str) -> int:
-    """End the agents of a home on this machine; see `services`."""
-    return services.end_all(home)
 
 
 def remove_trees(paths: Sequence[str]) -> None:

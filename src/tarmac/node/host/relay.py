@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
-from threading import Condition, Lock, Thread
-from typing import Any, Optional
+from functools import partial
+from threading import Condition, Thread
+from typing import Any
 
 from tarmac.node.kernel import sockets
 from tarmac.node.wire.connection import Connection, Lost, Stream, over_socket, pass_on, run_over_socket
@@ -30,49 +31,32 @@ def socket_path(directory: str, address: str) -> str:
     return f"{directory}/artifacts-{address.replace(':', '_')}.sock"
 
 
-class Relay:
-    """The relay at one socket; it serves until the process ends."""
-
-    def __init__(self, path: str) -> None:
-        self._listener = sockets.listen(path)
-        self._changed = Condition()
-        self._link: Optional[Connection] = None
-        Thread(target=self._accept, name="relay", daemon=True).start()
-
-    def pass_to(self, link: Connection) -> None:
-        """Pass calls on over this link from now on."""
-        with self._changed:
-            self._link = link
-            self._changed.notify_all()
-
-    def _accept(self) -> None:
-        while True:
-            with suppress(OSError):
-                found, _ = self._listener.accept()
-                Thread(target=self._serve, args=(found,), daemon=True).start()
-
-    def _serve(self, found: socket.socket) -> None:
-        run_over_socket(found, over_socket(found, find={STORE: self._store}.__getitem__, accepted=True))
-
-    def _store(self, stream: Stream, request: dict[str, Any], size_bytes: int) -> Any:
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._link and self._link.lost_at is None, LINK_S):
-                raise Lost("the server is not connected to this node")
-            link = self._link
-        assert link is not None, "it was waited for"
-        return pass_on(stream, link, STORE, {"request": request, "size_bytes": size_bytes})
-
-
 class Relays:
-    """The relays of a process, each made on first use."""
+    """The relays of a process, each made on first use; they serve until the process ends. Thread-safe."""
 
     def __init__(self) -> None:
-        self._relays: dict[str, Relay] = {}
-        self._lock = Lock()
+        self._changed = Condition()
+        self._links: dict[str, Connection] = {}
 
     def serve(self, link: Connection, path: str) -> None:
-        """Pass the calls at this socket on over a link. Raises OSError."""
-        with self._lock:
-            if path not in self._relays:
-                self._relays[path] = Relay(path)
-        self._relays[path].pass_to(link)
+        """Pass the calls at this socket on over a link from now on. Raises OSError."""
+        with self._changed:
+            if path not in self._links:
+                Thread(target=self._accept, args=(path, sockets.listen(path)), daemon=True).start()
+            self._links[path] = link
+            self._changed.notify_all()
+
+    def _accept(self, path: str, listener: socket.socket) -> None:
+        operations = {STORE: partial(self._store, path)}
+        while True:
+            with suppress(OSError):
+                found, _ = listener.accept()
+                calls = over_socket(found, find=operations.__getitem__, accepted=True)
+                Thread(target=run_over_socket, args=(found, calls), daemon=True).start()
+
+    def _store(self, path: str, stream: Stream, request: dict[str, Any], size_bytes: int) -> Any:
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._links[path].lost_at is None, LINK_S):
+                raise Lost("the server is not connected to this node")
+            link = self._links[path]
+        return pass_on(stream, link, STORE, {"request": request, "size_bytes": size_bytes})

@@ -113,7 +113,7 @@ class Connection:
     def run(self, stream: BinaryIO) -> None:
         """Take frames until the stream ends or is invalid; `lose` must follow."""
         with suppress(OSError, ValueError, KeyError, TypeError, struct.error):
-            while (frame := frames.read(stream, LARGEST_BYTES)) is not None:
+            while (frame := frames.read(stream.read, LARGEST_BYTES)) is not None:
                 self.heard_at = time.monotonic()
                 number = _NUMBER.unpack_from(frame.content)[0]
                 if frame.kind == CALL:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any, BinaryIO, Iterator, NamedTuple, Optional
+from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 LARGEST_BYTES = 1 << 20
 """The maximum content of a frame, unless its reader allows more."""
@@ -43,13 +43,13 @@ def pack_document(kind: bytes, /, **document: Any) -> bytes:
     return pack(kind, json.dumps(document, separators=(",", ":")).encode())
 
 
-def read(stream: BinaryIO, largest_bytes: int = LARGEST_BYTES) -> Optional[Frame]:
-    """The next frame; None at the end of the stream. Raises ValueError for an invalid one."""
-    head = stream.read(_HEAD.size)
+def read(read_bytes: Callable[[int], bytes], largest_bytes: int = LARGEST_BYTES) -> Optional[Frame]:
+    """The next frame; None if fewer bytes than requested are read. Raises ValueError for an invalid one."""
+    head = read_bytes(_HEAD.size)
     if len(head) < _HEAD.size:
         return None
     kind, size_bytes = _HEAD.unpack(head)
-    content = stream.read(_checked(size_bytes, largest_bytes))
+    content = read_bytes(_checked(size_bytes, largest_bytes))
     return Frame(kind, content) if len(content) == size_bytes else None
 
 
@@ -63,26 +63,20 @@ class Splitter:
         """Add received bytes."""
         self._waiting += data
 
-    def missing_bytes(self) -> int:
-        """The bytes that are certain to belong to the next frame. Raises ValueError for an invalid one."""
-        return self._end() - len(self._waiting)
-
     def take(self) -> Iterator[Frame]:
         """The complete frames. Raises ValueError for an invalid one."""
-        while len(self._waiting) >= _HEAD.size and len(self._waiting) >= (end := self._end()):
-            frame = Frame(bytes(self._waiting[:1]), bytes(self._waiting[_HEAD.size : end]))
+        while len(self._waiting) >= _HEAD.size:
+            kind, size_bytes = _HEAD.unpack_from(self._waiting)
+            end = _HEAD.size + _checked(size_bytes, LARGEST_BYTES)
+            if len(self._waiting) < end:
+                return
+            frame = Frame(kind, bytes(self._waiting[_HEAD.size : end]))
             del self._waiting[:end]
             yield frame
 
     def left(self) -> bytes:
         """The received bytes that are not in a returned frame."""
         return bytes(self._waiting)
-
-    def _end(self) -> int:
-        """The end of the first frame; that of its head while more is unknown."""
-        if len(self._waiting) < _HEAD.size:
-            return _HEAD.size
-        return _HEAD.size + _checked(_HEAD.unpack_from(self._waiting)[1], LARGEST_BYTES)
 
 
 def encode(message: dict[str, Any]) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import os
 import socket
+from functools import partial
 from typing import Any, Optional
 
 from tarmac.node.wire import frames
@@ -71,13 +72,10 @@ def _proof(token: bytes, nonce: bytes, end: bytes) -> bytes:
 
 def _frame(found: socket.socket, kind: bytes) -> dict[str, Any]:
     """The document of the next frame, without a later byte. Raises OSError and ValueError."""
-    splitter = frames.Splitter()
-    while True:
-        splitter.feed(_receive(found, splitter.missing_bytes()))
-        for frame in splitter.take():
-            if frame.kind != kind:
-                raise ConnectionError("it sent another frame")
-            return frame.document()
+    frame = frames.read(partial(_receive, found))
+    if frame is None or frame.kind != kind:
+        raise ConnectionError("it sent another frame")
+    return frame.document()
 
 
 def _receive(found: socket.socket, count: int) -> bytes:
