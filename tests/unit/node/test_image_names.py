@@ -122,7 +122,7 @@ def test_an_image_for_another_machine_is_refused() -> None:
 def test_variables_of_an_image_that_are_ours_are_dropped() -> None:
     env = ["PATH=/opt/bin", "TARMAC_RUN_ID=x", "BAD NAME=1", "EMPTY=", "A=b=c", "Z=\0"]
     found = read_config({"config": {"Env": env, "Entrypoint": ["/x"]}}, "x86_64", "x")
-    assert found.env == {"PATH": "/opt/bin", "EMPTY": "", "A": "b=c"}
+    assert found == {"PATH": "/opt/bin", "EMPTY": "", "A": "b=c"}
 
 
 @pytest.mark.parametrize(

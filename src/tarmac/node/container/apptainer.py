@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Mapping, NamedTuple, Sequence
 
 from tarmac.node.container.entry import BASH, ContainerImage, is_there, leave_if_true, with_shell
-from tarmac.node.container.images import HALF, Image, Images, locked
+from tarmac.node.container.images import OPAQUE_MARK, Image, Images, is_directory, make_once
 from tarmac.node.container.root import CannotMake
 from tarmac.node.files import untrusted
 from tarmac.node.kernel.mountplan import Bind
@@ -25,8 +25,6 @@ from tarmac.node.kernel.mountplan import Bind
 _FIND_SHELL = 'if command -v bash >/dev/null; then exec bash "$@"; fi; exec sh "$@"'
 _OWN = ("PATH", "HOME", "USER", "LOGNAME", "XDG_RUNTIME_DIR", "TMPDIR")
 """The runner's variables that Apptainer needs; none of them is visible in the container."""
-
-_OPAQUE_MARK = "user.overlay.opaque"
 
 
 class Apptainer(NamedTuple):
@@ -108,15 +106,12 @@ def flat_root(images: Images, image: Image) -> str:
     if os.path.isdir(place):
         return place
     os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
-    with locked(f"{place}.lock"):
-        if not os.path.isdir(place):
-            draft = f"{place}{HALF}"
-            with suppress(FileNotFoundError):
-                untrusted.remove_tree(draft)
-            os.mkdir(draft, 0o755)
-            for layer in image.layers:
-                _lay(os.path.join(images.layers, layer), draft)
-            os.rename(draft, place)
+
+    def fill(draft: str) -> None:
+        for layer in image.layers:
+            _lay(os.path.join(images.layers, layer), draft)
+
+    make_once(place, fill)
     return place
 
 
@@ -134,7 +129,7 @@ def _lay(layer: str, target: str) -> None:
             elif stat.S_ISREG(kind.st_mode):
                 os.link(entry.path, place, follow_symlinks=False)
             continue  # an entry that is neither removes the one below
-        if _is_opaque(entry.path) or not _is_directory(place):
+        if _is_opaque(entry.path) or not is_directory(place):
             _clear(place)
         with suppress(FileExistsError):
             os.mkdir(place)
@@ -145,18 +140,14 @@ def _lay(layer: str, target: str) -> None:
 
 
 def _clear(place: str) -> None:
-    if _is_directory(place):
+    if is_directory(place):
         untrusted.remove_tree(place)
     else:
         with suppress(FileNotFoundError):
             os.unlink(place)
 
 
-def _is_directory(place: str) -> bool:
-    return os.path.isdir(place) and not os.path.islink(place)
-
-
 def _is_opaque(path: str) -> bool:
     with suppress(OSError):
-        return os.getxattr(path, _OPAQUE_MARK) == b"y"
+        return os.getxattr(path, OPAQUE_MARK) == b"y"
     return False

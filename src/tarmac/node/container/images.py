@@ -17,15 +17,19 @@ import fcntl
 import json
 import os
 import time
-from contextlib import contextmanager, suppress
-from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional
+from contextlib import suppress
+from typing import Any, Callable, ContextManager, Mapping, NamedTuple, Optional
 
 from tarmac.node.container import reference
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import digest as summary_of
+from tarmac.node.files.locks import locked
 
 HALF = ".part"
 """The suffix of an incomplete entry."""
+
+OPAQUE_MARK = "user.overlay.opaque"
+"""An attribute of a layer's directory that hides the content of lower layers."""
 
 _LAYER_S = 86_400.0
 """The time for which the layers of an interrupted pull are kept, so that the next one can continue."""
@@ -136,15 +140,9 @@ class Images:
         pairs = (pair for image in self.all() for pair in zip(image.layers, image.layer_bytes))  # noqa: B905
         return dict(pairs)
 
-    @contextmanager
-    def fetching(self) -> Iterator[None]:
+    def fetching(self) -> ContextManager[bool]:
         """Prevent removals inside the context. Raises OSError."""
-        handle = os.open(self._changes, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH)
-            yield
-        finally:
-            os.close(handle)
+        return locked(self._changes, shared=True)
 
     def remove(self, digest: str) -> bool:
         """Remove an image, if it is here, and the layers that no other has; False if it is in use."""
@@ -164,7 +162,18 @@ class Images:
 
     def listing(self) -> list[dict[str, Any]]:
         """The images by name, as another machine can receive them: see `model.abilities.KeptImage`."""
-        return [_record(kept) for kept in self.kept()]
+        return [
+            {
+                "name": image.name,
+                "digest": image.digest,
+                "size_bytes": image.size_bytes,
+                "disk_bytes": sum(image.layer_bytes),
+                "fetched_at": image.fetched_at,
+                "used_at": used_at,
+                "in_use": in_use,
+            }
+            for image, used_at, in_use in self.kept()
+        ]
 
     def clear(self, *, limit_bytes: Optional[int], unused_days: Optional[float]) -> list[str]:
         """Remove images unused for `unused_days`, and, over the limit, the least recently used ones.
@@ -231,32 +240,31 @@ class Images:
         return os.path.join(self.directory, "uses", _file_name(digest))
 
 
-@contextmanager
-def locked(path: str, *, wait: bool = True, rest: Optional[Callable[[], None]] = None) -> Iterator[bool]:
-    """Hold an exclusive lock, calling `rest` between tries. Without `wait`: yields whether it succeeded."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        mine = _try_lock(handle)
-        while wait and not mine:
-            if rest is not None:
-                rest()
-            mine = _try_lock(handle)
-        yield mine
-    finally:
-        os.close(handle)
+def make_once(place: str, fill: Callable[[str], None], *, rest: Optional[Callable[[], None]] = None) -> bool:
+    """Make a directory that `fill` completes; False if it exists, or another process has made it meanwhile.
+
+    `rest` is called while another process makes it. Raises OSError, and the errors of `fill`.
+    """
+    with locked(f"{place}.lock", rest=rest):
+        if os.path.isdir(place):
+            return False
+        draft = f"{place}{HALF}"
+        with suppress(FileNotFoundError):  # an incomplete one of a process that ended
+            untrusted.remove_tree(draft)
+        os.mkdir(draft, 0o755)
+        try:
+            fill(draft)
+        except BaseException:
+            with suppress(OSError):
+                untrusted.remove_tree(draft)
+            raise
+        os.replace(draft, place)
+    return True
 
 
-def _record(kept: Kept) -> dict[str, Any]:
-    image = kept.image
-    return {
-        "name": image.name,
-        "digest": image.digest,
-        "size_bytes": image.size_bytes,
-        "disk_bytes": sum(image.layer_bytes),
-        "fetched_at": image.fetched_at,
-        "used_at": kept.used_at,
-        "in_use": kept.in_use,
-    }
+def is_directory(place: str) -> bool:
+    """Whether a path is a directory itself, not a link to one."""
+    return os.path.isdir(place) and not os.path.islink(place)
 
 
 def _remove_half(place: str) -> None:
@@ -264,14 +272,6 @@ def _remove_half(place: str) -> None:
     with suppress(OSError), locked(f"{place[: -len(HALF)]}.lock", wait=False) as mine:
         if mine:
             untrusted.remove_tree(place)
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _file_name(digest: str) -> str:

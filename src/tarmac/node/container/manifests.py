@@ -41,12 +41,6 @@ class Manifest(NamedTuple):
     layers: tuple[Piece, ...]
 
 
-class ImageConfig(NamedTuple):
-    """The part of an image's configuration that runs get: its variables, except those of the platform."""
-
-    env: Mapping[str, str]
-
-
 def architecture(machine: str) -> str:
     """The images' word for an architecture, from the output of `uname -m`."""
     return _MACHINES.get(machine, machine)
@@ -83,8 +77,11 @@ def read_manifest(content: Mapping[str, Any]) -> Manifest:
     return Manifest(_piece(content["config"]), layers)
 
 
-def read_config(content: Mapping[str, Any], machine: str, image: str) -> ImageConfig:
-    """The configuration of an image; raises ImageProblem if it is for another architecture."""
+def read_config(content: Mapping[str, Any], machine: str, image: str) -> dict[str, str]:
+    """The variables in the configuration of an image, except those of the platform.
+
+    Raises ImageProblem if the image is for another architecture.
+    """
     found = content.get("architecture")
     if found and found != architecture(machine):
         kind = f"{content.get('os', 'linux')}/{found}"[:80]
@@ -94,13 +91,11 @@ def read_config(content: Mapping[str, Any], machine: str, image: str) -> ImageCo
     entries = inner.get("Env") if isinstance(inner, dict) else None
     texts = filter(lambda entry: isinstance(entry, str), entries if isinstance(entries, list) else ())
     pairs = [text.partition("=") for text in texts if "\0" not in text]
-    return ImageConfig(
-        {
-            name: value
-            for name, _, value in pairs
-            if _VARIABLE.fullmatch(name) and not name.startswith(_OWN_VARIABLES)
-        }
-    )
+    return {
+        name: value
+        for name, _, value in pairs
+        if _VARIABLE.fullmatch(name) and not name.startswith(_OWN_VARIABLES)
+    }
 
 
 def _piece(entry: Mapping[str, Any]) -> Piece:

@@ -13,12 +13,12 @@ import shutil
 import time
 from contextlib import closing, suppress
 from functools import partial
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from tarmac.node.container import archives, failures, manifests
 from tarmac.node.container.failures import ImageProblem
-from tarmac.node.container.images import HALF, Image, Images, locked
-from tarmac.node.container.manifests import ImageConfig, Manifest, Piece
+from tarmac.node.container.images import Image, Images, make_once
+from tarmac.node.container.manifests import Manifest, Piece
 from tarmac.node.container.reference import ALWAYS, Reference, is_used_unchanged, known_as, local_path, parse
 from tarmac.node.container.registry import Login, Registry, names_registries, read_login
 from tarmac.node.container.streams import Fetched, LayerStream, Progress, Say, archive_in, mebibytes, unheard
@@ -33,33 +33,21 @@ _SPACE = (errno.ENOSPC, errno.EDQUOT)
 _ELSEWHERE = (failures.UNKNOWN_IMAGE, failures.UNKNOWN_TAG, failures.UNREACHABLE, failures.CREDENTIALS)
 """Problems with a mirror that the registry may not have."""
 
-NOTHING: Mapping[str, str] = {}
-
-
 Source = Union[archives.Archive, Registry]
 
 
-class Puller:
+class Puller(NamedTuple):
     """Fetches into the images of a node. `machine`: the value of `uname -m`, if not this machine's.
 
     `say` gets the progress in words, `tell` in numbers, also at the end. A registry's mirror in `mirrors` is
     asked before the registry.
     """
 
-    def __init__(
-        self,
-        images: Images,
-        say: Say,
-        *,
-        machine: Optional[str] = None,
-        tell: Callable[[Fetched], None] = unheard,
-        mirrors: Mapping[str, str] = NOTHING,
-    ) -> None:
-        self._images = images
-        self._say = say
-        self._tell = tell
-        self._machine = machine or os.uname().machine
-        self._mirrors = mirrors
+    images: Images
+    say: Say
+    machine: str = os.uname().machine
+    tell: Callable[[Fetched], None] = unheard
+    mirrors: Mapping[str, str] = {}
 
     def ensure(
         self, name: str, *, credentials: Sequence[str] = (), pull: str = "", digest: Optional[str] = None
@@ -70,8 +58,8 @@ class Puller:
         `digest` only that image is valid, even if the name now means another. Raises ImageProblem.
         """
         try:
-            self._images.prepare()
-            with self._images.fetching():
+            self.images.prepare()
+            with self.images.fetching():
                 path = local_path(name)
                 if path is not None:
                     return _checked(self._local(name, os.path.abspath(path)), digest)
@@ -80,7 +68,7 @@ class Puller:
                     reference = reference._replace(digest=digest)
                 return self._remote(name, reference, credentials=credentials, pull=pull)
         except OSError as error:
-            place = self._images.directory
+            place = self.images.directory
             if error.errno in _SPACE:
                 message = f"the disk of {place} is full: the image does not fit"
                 raise ImageProblem(failures.DISK_FULL, message, failures.MAKE_ROOM) from None
@@ -92,19 +80,19 @@ class Puller:
         if is_used_unchanged(path):
             return Image(name, "", (os.path.realpath(path),), {})
         key = known_as(path)
-        found = self._images.by_key(key)
+        found = self.images.by_key(key)
         if found is not None:
             return found
         with closing(archives.Archive(path)) as archive:
             return self._fetch(archive, key, name, "")
 
     def _remote(self, name: str, reference: Reference, *, credentials: Sequence[str], pull: str) -> Image:
-        found = self._images.by_key(str(reference))
+        found = self.images.by_key(str(reference))
         if found is None and reference.digest is not None:
-            found = self._images.by_digest(reference.digest)
+            found = self.images.by_digest(reference.digest)
         if found is not None and (pull != ALWAYS or reference.digest is not None):
             return found
-        mirror = self._mirrors.get(reference.registry)
+        mirror = self.mirrors.get(reference.registry)
         if mirror is None:
             return self._fetch(_registry(reference, credentials), str(reference), name, reference.version)
         place = reference.at(mirror)
@@ -115,7 +103,7 @@ class Puller:
             if problem.kind not in _ELSEWHERE:
                 raise
             missing = problem
-        self._say(f"(its mirror {mirror} does not have it: {missing.message})")
+        self.say(f"(its mirror {mirror} does not have it: {missing.message})")
         try:
             return self._fetch(_registry(reference, credentials), str(reference), name, reference.version)
         except ImageProblem as problem:
@@ -128,81 +116,64 @@ class Puller:
         if version.startswith("sha256:"):
             _check(content, version)
         digest, found = _digest_of(content), _object_in(content, name)
-        chosen = manifests.choose(found, self._machine, name)
+        chosen = manifests.choose(found, self.machine, name)
         if chosen is not None:
             content = source.manifest(chosen)
             _check(content, chosen)
             found = _object_in(content, name)
-        image = self._images.by_digest(digest)
+        image = self.images.by_digest(digest)
         if image is None:
             image = self._pull(source, manifests.read_manifest(found), name, digest)
         else:
-            self._say(f"{name} is {digest}, which is here already")
-        self._images.add(key, image)
+            self.say(f"{name} is {digest}, which is here already")
+        self.images.add(key, image)
         return image
 
     def _pull(self, source: Source, manifest: Manifest, name: str, digest: str) -> Image:
-        config = self._config(source, manifest.config, name)
+        env = self._env(source, manifest.config, name)
         missing = [piece for piece in manifest.layers if not os.path.isdir(self._place(piece))]
         progress = Progress(
             name,
             source.address,
             sum(piece.size_bytes for piece in missing),
             layers=(len(missing), len(manifest.layers)),
-            say=self._say,
-            tell=self._tell,
+            say=self.say,
+            tell=self.tell,
         )
         self._check_space(missing)
         for piece in missing:
-            self._ensure_layer(piece, progress, partial(_fill, source=source, piece=piece, progress=progress))
+            fill = partial(_fill, source=source, piece=piece, progress=progress)
+            if not make_once(self._place(piece), fill, rest=progress.rest):
+                progress.subtract(piece)
+            progress.note_layer()
         progress.end(digest)
-        known, places = self._images.layer_sizes(), list(map(self._place, manifest.layers))
+        known, places = self.images.layer_sizes(), list(map(self._place, manifest.layers))
         return Image(
             name,
             digest,
             tuple(map(os.path.basename, places)),
-            dict(config.env),
+            env,
             sum(piece.size_bytes for piece in manifest.layers),
             time.time(),
             tuple(known.get(os.path.basename(place)) or disk_bytes(place) for place in places),
         )
 
-    def _config(self, source: Source, piece: Piece, name: str) -> ImageConfig:
+    def _env(self, source: Source, piece: Piece, name: str) -> dict[str, str]:
         with source.open(piece.digest) as stream:
             content = stream.read(manifests.MOST_CONFIG_BYTES)
         _check(content, piece.digest)
-        return manifests.read_config(_object_in(content, name), self._machine, name)
-
-    def _ensure_layer(self, piece: Piece, progress: Progress, fill: Callable[[str], None]) -> None:
-        """Fill a directory with a layer, or wait for the process that does so."""
-        place = self._place(piece)
-        with locked(f"{place}.lock", rest=progress.rest):
-            if os.path.isdir(place):
-                progress.skip(piece)
-                return
-            draft = f"{place}{HALF}"
-            with suppress(FileNotFoundError):  # an incomplete one of a process that ended
-                untrusted.remove_tree(draft)
-            os.mkdir(draft, 0o755)
-            try:
-                fill(draft)
-            except BaseException:
-                with suppress(OSError):
-                    untrusted.remove_tree(draft)
-                raise
-            os.replace(draft, place)
-            progress.note_layer()
+        return manifests.read_config(_object_in(content, name), self.machine, name)
 
     def _place(self, piece: Piece) -> str:
         start = bytes.fromhex(piece.digest.partition(":")[2])[:_KEY_BYTES]
-        return os.path.join(self._images.layers, base64.urlsafe_b64encode(start).decode())
+        return os.path.join(self.images.layers, base64.urlsafe_b64encode(start).decode())
 
     def _check_space(self, missing: list[Piece]) -> None:
         """Refuse a pull whose compressed layers already exceed the free space, as unpacked they need more."""
         needed = sum(piece.size_bytes for piece in missing)
-        free = shutil.disk_usage(self._images.directory).free
+        free = shutil.disk_usage(self.images.directory).free
         if needed > free:
-            place = self._images.directory
+            place = self.images.directory
             message = f"the image needs more than {mebibytes(needed)}, {place} has {mebibytes(free)} left"
             raise ImageProblem(failures.DISK_FULL, message, failures.MAKE_ROOM)
 

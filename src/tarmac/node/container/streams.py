@@ -240,10 +240,9 @@ class Progress:
             self._rests = True
         time.sleep(_POLL_S)
 
-    def skip(self, piece: Piece) -> None:
+    def subtract(self, piece: Piece) -> None:
         """Subtract a layer that another process has fetched."""
         self._total_bytes -= piece.size_bytes
-        self.note_layer()
 
     def note_layer(self) -> None:
         """Count a complete layer."""

@@ -16,12 +16,12 @@ from typing import IO
 
 from tarmac.node.container import failures
 from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container.images import OPAQUE_MARK, is_directory
 from tarmac.node.container.streams import mebibytes
 from tarmac.node.files import untrusted
 
 _WHITEOUT = ".wh."
 _OPAQUE = ".wh..wh..opq"
-_OPAQUE_MARK = "user.overlay.opaque"
 _MOST_LINKS = 40
 _CHUNK_BYTES = 1024 * 1024
 _ZEROS = bytes(_CHUNK_BYTES)
@@ -96,7 +96,7 @@ class _Layer:
             _remove_below(parent, name)
             return
         if member.isdir():
-            if not _is_directory(place):
+            if not is_directory(place):
                 self._make_directory(place, 0o700)
             self._modes[place] = (member.mode & 0o1777) | (0o700 if self._own else 0)
         elif member.issym():
@@ -140,7 +140,7 @@ class _Layer:
         """Make a hard link to a file of the same layer."""
         path = os.path.normpath(f"/{to}").lstrip("/")
         source = os.path.join(self._directory(os.path.dirname(path)), os.path.basename(path))
-        if not os.path.lexists(source) or _is_directory(source):
+        if not os.path.lexists(source) or is_directory(source):
             raise ImageProblem(failures.DAMAGED, f"a layer has a link to {to[:200]!r}, which it has not")
         if source != place:
             self._clear(place)
@@ -168,7 +168,7 @@ class _Layer:
                 here = self._root if to.startswith("/") else here
                 left.extend(to.split("/")[::-1])
                 continue
-            if not _is_directory(place):
+            if not is_directory(place):
                 self._make_directory(place, 0o755)
             here = place
         return here
@@ -179,11 +179,11 @@ class _Layer:
         self._clear(place)
         os.mkdir(place, mode)
         if removed:
-            os.setxattr(place, _OPAQUE_MARK, b"y")
+            os.setxattr(place, OPAQUE_MARK, b"y")
 
     def _clear(self, place: str) -> None:
         """Remove an existing entry of the same name."""
-        if _is_directory(place):
+        if is_directory(place):
             untrusted.remove_tree(place)
             for path in [path for path in self._modes if path == place or path.startswith(f"{place}/")]:
                 del self._modes[path]
@@ -197,11 +197,11 @@ def _remove_below(parent: str, name: str) -> None:
     hidden = name[len(_WHITEOUT) :]
     place = os.path.join(parent, hidden)
     if name == _OPAQUE:
-        os.setxattr(parent, _OPAQUE_MARK, b"y")
+        os.setxattr(parent, OPAQUE_MARK, b"y")
     elif hidden in ("", ".", ".."):
         return
-    elif _is_directory(place):  # this layer makes it again
-        os.setxattr(place, _OPAQUE_MARK, b"y")
+    elif is_directory(place):  # this layer makes it again
+        os.setxattr(place, OPAQUE_MARK, b"y")
     elif not os.path.lexists(place):
         os.mknod(place, stat.S_IFCHR, os.makedev(0, 0))
 
@@ -212,10 +212,6 @@ def _is_whiteout(place: str) -> bool:
     except OSError:
         return False
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == 0
-
-
-def _is_directory(place: str) -> bool:
-    return os.path.isdir(place) and not os.path.islink(place)
 
 
 class Room:

@@ -16,19 +16,17 @@ itself, and ends with its cluster. Several machines may share the directory: an 
 from __future__ import annotations
 
 import errno
-import fcntl
 import glob
 import json
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, Optional
+from contextlib import suppress
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 from tarmac.node.files import untrusted
-from tarmac.node.kernel import procfs
-from tarmac.node.kernel.procfs import Process, content
+from tarmac.node.files.locks import locked
+from tarmac.node.kernel import procfs, signals
 
 VARIABLE = "TARMAC_SERVICE"
 """A variable of every process of a service: its place, and the mark of its start."""
@@ -61,7 +59,7 @@ def start(
     """
     for directory in (os.path.dirname(place), *directories):
         make_private(directory)
-    with _lock(place):
+    with locked(f"{place}.lock"):
         found = _find(place)
         if found.first is not None:
             return {**state(place), "started": False}
@@ -103,10 +101,10 @@ def end(place: str, *, grace_s: float) -> bool:
     """
     if not os.path.isdir(os.path.dirname(place)):
         return False
-    with _lock(place):
+    with locked(f"{place}.lock"):
         found = _find(place)
         if found.first is not None:
-            _signal([found.first], signal.SIGTERM)
+            signals.send(found.first, signal.SIGTERM)
             _wait([found.first], grace_s)
         _strike([*found.all, *_find(place).all])
         with suppress(FileNotFoundError):
@@ -138,16 +136,6 @@ def _spawn(place: str, argv: Sequence[str], variables: Mapping[str, str]) -> int
     )
 
 
-@contextmanager
-def _lock(place: str) -> Iterator[None]:
-    handle = os.open(f"{place}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
 def _write(place: str, record: Mapping[str, Any]) -> None:
     untrusted.replace(f"{place}.json", json.dumps(record).encode(), mode=0o600)
 
@@ -177,7 +165,7 @@ def _find(place: str) -> _Found:
 def _bearer(pid: int, mark: bytes) -> Optional[procfs.Process]:
     """The process, if it lives and has the mark in its environment."""
     try:
-        if mark not in content(f"/proc/{pid}/environ").split(b"\0"):
+        if mark not in procfs.content(f"/proc/{pid}/environ").split(b"\0"):
             return None
     except OSError:  # ended, or another user's
         return None
@@ -197,13 +185,6 @@ def _lives(process: procfs.Process) -> bool:
     return found is not None and not found.unreaped and found.process == process
 
 
-def _signal(processes: Iterable[procfs.Process], number: int) -> None:
-    for process in processes:
-        if _lives(process):
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, number)
-
-
 def _wait(processes: Sequence[procfs.Process], timeout_s: float) -> bool:
     """Wait until none of them lives; returns whether all have ended."""
     deadline = time.monotonic() + timeout_s
@@ -215,7 +196,8 @@ def _wait(processes: Sequence[procfs.Process], timeout_s: float) -> bool:
 
 
 def _strike(processes: Sequence[procfs.Process]) -> None:
-    _signal(processes, signal.SIGKILL)
+    for process in processes:
+        signals.send(process, signal.SIGKILL)
     if not _wait(processes, STRUCK_S):
         left = next(process.pid for process in processes if _lives(process))
         raise TimeoutError(errno.ETIMEDOUT, f"process {left} does not end")
@@ -239,16 +221,13 @@ def end_all(home: str) -> int:
     for path in glob.iglob(os.path.join(glob.escape(home), "agent-*")):
         try:
             found = untrusted.read_object(path)
-            process = Process(int(found["pid"]), int(found["start_ticks"]))
+            process = procfs.Process(int(found["pid"]), int(found["start_ticks"]))
         except (OSError, ValueError, KeyError, TypeError):
             continue
         if found.get("boot_id") != procfs.boot_id():
             continue
-        status = procfs.status(process.pid)
-        if status is not None and not status.unreaped and status.process == process:
-            with suppress(OSError):
-                os.kill(process.pid, signal.SIGKILL)  # it has no state
-                ended += 1
+        with suppress(OSError):
+            ended += _lives(process) and signals.send(process, signal.SIGKILL)  # it has no state
         with suppress(OSError):
             os.unlink(path)
     return ended

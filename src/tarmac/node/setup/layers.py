@@ -21,6 +21,7 @@ from typing import Any, Callable, Optional, Sequence
 
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import digest
+from tarmac.node.files.locks import try_lock
 from tarmac.node.setup import interpreter
 from tarmac.node.setup.interpreter import Interpreter
 from tarmac.node.setup.setupwork import SetupWork, StepFailed
@@ -85,10 +86,10 @@ class Layers:
         self._work.run.lock_handles.append(handle)
         waited = False
         while True:
-            if _locked(handle, fcntl.LOCK_SH) and os.path.exists(mark):
+            if try_lock(handle, fcntl.LOCK_SH) and os.path.exists(mark):
                 os.utime(mark)
                 return False
-            if _locked(handle, fcntl.LOCK_EX):
+            if try_lock(handle, fcntl.LOCK_EX):
                 if not os.path.exists(mark):
                     self._make(directory, mark, install)
                 fcntl.flock(handle, fcntl.LOCK_SH)
@@ -167,20 +168,12 @@ def sweep(root: str, *, older_than_s: float) -> None:
                 continue
             handle = os.open(f"{directory}.lock", os.O_RDWR)
             try:
-                if _locked(handle, fcntl.LOCK_EX):
+                if try_lock(handle, fcntl.LOCK_EX):
                     os.unlink(mark)
                     with suppress(OSError):
                         untrusted.remove_tree(directory)
             finally:
                 os.close(handle)
-
-
-def _locked(handle: int, how: int) -> bool:
-    try:
-        fcntl.flock(handle, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def make(directory: str, python: Interpreter, below: Sequence[str]) -> None:
