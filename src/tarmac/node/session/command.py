@@ -21,7 +21,7 @@ from tarmac.node.attempt import words
 from tarmac.node.kernel import procfs, signals, syscalls
 from tarmac.node.kernel.procfs import Process
 from tarmac.node.session import frames
-from tarmac.node.session.relay import Ending
+from tarmac.node.session.relay import Ending, FarEnd
 from tarmac.node.session.surroundings import Surroundings
 
 GRACE_S = 5.0
@@ -38,12 +38,8 @@ class Terminal(NamedTuple):
     name: str
 
 
-class CannotEnter(Exception):
-    """The surroundings cannot be entered; the text is the system's message."""
-
-
-class Command:
-    """A running command, as the far end of a session."""
+class Command(FarEnd):
+    """A running command."""
 
     def __init__(
         self,
@@ -53,7 +49,7 @@ class Command:
         terminal: Optional[Terminal],
         stdin: bool,
     ) -> None:
-        """Start argv, or the user's shell without it. Raises CannotEnter, or OSError."""
+        """Start argv, or the user's shell without it. Raises OSError, also if it cannot enter."""
         self._surroundings = surroundings
         env = dict(surroundings.env)
         if terminal is not None and terminal.name:
@@ -72,9 +68,8 @@ class Command:
                 os.close(handle)
         if problem:
             os.waitpid(self._pid, 0)
-            self._ending = Ending(
-                exit_code=_exit_code(problem), message=f"{argv[0]!r}: {os.strerror(problem).lower()}"
-            )
+            code = words.NOT_FOUND_EXIT if problem == errno.ENOENT else words.NOT_EXECUTABLE_EXIT
+            self._ending = Ending(exit_code=code, message=f"{argv[0]!r}: {os.strerror(problem).lower()}")
 
     def ending(self) -> Optional[Ending]:
         """How the command ended; None while it runs."""
@@ -87,7 +82,8 @@ class Command:
             if pid == 0:
                 break
             if pid == self._pid:  # others are its remaining processes
-                self._ending = _ending(status)
+                code = os.waitstatus_to_exitcode(status)
+                self._ending = Ending(exit_code=code) if code >= 0 else Ending(signal=-code)
         return self._ending
 
     def resize(self, rows: int, columns: int) -> None:
@@ -205,10 +201,10 @@ def _fork(
         answers = dict(line.split(" ", 1) for line in heard.read().decode("utf-8", "replace").splitlines())
     os.waitpid(between, 0)
     if "pid" not in answers:
-        raise CannotEnter(answers.get("closed", "the process in between ended early"))
+        raise OSError(answers.get("closed", "the process in between ended early"))
     if "unsettled" in answers:
         os.waitpid(int(answers["pid"]), 0)
-        raise CannotEnter(answers["unsettled"])
+        raise OSError(answers["unsettled"])
     return int(answers["pid"]), int(answers.get("problem", 0))
 
 
@@ -235,14 +231,3 @@ def _become(
         os.write(say, f"problem {number}\n".encode())
     finally:
         os._exit(words.NOT_FOUND_EXIT)
-
-
-def _exit_code(problem: int) -> int:
-    """The exit code of a shell for this error."""
-    return words.NOT_FOUND_EXIT if problem == errno.ENOENT else words.NOT_EXECUTABLE_EXIT
-
-
-def _ending(status: int) -> Ending:
-    if os.WIFSIGNALED(status):
-        return Ending(signal=os.WTERMSIG(status))
-    return Ending(exit_code=os.WEXITSTATUS(status))

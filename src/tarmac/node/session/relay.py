@@ -12,7 +12,7 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from typing import Callable, NamedTuple, Optional, Protocol
+from typing import Callable, NamedTuple, Optional
 
 from tarmac.node.kernel.sockets import writable
 from tarmac.node.session import frames
@@ -239,7 +239,7 @@ class Ending(NamedTuple):
     message: Optional[str] = None
 
 
-class FarEnd(Protocol):
+class FarEnd:
     """`input` takes bytes, `outputs` supply them, each as frames of its kind; all are descriptors."""
 
     input: Optional[int]
@@ -247,24 +247,22 @@ class FarEnd(Protocol):
 
     def ending(self) -> Optional[Ending]:
         """How the far end ended; None while it runs."""
-        ...
+        raise NotImplementedError
 
     def resize(self, rows: int, columns: int) -> None:
-        """Resize the near end's terminal."""
-        ...
+        """Resize the near end's terminal, if this is one."""
 
     def signal(self, number: int) -> None:
-        """Pass on a signal of the near end."""
-        ...
+        """Pass on a signal of the near end, if a process takes it."""
 
     def close_input(self) -> None:
         """Close the input after the near end's last byte."""
-        ...
+        raise NotImplementedError
 
     def close_output(self, handle: int) -> None:
         """Close one of `outputs` at its end."""
-        ...
+        raise NotImplementedError
 
     def hang_up(self) -> None:
         """End everything after the near end left. Blocks until that is done."""
-        ...
+        raise NotImplementedError

@@ -19,12 +19,10 @@ from typing import Any, NoReturn, Optional, Sequence
 
 from tarmac.node.processes import detach
 from tarmac.node.session import frames
-from tarmac.node.session.command import CannotEnter, Command, Terminal
+from tarmac.node.session.command import Command, Terminal
 from tarmac.node.session.relay import Ending, FarEnd, Relay, first_frames
-from tarmac.node.session.surroundings import Gone, Surroundings, surroundings_of
+from tarmac.node.session.surroundings import Refused, Surroundings, surroundings_of
 from tarmac.node.wire.frames import pack_document
-
-_GONE = "the worker has ended"
 
 TIMEOUT_S = 10.0
 PIECE_BYTES = 1 << 16
@@ -47,8 +45,10 @@ def serve(fd: int) -> None:
         (worker, opening), splitter = first
         try:
             surroundings, far, notices = _begin(worker.document(), opening.document())
-        except (CannotEnter, Gone, NotListening, OSError) as problem:
-            channel.sendall(_refusal(problem))
+        except (Refused, OSError) as problem:
+            text = f"the surroundings of the worker cannot be entered: {problem}"
+            message = str(problem) if isinstance(problem, Refused) else text
+            channel.sendall(pack_document(frames.FAILED, message=message, hint=None))
             return
         channel.sendall(pack_document(frames.OPENED, notices=notices))
         Relay(channel, far, surroundings.worker_lives, splitter).run()
@@ -78,31 +78,15 @@ def _terminal(described: Optional[dict[str, Any]]) -> Optional[Terminal]:
 
 def _notices(surroundings: Surroundings) -> list[str]:
     """The limitations of this session."""
-    if not surroundings.closed_groups:
-        return []
-    return [
-        f"the worker's limits do not hold this command: {surroundings.closed_groups[0]} may not be joined"
-    ]
+    groups = surroundings.closed_groups[:1]
+    return [f"the worker's limits do not hold this command: {group} may not be joined" for group in groups]
 
 
-def _refusal(problem: Exception) -> bytes:
-    if isinstance(problem, NotListening):
-        return pack_document(frames.FAILED, message=str(problem), hint=None)
-    if isinstance(problem, Gone):
-        return pack_document(frames.FAILED, message=_GONE, hint=None)
-    text = f"the surroundings of the worker cannot be entered: {problem}"
-    return pack_document(frames.FAILED, message=text, hint=None)
-
-
-class NotListening(Exception):
-    """No process listens on that port."""
-
-
-class Connection:
+class Connection(FarEnd):
     """A connection. It ends after both sides have closed their streams."""
 
     def __init__(self, surroundings: Surroundings, addresses: Sequence[str], port: int) -> None:
-        """Connect to the first of these addresses that answers. Raises NotListening, or OSError."""
+        """Connect to the first of these addresses that answers. Raises Refused, or OSError."""
         surroundings.enter_network()
         self._socket = _connected(addresses, port)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -112,12 +96,6 @@ class Connection:
     def ending(self) -> Optional[Ending]:
         """The end of the connection, after all bytes are passed on in both directions."""
         return Ending(exit_code=0) if self.input is None and not self.outputs else None
-
-    def resize(self, rows: int, columns: int) -> None:
-        """Do nothing: a connection has no size."""
-
-    def signal(self, number: int) -> None:
-        """Do nothing: a connection takes no signals."""
 
     def close_input(self) -> None:
         """The near end has closed its stream."""
@@ -144,7 +122,7 @@ def _connected(addresses: Sequence[str], port: int) -> socket.socket:
         except OSError as error:
             problem = problem or error
     reason = problem.strerror or str(problem) if problem is not None else "it has no address"
-    raise NotListening(f"nothing listens on port {port} there: {reason.lower()}")
+    raise Refused(f"nothing listens on port {port} there: {reason.lower()}")
 
 
 def serve_standard_streams(mark: str) -> NoReturn:

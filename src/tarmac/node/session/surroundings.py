@@ -36,8 +36,11 @@ _UNIFIED = "unified"
 _LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
 
 
-class Gone(Exception):
-    """The worker has ended."""
+class Refused(Exception):
+    """The session cannot begin; the text is the reason, for people."""
+
+
+_GONE = "the worker has ended"
 
 
 class Surroundings(NamedTuple):
@@ -86,7 +89,7 @@ class Surroundings(NamedTuple):
             syscalls.limit_capabilities(kept)
             syscalls.renounce_privileges()
         if not self.worker_lives():
-            raise ProcessLookupError("the worker has ended")
+            raise ProcessLookupError(_GONE)
 
     def _join(self, names: tuple[str, ...]) -> None:
         for name in names:
@@ -96,12 +99,12 @@ class Surroundings(NamedTuple):
 
 
 def surroundings_of(pid: int, token: str) -> Surroundings:
-    """The surroundings of this worker, if its environment has the token. Raises Gone, or OSError."""
+    """The surroundings of this worker, if its environment has the token. Raises Refused, or OSError."""
     try:
         process = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         env = _environment(_read(process, "environ"))
         if env.get(protocol.TOKEN_VARIABLE) != token:
-            raise Gone
+            raise Refused(_GONE)
         groups, closed = _groups(_read(process, "cgroup"))
         found = Surroundings(
             process=process,
@@ -115,9 +118,9 @@ def surroundings_of(pid: int, token: str) -> Surroundings:
             capabilities=_capabilities(_read(process, "status")),
         )
     except (FileNotFoundError, ProcessLookupError):
-        raise Gone from None
+        raise Refused(_GONE) from None
     if not found.worker_lives():
-        raise Gone
+        raise Refused(_GONE)
     return found
 
 
