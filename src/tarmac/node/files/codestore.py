@@ -37,10 +37,6 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class BrokenOff(ValueError):
-    """The stream ended early, or is invalid."""
-
-
 def receive(stream: BinaryIO, directory: str, digest: str) -> None:
     """Store a snapshot in a directory of code, if it is missing; raises ValueError and OSError."""
     if not is_digest(digest):
@@ -51,7 +47,7 @@ def receive(stream: BinaryIO, directory: str, digest: str) -> None:
         return
     sizes = stream.readline(64).split()
     if len(sizes) != 2 or not all(map(bytes.isdigit, sizes)):
-        raise BrokenOff("what came is no snapshot")
+        raise ValueError("what came is no snapshot")
     os.makedirs(packs, mode=0o700, exist_ok=True)
     partial = os.path.join(directory, f"{PARTIAL_PREFIX}{digest}.{os.urandom(6).hex()}")
     try:
@@ -96,7 +92,7 @@ def _receive_file(stream: BinaryIO, path: str, size_bytes: int) -> None:
         while size_bytes > 0:
             piece = stream.read(min(size_bytes, _CHUNK_BYTES))
             if not piece:
-                raise BrokenOff(f"{size_bytes} bytes are missing")
+                raise ValueError(f"{size_bytes} bytes are missing")
             file.write(piece)
             size_bytes -= len(piece)
         file.flush()

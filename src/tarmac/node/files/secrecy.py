@@ -7,7 +7,7 @@ Readers of run files use it to warn, the server to mask answers and logs, the ru
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, Iterable, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
 from tarmac.node.files.gitrules import without_secrets
@@ -33,17 +33,19 @@ class PlainKey(NamedTuple):
 
 def names_secret(name: str) -> bool:
     """Whether a name (of a variable, a key of a file, an option) suggests a secret."""
-    return _NAME().search(name.replace("-", "_")) is not None and _HARMLESS().search(name) is None
+    return (
+        _NAME.compiled.search(name.replace("-", "_")) is not None and _HARMLESS.compiled.search(name) is None
+    )
 
 
 def looks_like_key(value: str) -> bool:
     """Whether a text is a key in a well-known form."""
-    return _FORMAT().search(value) is not None
+    return _FORMAT.compiled.search(value) is not None
 
 
 def is_reference(value: str) -> bool:
     """Whether a value is no secret, whatever its name: it is empty, or refers to the source of the value."""
-    return _REFERENCE().fullmatch(value.strip()) is not None
+    return _REFERENCE.compiled.fullmatch(value.strip()) is not None
 
 
 def may_hold_secret(text: str) -> bool:
@@ -67,9 +69,9 @@ def hidden(text: str, also: Iterable[str] = ()) -> str:
         text = text.replace(value, MASK)
     if not may_hold_secret(text):
         return text
-    text = without_secrets(_FORMAT().sub(MASK, text))
-    text = _PAIR().sub(_without_value, text)
-    return _ASSIGNED().sub(_without_value, text)
+    text = without_secrets(_FORMAT.compiled.sub(MASK, text))
+    text = _PAIR.compiled.sub(_without_value, text)
+    return _ASSIGNED.compiled.sub(_without_value, text)
 
 
 def hidden_tree(value: Any, also: Sequence[str] = (), name: str = "") -> Any:
@@ -87,14 +89,14 @@ def hidden_tree(value: Any, also: Sequence[str] = (), name: str = "") -> Any:
 
 def key_spans(text: str) -> List[Span]:
     """The ranges in a program's output that look like a key; unmerged and unordered."""
-    found = [match.span() for match in _FORMAT().finditer(text)] if _may_hold_format(text) else []
+    found = [match.span() for match in _FORMAT.compiled.finditer(text)] if _may_hold_format(text) else []
     return found + [match.span("value") for match in _assigned(text)]
 
 
 def open_end(text: str) -> int:
     """The position of an end of `text` that may become a key with later text."""
     tail_at = max(0, len(text) - CONTEXT_BYTES)
-    found = _OPEN().search(text, tail_at)
+    found = _OPEN.compiled.search(text, tail_at)
     return found.start() if found is not None else len(text)
 
 
@@ -123,9 +125,13 @@ def _assigned(text: str) -> Iterator["re.Match[str]"]:
     lowered = text.lower()
     if not any(word in lowered for word in _WORDS):
         return
-    for match in _ASSIGNED().finditer(text):
+    for match in _ASSIGNED.compiled.finditer(text):
         value = match["value"]
-        if len(value) >= _LEAST_IN_LOGS and names_secret(_last(match["name"])) and _RANDOM().fullmatch(value):
+        if (
+            len(value) >= _LEAST_IN_LOGS
+            and names_secret(_last(match["name"]))
+            and _RANDOM.compiled.fullmatch(value)
+        ):
             yield match
 
 
@@ -152,13 +158,9 @@ class _Pattern:
     def __init__(self, pattern: str, flags: int = 0) -> None:
         self._arguments = (pattern, flags)
 
-    def __call__(self) -> "re.Pattern[str]":
-        return _compiled(*self._arguments)
-
-
-@lru_cache(maxsize=None)
-def _compiled(pattern: str, flags: int) -> "re.Pattern[str]":
-    return re.compile(pattern, flags)
+    @cached_property
+    def compiled(self) -> "re.Pattern[str]":
+        return re.compile(*self._arguments)
 
 
 _NAME = _Pattern(

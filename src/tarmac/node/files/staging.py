@@ -13,8 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Mapping
 
 DRAFT = ".draft-"
 """The prefix of unfinished files, which listings omit."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, Iterator, NamedTuple, Optional, Sequence
 
 from tarmac.node.attempt.protocol import (
     EVENTS_FILE,

@@ -11,8 +11,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 from tarmac.node.kernel import procfs, sockets
 

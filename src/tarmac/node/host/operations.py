@@ -14,10 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Condition, Lock
-from typing import Any, BinaryIO, Callable, Iterator, Optional
+from typing import Any, BinaryIO, Callable, Iterator, Mapping, Optional, Sequence
 
 from tarmac.node.attempt import claims, clearing, sealed
 from tarmac.node.attempt.paths import AttemptPaths

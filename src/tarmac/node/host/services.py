@@ -153,31 +153,24 @@ def _find(place: str) -> _Found:
     if record.get("boot_id") != procfs.boot_id():
         return _Found(None, [], None)
     mark = os.fsencode(f"{VARIABLE}={_marked(place, record)}")
-    bearers = [process for pid in procfs.pids() if (process := _bearer(pid, mark)) is not None]
+    bearers = [found for pid in procfs.pids() if (found := _bearer(pid, mark)) is not None]
     first = procfs.Process(record.get("pid", 0), record.get("start_ticks", 0))
     if not first.pid:
-        leaders = [process for process in bearers if _session(process.pid) == process.pid]
+        leaders = [each.process for each in bearers if each.session == each.process.pid]
         first = min(leaders, key=lambda process: process.start_ticks, default=first)
-    others = [each for each in bearers if each != first and _session(each.pid) == first.pid]
+    others = [each.process for each in bearers if each.process != first and each.session == first.pid]
     return _Found(first if _lives(first) else None, others, record.get("at"))
 
 
-def _bearer(pid: int, mark: bytes) -> Optional[procfs.Process]:
-    """The process, if it lives and has the mark in its environment."""
+def _bearer(pid: int, mark: bytes) -> Optional[procfs.Status]:
+    """The status of a process, if it lives and has the mark in its environment."""
     try:
         if mark not in procfs.content(f"/proc/{pid}/environ").split(b"\0"):
             return None
     except OSError:  # ended, or another user's
         return None
     found = procfs.status(pid)
-    return found.process if found is not None and not found.unreaped else None
-
-
-def _session(pid: int) -> Optional[int]:
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return None
+    return found if found is not None and not found.unreaped else None
 
 
 def _lives(process: procfs.Process) -> bool:

@@ -13,9 +13,8 @@ import json
 import resource
 import socket
 import subprocess
-from collections.abc import Mapping
 from threading import Lock
-from typing import Optional
+from typing import Mapping, Optional
 
 from tarmac.node.attempt.protocol import LONGEST_REQUEST_BYTES
 from tarmac.node.starting import Installation
@@ -57,11 +56,7 @@ class WarmParent:
 
         May be called again for the same node: the second runner finds the claim taken and exits.
         """
-        message = {
-            "directory": directory,
-            "node": node,
-            **({"secrets": dict(secrets)} if secrets else {}),
-        }
+        message = {"directory": directory, "node": node, "secrets": dict(secrets)}
         request = json.dumps(message).encode() + b"\n"
         if len(request) > LONGEST_REQUEST_BYTES:
             raise ValueError("the secrets of the run are too large together")
@@ -90,12 +85,10 @@ class WarmParent:
         """Send one line and read one line."""
         channel = self._socket or self._begin()
         channel.sendall(request)
-        answer = b""
-        while not answer.endswith(b"\n"):
-            piece = channel.recv(ANSWER_BYTES)
-            if not piece:
-                raise ConnectionError("the warm parent ended")
-            answer += piece
+        with channel.makefile("rb") as stream:
+            answer = stream.readline(ANSWER_BYTES)
+        if not answer.endswith(b"\n"):
+            raise ConnectionError("the warm parent ended")
         try:
             return dict(json.loads(answer))
         except (ValueError, TypeError):

@@ -10,6 +10,7 @@ that of the command, 255 if it was not run.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -39,7 +40,7 @@ def start(
     untrusted.write_new(
         hostfile, "".join(f"{node} slots={count}\n" for node, count in slots.items()).encode()
     )
-    asks = f'#!/bin/sh\nexec {_quoted(sys.executable)} -E -S {_quoted(package)} remote "$@"\n'
+    asks = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -E -S {shlex.quote(package)} remote "$@"\n'
     untrusted.write_new(agent, asks.encode(), mode=0o700)
     env = {**os.environ, **variables(hostfile, agent)}
     env["PATH"] = os.pathsep.join([directory, env.get("PATH", os.defpath)])
@@ -96,10 +97,6 @@ def run_rank(script: List[str]) -> int:
         how = f"exited with {code}" if code > 0 else f"was ended by signal {-code}"
         sys.stderr.write(f"tarmac: rank {rank} on {found.get('PEER_NAME', 'its node')} {how}\n")
     return code if code >= 0 else 128 - code
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def remote(address: Tuple[str, int], arguments: List[str]) -> int:

@@ -70,8 +70,7 @@ def ask(work: SetupWork, path: str, *, env: Mapping[str, str], root: str) -> Int
     answer = _read(cache)
     if answer is None:
         quiet = {name: value for name, value in env.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-        printed = work.ask([path, "-c", _QUESTION], env=quiet)
-        answer = _parsed(printed)
+        answer = _parsed(work.ask([path, "-c", _QUESTION], env=quiet) or "")
         if answer is None:
             raise StepFailed(f"{path} does not run as Python")
         draft = f"{cache}.{os.urandom(6).hex()}"  # a pid is local to a namespace
@@ -98,9 +97,7 @@ def _read(path: str) -> Optional[Interpreter]:
         return None
 
 
-def _parsed(printed: Optional[str]) -> Optional[Interpreter]:
-    if printed is None:
-        return None
+def _parsed(printed: str) -> Optional[Interpreter]:
     try:
         fields = json.loads(printed.strip().rpartition("\n")[2])
         return Interpreter(**{**fields, "sites": tuple(fields["sites"])})

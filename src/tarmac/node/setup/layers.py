@@ -112,9 +112,8 @@ class Layers:
             raise
         binaries = bin_of(directory)
         pass_on_scripts(binaries, os.path.join(directory, _SCRIPTS), others=True)
-        with open(f"{mark}.draft", "w", encoding="utf-8") as file:
-            json.dump({"made_at": time.time(), "python": self.python.executable}, file)
-        os.replace(f"{mark}.draft", mark)
+        record = {"made_at": time.time(), "python": self.python.executable}
+        untrusted.replace(mark, json.dumps(record).encode())
         sweep(self._root, older_than_s=UNUSED_S)
 
     def _below(self) -> list[str]:
@@ -202,9 +201,7 @@ def set_below(directory: str, python: Interpreter, below: Sequence[str]) -> None
     places = repr([place for place in below if place != site_of(directory, python)])
     # A .pth line that begins with `import` is executed; directories that it adds are read for .pth files.
     line = f"import os, site; list(map(site.addsitedir, filter(os.path.isdir, {places})))\n"
-    path = os.path.join(site_of(directory, python), _LAYERS)
-    _write(f"{path}.draft", line)
-    os.replace(f"{path}.draft", path)
+    untrusted.replace(os.path.join(site_of(directory, python), _LAYERS), line.encode())
 
 
 def bin_of(directory: str) -> str:
@@ -235,11 +232,12 @@ def pass_on_scripts(binaries: str, target: str, *, others: bool) -> None:
     A script names its own interpreter, which ignores the environments above it: `torchrun` below would not
     find packages installed here. With `others`, programs of another kind are linked as well.
     """
+    names = sorted(os.listdir(binaries))
     draft = f"{target}.{os.urandom(6).hex()}"  # a pid is local to a namespace
     with suppress(OSError):
         untrusted.remove_tree(draft)
     os.makedirs(draft)
-    for name in sorted(_listed(binaries)):
+    for name in names:
         path = os.path.join(binaries, name)
         if name.startswith(_OWN) or not os.path.isfile(path) or not os.access(path, os.X_OK):
             continue
@@ -272,13 +270,6 @@ def _interpreter_of(path: str) -> Optional[str]:
     if words and words[0] == "/bin/sh" and len(lines) > 1 and lines[1].startswith("'''exec' "):
         words = [lines[1][len("'''exec' ") :].split(" ")[0].strip('"')]
     return words[0] if words and os.path.basename(words[0]).startswith("python") else None
-
-
-def _listed(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except OSError:
-        return []
 
 
 def _write(path: str, text: str) -> None:

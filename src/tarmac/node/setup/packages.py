@@ -56,7 +56,8 @@ def install(
         _pip(work, layers, layers.own, words, env=env, directory=directory)
         return
     age = int(time.time() // FRESH_S) if found.moving else None
-    key = [words, found.files, age, list(source or ()), sorted(_settings(env).items())]
+    settings = sorted(item for item in env.items() if item[0].startswith("PIP_"))
+    key = [words, found.files, age, list(source or ()), settings]
 
     def fill(place: str) -> None:
         _pip(work, layers, place, words, env=env, directory=directory)
@@ -96,11 +97,6 @@ def _environment(env: Mapping[str, str]) -> dict[str, str]:
         **variables,
         "PIP_NO_INPUT": "1",
     }
-
-
-def _settings(env: Mapping[str, str]) -> dict[str, str]:
-    """The part of the environment that determines pip's result."""
-    return {name: value for name, value in env.items() if name.startswith("PIP_")}
 
 
 def _editable(arguments: Sequence[str]) -> bool:
