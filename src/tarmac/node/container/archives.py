@@ -35,7 +35,7 @@ class Archive:
 
     def __init__(self, path: str) -> None:
         """Raises ImageProblem if the path is neither."""
-        self._path = path
+        self.address = path
         self._tar: Optional[tarfile.TarFile] = None
         self._by_digest: dict[str, str] = {}
         self._manifest = b""
@@ -45,31 +45,26 @@ class Archive:
                 self._tar = tarfile.open(path, tarinfo=BoundedEntry)  # noqa: SIM115 - as long as we live
                 _list(self._tar)
             self._read()
-        except ImageProblem:
+        except (ImageProblem, OSError, *_STRANGE) as error:
             self.close()
-            raise
-        except FileNotFoundError as error:
-            self.close()
-            if os.path.exists(path):
-                raise self._damage(error) from None
-            raise ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image at {path}") from None
-        except _STRANGE as error:
-            self.close()
-            raise self._damage(error) from None
-        except OSError as error:
-            self.close()
-            message = f"the image {path} cannot be read: {error.strerror}"
-            raise ImageProblem(failures.UNKNOWN_IMAGE, message) from None
+            raise self._explain(error) from None
+
+    def _explain(self, error: Exception) -> ImageProblem:
+        """The problem of an image that cannot be opened."""
+        if isinstance(error, ImageProblem):
+            return error
+        is_missing = isinstance(error, FileNotFoundError)
+        if is_missing and not os.path.exists(self.address):
+            return ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image at {self.address}")
+        if isinstance(error, OSError) and not is_missing and not isinstance(error, _STRANGE):
+            message = f"the image {self.address} cannot be read: {error.strerror}"
+            return ImageProblem(failures.UNKNOWN_IMAGE, message)
+        return self._damage(error)
 
     def _damage(self, error: Exception) -> ImageProblem:
         hint = "save it with `docker save` or `podman save`"
         reason = str(error).partition("\n")[0].rstrip(":")
-        return ImageProblem(failures.DAMAGED, f"{self._path} is no archive of an image: {reason}", hint)
-
-    @property
-    def address(self) -> str:
-        """The path of the image."""
-        return self._path
+        return ImageProblem(failures.DAMAGED, f"{self.address} is no archive of an image: {reason}", hint)
 
     def close(self) -> None:
         """Close the file."""
@@ -110,7 +105,7 @@ class Archive:
         try:
             found = self._open(name)
         except (KeyError, OSError):
-            raise ImageProblem(failures.DAMAGED, f"{self._path} lacks {digest}") from None
+            raise ImageProblem(failures.DAMAGED, f"{self.address} lacks {digest}") from None
         found.seek(offset_bytes)
         return found
 
@@ -152,7 +147,7 @@ class Archive:
     def _open(self, name: str) -> IO[bytes]:
         """A regular file inside the archive, never a link. Raises KeyError, OSError."""
         if self._tar is None:
-            return open(untrusted.open_inside(self._path, name), "rb")
+            return open(untrusted.open_inside(self.address, name), "rb")
         found = self._tar.extractfile(name)
         return found if found is not None else io.BytesIO()
 

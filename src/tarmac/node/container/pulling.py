@@ -19,7 +19,7 @@ from tarmac.node.container import archives, failures, manifests
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.images import Image, Images, make_once
 from tarmac.node.container.manifests import Manifest, Piece
-from tarmac.node.container.reference import ALWAYS, Reference, is_used_unchanged, known_as, local_path, parse
+from tarmac.node.container.reference import ALWAYS, Reference, known_as, local_path, parse
 from tarmac.node.container.registry import Login, Registry, names_registries, read_login
 from tarmac.node.container.streams import Fetched, LayerStream, Progress, Say, archive_in, mebibytes, unheard
 from tarmac.node.container.unpacking import unpack
@@ -77,19 +77,14 @@ class Puller(NamedTuple):
     def _local(self, name: str, path: str) -> Image:
         if not os.path.exists(path):
             raise ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image at {path} on this node")
-        if is_used_unchanged(path):
-            return Image(name, "", (os.path.realpath(path),), {})
-        key = known_as(path)
-        found = self.images.by_key(key)
+        found = self.images.find(name)
         if found is not None:
             return found
         with closing(archives.Archive(path)) as archive:
-            return self._fetch(archive, key, name, "")
+            return self._fetch(archive, known_as(path), name, "")
 
     def _remote(self, name: str, reference: Reference, *, credentials: Sequence[str], pull: str) -> Image:
-        found = self.images.by_key(str(reference))
-        if found is None and reference.digest is not None:
-            found = self.images.by_digest(reference.digest)
+        found = self.images.find(str(reference))
         if found is not None and (pull != ALWAYS or reference.digest is not None):
             return found
         mirror = self.mirrors.get(reference.registry)

@@ -50,19 +50,16 @@ class Login(NamedTuple):
 class Registry:
     """The repository of one image; `login` None: anonymous."""
 
-    def __init__(self, reference: Reference, login: Optional[Login], *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, reference: Reference, login: Optional[Login]) -> None:
+        self.address = reference.registry
+        """The name of the registry."""
         self._reference = reference
+        self._image = f"{reference.registry}/{reference.repository}"
         self._login = login
-        self._timeout_s = timeout_s
         self._authorization: Optional[str] = None
         name = _HUB if reference.registry == DOCKER_HUB else reference.registry
         scheme = "http" if is_loopback(reference.registry) else "https"
         self._base = f"{scheme}://{name}/v2/{reference.repository}"
-
-    @property
-    def address(self) -> str:
-        """The name of the repository."""
-        return self._reference.registry
 
     def manifest(self, version: str) -> bytes:
         """The manifest of a tag or digest. Raises ImageProblem."""
@@ -99,7 +96,7 @@ class Registry:
 
     def _open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         try:
-            answer: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=self._timeout_s)
+            answer: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT_S)
             return answer
         except urllib.error.HTTPError:
             raise
@@ -107,7 +104,7 @@ class Registry:
             reason = getattr(error, "reason", None) or error
             raise ImageProblem(
                 failures.UNREACHABLE,
-                f"the registry {self._reference.registry} cannot be reached: {reason}",
+                f"the registry {self.address} cannot be reached: {reason}",
                 "check the registry's name, and whether this node may reach it; --no-container uses no image",
             ) from None
 
@@ -124,10 +121,8 @@ class Registry:
 
     def _token(self, fields: Mapping[str, str]) -> str:
         realm = fields["realm"]
-        if not realm.startswith(
-            ("https://", *(("http://",) if is_loopback(self._reference.registry) else ()))
-        ):
-            raise ImageProblem(failures.DAMAGED, f"{self._reference.registry} sends to {realm[:80]!r}")
+        if not realm.startswith(("https://", *(("http://",) if is_loopback(self.address) else ()))):
+            raise ImageProblem(failures.DAMAGED, f"{self.address} sends to {realm[:80]!r}")
         query = {"scope": f"repository:{self._reference.repository}:pull"}
         query.update({"service": fields["service"]} if "service" in fields else {})
         request = urllib.request.Request(f"{realm}?{urllib.parse.urlencode(query)}")
@@ -141,23 +136,22 @@ class Registry:
                 raise self._explain(error, realm) from None
         token = content.get("token") or content.get("access_token") if isinstance(content, dict) else None
         if not isinstance(token, str) or not (token.isascii() and token.isprintable()):
-            raise ImageProblem(failures.DAMAGED, f"{self._reference.registry} gave no token")
+            raise ImageProblem(failures.DAMAGED, f"{self.address} gave no token")
         return token
 
     def _explain(self, error: urllib.error.HTTPError, what: str) -> ImageProblem:
-        name, codes = f"{self._reference.registry}/{self._reference.repository}", _codes(error)
         if error.code in _NO_ENTRY:
             return self._no_entry()
         if error.code in _NOT_HERE:
-            tags = None if "NAME_UNKNOWN" in codes else self._tags()
+            tags = None if "NAME_UNKNOWN" in _codes(error) else self._tags()
             if tags is None:
                 hint = f"check the name; of a private one {_SET_A_SECRET}"
-                return ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image {name}", hint)
+                return ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image {self._image}", hint)
             hint = f"it has {', '.join(tags[-_MOST_TAGS:])}" if tags else "check the tag"
-            return ImageProblem(failures.UNKNOWN_TAG, f"the image {name} has no {what}", hint)
+            return ImageProblem(failures.UNKNOWN_TAG, f"the image {self._image} has no {what}", hint)
         return ImageProblem(
             failures.UNREACHABLE,
-            f"the registry {self._reference.registry} answers {error.code} {_PHRASES.get(error.code, '')}",
+            f"the registry {self.address} answers {error.code} {_PHRASES.get(error.code, '')}",
         )
 
     def _tags(self) -> Optional[list[str]]:
@@ -176,11 +170,10 @@ class Registry:
         return [str(tag)[:128] for tag in found] if isinstance(found, list) else []
 
     def _no_entry(self) -> ImageProblem:
-        image = f"{self._reference.registry}/{self._reference.repository}"
         if self._login is None:
-            message = f"{image} is given to nobody without credentials, or does not exist"
+            message = f"{self._image} is given to nobody without credentials, or does not exist"
             return ImageProblem(failures.CREDENTIALS, message, _SET_A_SECRET)
-        message = f"{image}: the registry refuses the user {self._login.user!r}"
+        message = f"{self._image}: the registry refuses the user {self._login.user!r}"
         return ImageProblem(failures.CREDENTIALS, message, _SET_A_SECRET)
 
 
