@@ -18,10 +18,10 @@ if not __package__:
 
 from tarmac.node.apptainer.options import RunRequest, parse
 from tarmac.node.attempt import protocol, words
-from tarmac.node.container import drivers, failures, making
+from tarmac.node.container import drivers, making
 from tarmac.node.container.apptainer import flat_root
 from tarmac.node.container.entry import AnyContainer, ContainerImage
-from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container.failures import UNKNOWN_IMAGE, ImageProblem
 from tarmac.node.container.images import Images
 from tarmac.node.container.pulling import Puller
 from tarmac.node.container.root import CannotMake, Root
@@ -62,7 +62,7 @@ def _container(request: RunRequest, node: str) -> AnyContainer:
     images = Images(os.path.join(home, "images"))
     name = request.image if "://" in request.image else os.path.join(os.getcwd(), request.image)
     if "://" not in name and not os.path.exists(name):
-        raise ImageProblem(failures.UNKNOWN_IMAGE, "there is no such file")
+        raise ImageProblem(UNKNOWN_IMAGE, "there is no such file")
     image = Puller(images, _say).ensure(name)
     if not image.digest:
         drivers.setting_for(image.layers[0], drivers.AUTO, drivers.survey())

@@ -14,8 +14,8 @@ import tarfile
 from contextlib import closing
 from typing import IO, Any, Optional
 
-from tarmac.node.container import drivers, failures, manifests
-from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container import drivers, manifests
+from tarmac.node.container.failures import DAMAGED, UNKNOWN_IMAGE, ImageProblem
 from tarmac.node.container.reference import is_used_unchanged
 from tarmac.node.container.registry import MOST_MANIFEST_BYTES
 from tarmac.node.container.unpacking import BoundedEntry
@@ -55,16 +55,16 @@ class Archive:
             return error
         is_missing = isinstance(error, FileNotFoundError)
         if is_missing and not os.path.exists(self.address):
-            return ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image at {self.address}")
+            return ImageProblem(UNKNOWN_IMAGE, f"there is no image at {self.address}")
         if isinstance(error, OSError) and not is_missing and not isinstance(error, _STRANGE):
             message = f"the image {self.address} cannot be read: {error.strerror}"
-            return ImageProblem(failures.UNKNOWN_IMAGE, message)
+            return ImageProblem(UNKNOWN_IMAGE, message)
         return self._damage(error)
 
     def _damage(self, error: Exception) -> ImageProblem:
         hint = "save it with `docker save` or `podman save`"
         reason = str(error).partition("\n")[0].rstrip(":")
-        return ImageProblem(failures.DAMAGED, f"{self.address} is no archive of an image: {reason}", hint)
+        return ImageProblem(DAMAGED, f"{self.address} is no archive of an image: {reason}", hint)
 
     def close(self) -> None:
         """Close the file."""
@@ -78,7 +78,14 @@ class Archive:
                 return file.read(MOST_MANIFEST_BYTES)
         if self._docker and not self._manifest:
             try:
-                self._manifest = json.dumps(self._of_docker(self._docker)).encode()
+                # An archive that names files instead of digests.
+                layers = [self._piece(name) for name in self._docker["Layers"]]
+                manifest = {
+                    "schemaVersion": 2,
+                    "config": self._piece(self._docker["Config"]),
+                    "layers": layers,
+                }
+                self._manifest = json.dumps(manifest).encode()
             except _STRANGE as error:
                 raise self._damage(error) from None
         return self._manifest
@@ -105,7 +112,7 @@ class Archive:
         try:
             found = self._open(name)
         except (KeyError, OSError):
-            raise ImageProblem(failures.DAMAGED, f"{self.address} lacks {digest}") from None
+            raise ImageProblem(DAMAGED, f"{self.address} lacks {digest}") from None
         found.seek(offset_bytes)
         return found
 
@@ -120,14 +127,6 @@ class Archive:
             self._manifest = self.manifest(index["manifests"][0]["digest"])
         else:
             self._manifest = json.dumps(index).encode()
-
-    def _of_docker(self, entry: dict[str, Any]) -> dict[str, Any]:
-        """The manifest of an archive that names files instead of digests."""
-        return {
-            "schemaVersion": 2,
-            "config": self._piece(entry["Config"]),
-            "layers": [self._piece(name) for name in entry["Layers"]],
-        }
 
     def _piece(self, name: str) -> dict[str, Any]:
         summary, size_bytes = hashlib.sha256(), 0
@@ -167,21 +166,17 @@ _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5", b"BZ", b"\xfd7")
 def check_image(path: str, machine: str) -> None:
     """Raise ImageProblem for a file that is missing, no image, or for another architecture or program."""
     if not os.path.exists(path):
-        raise ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image at {path}")
+        raise ImageProblem(UNKNOWN_IMAGE, f"there is no image at {path}")
     if not os.path.isdir(path) and not os.path.isfile(path):
-        raise ImageProblem(failures.DAMAGED, f"{path} is neither a file nor a directory")
+        raise ImageProblem(DAMAGED, f"{path} is neither a file nor a directory")
     try:
         drivers.setting_for(path, drivers.AUTO, drivers.survey())
         if is_used_unchanged(path):
             return
-        if os.path.isdir(path) or not _is_compressed(path):
+        is_compressed = os.path.isfile(path) and untrusted.first_bytes(path, 2).startswith(_COMPRESSED)
+        if not is_compressed:  # else a search for an entry would have to read the whole file
             with closing(Archive(path)) as archive:
                 config = archive.config(machine, path)
             manifests.read_config(config, machine, path)
     except (OSError, ValueError) as error:
-        raise ImageProblem(failures.DAMAGED, f"{path} cannot be read: {error}") from None
-
-
-def _is_compressed(path: str) -> bool:
-    """Whether a search for an entry would have to read the whole file."""
-    return untrusted.first_bytes(path, 2).startswith(_COMPRESSED)
+        raise ImageProblem(DAMAGED, f"{path} cannot be read: {error}") from None

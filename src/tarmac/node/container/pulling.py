@@ -138,9 +138,8 @@ class Puller(NamedTuple):
         self._check_space(missing)
         for piece in missing:
             fill = partial(_fill, source=source, piece=piece, progress=progress)
-            if not make_once(self._place(piece), fill, rest=progress.rest):
-                progress.subtract(piece)
-            progress.note_layer()
+            ours = make_once(self._place(piece), fill, rest=progress.rest)
+            progress.note_layer(0 if ours else piece.size_bytes)
         progress.end(digest)
         known, places = self.images.layer_sizes(), list(map(self._place, manifest.layers))
         return Image(

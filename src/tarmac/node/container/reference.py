@@ -150,19 +150,18 @@ def is_loopback(registry: str) -> bool:
     return name == "localhost" or name.startswith(("127.", "[::1]"))
 
 
-def is_root(path: str) -> bool:
-    """Whether a directory is a root file system itself, and not an image in the OCI layout."""
-    return os.path.isdir(path) and not os.path.exists(os.path.join(path, "oci-layout"))
-
-
 def is_apptainer(path: str) -> bool:
     """Whether a file is an image of Apptainer or Singularity (SIF). Raises OSError."""
     return os.path.isfile(path) and untrusted.first_bytes(path, _SIF_END)[_SIF_START:] == _SIF_MAGIC
 
 
 def is_used_unchanged(path: str) -> bool:
-    """Whether an image at a path is neither unpacked nor stored: a root, or an image of Apptainer."""
-    return is_root(path) or is_apptainer(path)
+    """Whether an image at a path is neither unpacked nor stored: an image of Apptainer, or a root itself.
+
+    A directory is a root, unless it has the OCI layout. Raises OSError.
+    """
+    is_root = os.path.isdir(path) and not os.path.exists(os.path.join(path, "oci-layout"))
+    return is_root or is_apptainer(path)
 
 
 def known_as(path: str) -> str:

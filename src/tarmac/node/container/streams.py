@@ -16,8 +16,7 @@ import time
 from contextlib import contextmanager
 from typing import IO, Callable, Iterator, NamedTuple, Optional
 
-from tarmac.node.container import failures
-from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container.failures import DAMAGED, REFUSED, UNREACHABLE, ImageProblem
 from tarmac.node.container.manifests import Piece
 
 _GZIP = b"\x1f\x8b"
@@ -82,9 +81,7 @@ class LayerStream(io.RawIOBase):
         while self.read(_CHUNK_BYTES):
             pass
         if f"sha256:{self._summary.hexdigest()}" != self._piece.digest:
-            raise ImageProblem(
-                failures.DAMAGED, f"the bytes of {self._piece.digest} are others than its name says"
-            )
+            raise ImageProblem(DAMAGED, f"the bytes of {self._piece.digest} are others than its name says")
 
     def close(self) -> None:
         self._close_source()
@@ -124,7 +121,7 @@ class LayerStream(io.RawIOBase):
             return error
         come, total = mebibytes(self._offset), mebibytes(self._piece.size_bytes)
         message = f"the registry breaks off after {come} of {total} of a layer: {error}"
-        return ImageProblem(failures.UNREACHABLE, message, "start the run again: whole layers are kept")
+        return ImageProblem(UNREACHABLE, message, "start the run again: whole layers are kept")
 
 
 @contextmanager
@@ -150,7 +147,7 @@ def _through_zstd(compressed: IO[bytes]) -> Iterator[IO[bytes]]:
     program = shutil.which("zstd")
     if program is None:
         raise ImageProblem(
-            failures.REFUSED,
+            REFUSED,
             "the image is compressed with zstd",
             "install zstd on the node, or push it with gzip",
         )
@@ -240,12 +237,9 @@ class Progress:
             self._rests = True
         time.sleep(_POLL_S)
 
-    def subtract(self, piece: Piece) -> None:
-        """Subtract a layer that another process has fetched."""
-        self._total_bytes -= piece.size_bytes
-
-    def note_layer(self) -> None:
-        """Count a complete layer."""
+    def note_layer(self, elsewhere_bytes: int) -> None:
+        """Count a complete layer, of which another process has fetched `elsewhere_bytes`."""
+        self._total_bytes -= elsewhere_bytes
         self._whole += 1
 
     def end(self, digest: str) -> None:

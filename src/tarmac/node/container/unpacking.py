@@ -14,8 +14,7 @@ import zlib
 from contextlib import suppress
 from typing import IO
 
-from tarmac.node.container import failures
-from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container.failures import DAMAGED, DISK_FULL, MAKE_ROOM, ImageProblem
 from tarmac.node.container.images import OPAQUE_MARK, is_directory
 from tarmac.node.container.streams import mebibytes
 from tarmac.node.files import untrusted
@@ -57,9 +56,9 @@ def unpack(stream: IO[bytes], directory: str) -> None:
                 archive.members.clear()  # type: ignore[attr-defined] # it would remember them all
                 archive.pax_headers = {}
     except (tarfile.TarError, EOFError, ValueError, ArithmeticError, RecursionError, zlib.error) as error:
-        raise ImageProblem(failures.DAMAGED, f"a layer is no archive: {error}") from None
+        raise ImageProblem(DAMAGED, f"a layer is no archive: {error}") from None
     except MemoryError:
-        raise ImageProblem(failures.DAMAGED, "the headers of a layer take too much memory") from None
+        raise ImageProblem(DAMAGED, "the headers of a layer take too much memory") from None
     layer.set_modes()
 
 
@@ -71,7 +70,7 @@ class BoundedEntry(tarfile.TarInfo):
         found = super().frombuf(buf, encoding, errors)
         if found.type in _EXTENDED and found.size > _MOST_HEADER_BYTES:
             message = f"a layer has a header of {found.size:,} bytes, more than {_MOST_HEADER_BYTES:,}"
-            raise ImageProblem(failures.DAMAGED, message)
+            raise ImageProblem(DAMAGED, message)
         return found
 
 
@@ -141,7 +140,7 @@ class _Layer:
         path = os.path.normpath(f"/{to}").lstrip("/")
         source = os.path.join(self._directory(os.path.dirname(path)), os.path.basename(path))
         if not os.path.lexists(source) or is_directory(source):
-            raise ImageProblem(failures.DAMAGED, f"a layer has a link to {to[:200]!r}, which it has not")
+            raise ImageProblem(DAMAGED, f"a layer has a link to {to[:200]!r}, which it has not")
         if source != place:
             self._clear(place)
             os.link(source, place, follow_symlinks=False)
@@ -163,7 +162,7 @@ class _Layer:
             if os.path.islink(place):
                 links += 1
                 if links > _MOST_LINKS:
-                    raise ImageProblem(failures.DAMAGED, f"a layer has links in a circle at {path[:200]!r}")
+                    raise ImageProblem(DAMAGED, f"a layer has links in a circle at {path[:200]!r}")
                 to = os.readlink(place)
                 here = self._root if to.startswith("/") else here
                 left.extend(to.split("/")[::-1])
@@ -233,7 +232,7 @@ class Room:
         found = os.statvfs(self._directory)
         if size_bytes > found.f_blocks * found.f_frsize:
             message = f"the image has a file of {mebibytes(size_bytes)}, more than the disk of "
-            raise ImageProblem(failures.DISK_FULL, message + os.path.dirname(self._directory))
+            raise ImageProblem(DISK_FULL, message + os.path.dirname(self._directory))
 
     def check(self) -> None:
         """Raise ImageProblem if less than a twentieth of the disk, at most 1 GiB, remains for others."""
@@ -247,4 +246,4 @@ class Room:
     def _refuse(self, kept: str) -> None:
         place = os.path.dirname(self._directory)
         message = f"the image does not fit into {place}: unpacked, it would take the last {kept}"
-        raise ImageProblem(failures.DISK_FULL, message, failures.MAKE_ROOM)
+        raise ImageProblem(DISK_FULL, message, MAKE_ROOM)

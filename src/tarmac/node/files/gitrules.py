@@ -203,23 +203,9 @@ _HINTS = (
     ("Could not resolve host", "no machine of that name is known here"),
     ("transport '", "git may not use that transport here"),
 )
-_PASSED_ON = (
-    "PATH",
-    "TMPDIR",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "no_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "GIT_SSL_CAINFO",
-    "CURL_CA_BUNDLE",
-    "SSH_AUTH_SOCK",
-)
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE")
+_PASSED_ON = ("PATH", "TMPDIR", *_PROXIES, *map(str.upper, _PROXIES), *_CERTIFICATES, "SSH_AUTH_SOCK")
 _PRINTABLE = re.compile(r"[!-~]+")
 _CREDENTIALS = re.compile(r"(?<![A-Za-z0-9+.-])([A-Za-z0-9+.-]{1,100}://)([^/@\s'\"]*)@")
 _SECRET = re.compile(r"[A-Za-z0-9+.-]+://[^/@]*:[^/@]*@|https?://[^/@]+@")

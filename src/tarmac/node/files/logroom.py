@@ -109,9 +109,10 @@ def cut(log: str, *, keep_bytes: int) -> None:
         syscalls.punch(handle, begin, end - begin)
     finally:
         os.close(handle)
-    before = _read_note(log)
-    if before is not None:
-        begin, end = min(begin, before[0]), max(end, before[1])
+    with suppress(OSError, ValueError):
+        before = gap_of(untrusted.read_object(cut_note(log)))
+        if before is not None:
+            begin, end = min(begin, before[0]), max(end, before[1])
     with suppress(OSError):
         untrusted.replace(cut_note(log), json.dumps({"begin": begin, "end": end}).encode())
 
@@ -133,13 +134,6 @@ def allocated_bytes(path: str) -> int:
         return os.lstat(path).st_blocks * 512
     except OSError:
         return 0
-
-
-def _read_note(log: str) -> Optional[tuple[int, int]]:
-    try:
-        return gap_of(untrusted.read_object(cut_note(log)))
-    except (OSError, ValueError):
-        return None
 
 
 def _line_begin(log: str, offset: int) -> int:
@@ -216,7 +210,8 @@ def last_lines(path: str, mask: Mask = NO_SECRETS) -> list[str]:
         del lines[0]  # its beginning was not read
     if lines == [""]:
         return []
-    return [_visible(line) for line in (*_own_frame(lines), *lines[-LINES:])]
+    found = (line.rstrip("\r").rpartition("\r")[2] for line in (*_own_frame(lines), *lines[-LINES:]))
+    return [line[:_LINE_CHARACTERS] for line in found]
 
 
 def _own_frame(lines: list[str]) -> list[str]:
@@ -230,7 +225,3 @@ def _own_frame(lines: list[str]) -> list[str]:
         if not found and _FRAME.match(lines[index]) and not _LIBRARY.search(lines[index]):
             found = [*lines[index : min(index + 2, len(lines) - LINES)], "  ..."]
     return []
-
-
-def _visible(line: str) -> str:
-    return line.rstrip("\r").rpartition("\r")[2][:_LINE_CHARACTERS]

@@ -55,10 +55,13 @@ def start(
 ) -> dict[str, Any]:
     """Start a service, unless it runs; returns `state`, and `started`: whether this call started it.
 
-    Makes the directories first. Raises OSError if a directory or the program fails.
+    Makes the directories first, for this user alone. Raises OSError if a directory or the program fails, and
+    PermissionError if a directory is another user's.
     """
     for directory in (os.path.dirname(place), *directories):
-        make_private(directory)
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        if os.lstat(directory).st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "it belongs to another user", directory)
     with locked(f"{place}.lock"):
         found = _find(place)
         if found.first is not None:
@@ -110,13 +113,6 @@ def end(place: str, *, grace_s: float) -> bool:
         with suppress(FileNotFoundError):
             os.unlink(f"{place}.json")
         return bool(found.all)
-
-
-def make_private(directory: str) -> None:
-    """Make a directory for this user alone, if missing. Raises PermissionError if it is another user's."""
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    if os.lstat(directory).st_uid != os.geteuid():
-        raise PermissionError(errno.EPERM, "it belongs to another user", directory)
 
 
 def _spawn(place: str, argv: Sequence[str], variables: Mapping[str, str]) -> int:

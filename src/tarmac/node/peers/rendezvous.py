@@ -34,13 +34,16 @@ def execute(address: Tuple[str, int], script: List[str]) -> None:
     os._exit(0)
 
 
-class Scopes:
+class _Server(ThreadingHTTPServer):
     """The values by scope and key, and the ranks of a scope that have found all others."""
 
-    def __init__(self) -> None:
+    daemon_threads = True
+
+    def __init__(self, address: Tuple[str, int], handler: "type[BaseHTTPRequestHandler]") -> None:
         self._lock = threading.Lock()
         self._values: Dict[str, Dict[str, bytes]] = {}
         self._done: Dict[str, Set[str]] = {}
+        super().__init__(address, handler)
 
     def get(self, scope: str, key: str) -> Optional[bytes]:
         with self._lock:
@@ -59,14 +62,6 @@ class Scopes:
                 self._values.pop(scope, None)
                 del self._done[scope]
 
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, address: Tuple[str, int], handler: "type[BaseHTTPRequestHandler]") -> None:
-        self.scopes = Scopes()
-        super().__init__(address, handler)
-
     def server_bind(self) -> None:
         """Bind without resolving the name of the machine, which may take seconds."""
         self.socket.bind(self.server_address)
@@ -83,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         place = self._place()
-        value = self.server.scopes.get(*place) if place is not None else None
+        value = self.server.get(*place) if place is not None else None
         self._answer(404 if value is None else 200, value or b"")
 
     def do_PUT(self) -> None:
@@ -91,13 +86,13 @@ class _Handler(BaseHTTPRequestHandler):
         if place is None or not length.isdigit() or int(length) > LONGEST_VALUE_BYTES:
             self._answer(400)
             return
-        self.server.scopes.put(*place, self.rfile.read(int(length)))
+        self.server.put(*place, self.rfile.read(int(length)))
         self._answer(200)
 
     def do_DELETE(self) -> None:
         place = self._place()
         if place is not None:
-            self.server.scopes.done(*place)
+            self.server.done(*place)
         self._answer(400 if place is None else 200)
 
     def _place(self) -> Optional[Tuple[str, str]]:
