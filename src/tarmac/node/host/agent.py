@@ -50,8 +50,6 @@ SCRUBBED_PREFIX = "RAY_"
 SESSION_LOST_S = 24
 """Shorter than for other connections, since a person waits."""
 
-LAST_WORD_S = 0.05
-
 
 def serve(stream: BinaryIO, output: int) -> None:
     """Read the first message, detach from the starter, and serve; in the starter, return at once."""
@@ -98,12 +96,10 @@ class Agent:
             "start": self.start,
             "lives": lives,
             "living": lambda: living(self._home),
-            "await_leaving": await_leaving,
             "end": end,
             "end_orphans": end_orphans,
             "relay": relay,
             "find_ports": find_ports,
-            "leave": lambda: os._exit(0),
         }
 
     def run(self) -> None:
@@ -138,7 +134,7 @@ class Agent:
         operations.prepare(home, area)
         there = clearing.use(os.path.dirname(os.path.dirname(package)))
         if there:
-            self._warm_parent(Installation(python or sys.executable, package)).start()
+            self._warm_parent(package, python).start()
         return there
 
     def start(
@@ -157,11 +153,10 @@ class Agent:
         Raises OSError; ValueError if the secrets are too large.
         """
         operations.make_directory(directory, files, area=area)
-        self._warm_parent(Installation(python or sys.executable, package)).start_runner(
-            directory, node, secrets or {}
-        )
+        self._warm_parent(package, python).start_runner(directory, node, secrets or {})
 
-    def _warm_parent(self, installation: Installation) -> WarmParent:
+    def _warm_parent(self, package: str, python: Optional[str]) -> WarmParent:
+        installation = Installation(python or sys.executable, package)
         with self._lock:
             if installation not in self._warm:
                 self._warm[installation] = WarmParent(installation)
@@ -182,14 +177,14 @@ class Agent:
                 self._serve_calls(connection)
 
     def _serve_calls(self, connection: socket.socket) -> None:
-        own: dict[str, Callable[..., Any]] = {}
-        link = over_socket(
-            connection, find=lambda name: own.get(name) or self._find(name), margin_s=None, accepted=True
-        )
-        own |= {
-            "serve_store": partial(self._relays.serve, link),
-            "forward": partial(self._forwards.serve, link),
-        }
+        own = dict(self._own)
+
+        def find(name: str) -> Callable[..., Any]:
+            return own.get(name) or operations.operation(name)
+
+        link = over_socket(connection, find=find, margin_s=None, accepted=True)
+        own["serve_store"] = partial(self._relays.serve, link)
+        own["forward"] = partial(self._forwards.serve, link)
         with self._lock:
             self._links.append(link)
         try:
@@ -198,9 +193,6 @@ class Agent:
             with self._lock:
                 self._links.remove(link)
                 self._left = time.monotonic()
-
-    def _find(self, name: str) -> Callable[..., Any]:
-        return self._own.get(name) or operations.operation(name)
 
     def _read_news(self) -> None:
         """Pass on runners' messages from the FIFO of the home: each line is an attempt with news."""
@@ -234,13 +226,6 @@ def begin_session(connection: socket.socket, package: str, python: Optional[str]
 def lives(places: Sequence[Sequence[str]]) -> list[str]:
     """The fate of the runner of each of these nodes of attempts: [DIRECTORY, NODE]."""
     return [_life(directory, node) for directory, node in places]
-
-
-def await_leaving(directory: str, node: str) -> None:
-    """Wait briefly for the exit of a runner that has reported its end."""
-    claim = _claim(directory, node)
-    if claim is not None:
-        claims.wait_for_end(claim, LAST_WORD_S)
 
 
 def end(directory: str, node: str) -> None:

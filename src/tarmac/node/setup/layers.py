@@ -114,7 +114,7 @@ class Layers:
         pass_on_scripts(binaries, os.path.join(directory, _SCRIPTS), others=True)
         record = {"made_at": time.time(), "python": self.python.executable}
         untrusted.replace(mark, json.dumps(record).encode())
-        sweep(self._root, older_than_s=UNUSED_S)
+        _sweep(self._root)
 
     def _below(self) -> list[str]:
         """The layers below the attempt's own environment, or below the next shared one."""
@@ -157,13 +157,13 @@ def open_layers(work: SetupWork) -> Optional[Layers]:
     return Layers(work, python, root)
 
 
-def sweep(root: str, *, older_than_s: float) -> None:
-    """Remove shared environments that are not in use and were unused for `older_than_s`."""
+def _sweep(root: str) -> None:
+    """Remove shared environments that are not in use and were unused for `UNUSED_S`."""
     for name in os.listdir(root):
         directory = os.path.join(root, name)
         mark = os.path.join(directory, _MARK)
         with suppress(OSError):
-            if time.time() - os.stat(mark).st_mtime < older_than_s:
+            if time.time() - os.stat(mark).st_mtime < UNUSED_S:
                 continue
             handle = os.open(f"{directory}.lock", os.O_RDWR)
             try:
