@@ -280,8 +280,7 @@ def _file_name(digest: str) -> str:
 
 def _write(path: str, record: Mapping[str, Any]) -> None:
     draft = f"{path}.{os.urandom(6).hex()}"
-    with open(draft, "w", encoding="utf-8") as file:
-        json.dump(record, file)
+    untrusted.write_new(draft, json.dumps(record).encode())
     os.replace(draft, path)
 
 

@@ -107,28 +107,25 @@ def argv(*arguments: str) -> list[str]:
 
 def environment(rules: GitRules, around: Mapping[str, str]) -> dict[str, str]:
     """The environment of git; from `around` it takes only variables for programs and proxies."""
-    env = {name: around[name] for name in _PASSED_ON if name in around}
-    env.update(
-        {
-            "HOME": "/nonexistent",  # no ~/.gitconfig, ~/.netrc, ~/.config/git; ssh asks the account instead
-            "LC_ALL": "C.UTF-8",
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_CONFIG_SYSTEM": os.devnull,
-            "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_ASKPASS": "/bin/false",
-            "SSH_ASKPASS": "/bin/false",
-            "SSH_ASKPASS_REQUIRE": "never",
-            "GIT_ALLOW_PROTOCOL": ":".join(rules.transports),
-            "GIT_SSH_VARIANT": "ssh",
-            "GIT_SSH_COMMAND": " ".join(shlex.quote(word) for word in ssh_argv(rules)),
-            "GIT_LFS_SKIP_SMUDGE": "1",
-            "GIT_TEMPLATE_DIR": "",
-            "GIT_FLUSH": "1",
-        }
-    )
-    return env
+    return {
+        **{name: around[name] for name in _PASSED_ON if name in around},
+        "HOME": "/nonexistent",  # no ~/.gitconfig, ~/.netrc, ~/.config/git; ssh asks the account instead
+        "LC_ALL": "C.UTF-8",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "/bin/false",
+        "SSH_ASKPASS": "/bin/false",
+        "SSH_ASKPASS_REQUIRE": "never",
+        "GIT_ALLOW_PROTOCOL": ":".join(rules.transports),
+        "GIT_SSH_VARIANT": "ssh",
+        "GIT_SSH_COMMAND": " ".join(shlex.quote(word) for word in ssh_argv(rules)),
+        "GIT_LFS_SKIP_SMUDGE": "1",
+        "GIT_TEMPLATE_DIR": "",
+        "GIT_FLUSH": "1",
+    }
 
 
 def ssh_argv(rules: GitRules) -> list[str]:

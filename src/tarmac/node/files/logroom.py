@@ -176,20 +176,11 @@ class TimeIndex:
         """Add a line if the log grew since the last one; `final` ignores the interval."""
         if not final and now - self._noted_at < STEP_S:
             return
-        try:
+        with suppress(OSError):  # the index is optional: without space or log there is none
             length = os.stat(self._log).st_size
-            if length == self._offset_bytes:
-                return
-            handle = untrusted.open_to_append(self._index)
-        except OSError:
-            return  # the index is optional: without space or log there is none
-        try:
-            os.write(handle, f"{now:.3f} {length}\n".encode())
-            self._offset_bytes, self._noted_at = length, now
-        except OSError:
-            pass
-        finally:
-            os.close(handle)
+            if length != self._offset_bytes:
+                untrusted.append_text(self._index, f"{now:.3f} {length}\n")
+                self._offset_bytes, self._noted_at = length, now
 
 
 def last_lines(path: str, mask: Mask = NO_SECRETS) -> list[str]:

@@ -111,15 +111,6 @@ def merged(spans: Iterable[Span]) -> List[Span]:
     return result
 
 
-def replaced(text: str, spans: Iterable[Span]) -> str:
-    """The text with `***` in these spans."""
-    pieces, at = [], 0
-    for start, end in merged(spans):
-        pieces += [text[at:start], MASK]
-        at = end
-    return "".join([*pieces, text[at:]])
-
-
 def _assigned(text: str) -> Iterator["re.Match[str]"]:
     """Matches of a secret's name with a possible value after it: long, of letters and digits."""
     lowered = text.lower()

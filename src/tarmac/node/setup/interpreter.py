@@ -9,6 +9,7 @@ import json
 import os
 from typing import Any, Mapping, NamedTuple, Optional
 
+from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import digest
 from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
@@ -74,8 +75,7 @@ def ask(work: SetupWork, path: str, *, env: Mapping[str, str], root: str) -> Int
         if answer is None:
             raise StepFailed(f"{path} does not run as Python")
         draft = f"{cache}.{os.urandom(6).hex()}"  # a pid is local to a namespace
-        with open(draft, "w", encoding="utf-8") as file:
-            json.dump(answer._asdict(), file)
+        untrusted.write_new(draft, json.dumps(answer._asdict()).encode())
         os.replace(draft, cache)
     return answer
 
