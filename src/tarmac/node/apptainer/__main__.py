@@ -85,8 +85,6 @@ def _container(request: RunRequest, node: str) -> AnyContainer:
         image=ContainerImage(
             {**image.env, **found.env(image.env)}, found.numbers, key="", digest=image.digest, use=use
         ),
-        accelerators=bool(found.devices),
-        token=protocol.TOKEN_VARIABLE,
     )
     return making.make(drivers.OWN, drivers.survey(), made_of, _say)
 

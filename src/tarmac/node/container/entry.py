@@ -1,16 +1,23 @@
-"""Enters an existing container. Made by `root`; called for every process of its attempt.
+"""Enters a container. Made by `making`; called for every process of its attempt.
 
-Another program's container (see `apptainer`) is entered by that program.
+Where users may not make namespaces, Apptainer starts the processes. Each command is one `apptainer exec` of
+the image's files in one directory (see `apptainer`), or of an image of Apptainer's own, in which nothing can
+be looked up beforehand. Writes outside the attempt's directories stay in memory and are private to the
+command: steps and workers share only those directories. The command's processes end with it, in a process
+namespace of their own.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
-from typing import Mapping, NamedTuple, Optional, Protocol, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence, Union
 
+from tarmac.node.attempt import protocol
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import syscalls
+from tarmac.node.kernel.mountplan import Bind
 
 _CAPABILITIES = (0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 31)
 """The capabilities that package managers need: owners and modes of files (chown, dac_override, fowner,
@@ -18,7 +25,11 @@ fsetid, setfcap), their own processes under other users (kill, setgid, setuid, s
 sys_chroot. None of them has an effect outside the container.
 """
 
-BASH, _SHELL, _TRUE = "bash", "sh", "true"
+_BASH, _SHELL, _TRUE = "bash", "sh", "true"
+_EXEC = ("--silent", "exec", "--containall", "--no-home", "--no-privs", "--writable-tmpfs")
+_FIND_SHELL = 'if command -v bash >/dev/null; then exec bash "$@"; fi; exec sh "$@"'
+_OWN = ("PATH", "HOME", "USER", "LOGNAME", "XDG_RUNTIME_DIR", "TMPDIR")
+"""The runner's variables that Apptainer needs; none of them is visible in the container."""
 
 
 class ContainerImage(NamedTuple):
@@ -40,38 +51,11 @@ class ContainerImage(NamedTuple):
             os.close(self.use)
 
 
-class AnyContainer(Protocol):
-    """A runner's interface to a container of any driver."""
-
-    @property
-    def image(self) -> ContainerImage:
-        """The image as the container's processes see it."""
-        ...
-
-    def enter(self) -> None:
-        """Enter the container from the process that becomes the command. Raises OSError."""
-        ...
-
-    def start(
-        self, argv: Sequence[str], env: Mapping[str, str], directory: str
-    ) -> tuple[Sequence[str], Mapping[str, str], str]:
-        """Inside: the program for a command, its environment and its directory.
-
-        Raises OSError for a missing command.
-        """
-        ...
-
-    def close(self) -> None:
-        """Release the container after its last process."""
-        ...
-
-    def clear(self, place: str) -> None:
-        """Afterwards, remove the files written above the image, in `place`. This may take a while."""
-        ...
-
-
 class Container(NamedTuple):
-    """An existing container, held by its open namespaces (`users` None: it has no user namespace)."""
+    """An existing container, held by its open namespaces (`users` None: it has no user namespace).
+
+    It and `Apptainer` have the same methods: the interface of a runner to a container.
+    """
 
     mounts: int
     users: Optional[int]
@@ -89,8 +73,8 @@ class Container(NamedTuple):
         self, argv: Sequence[str], env: Mapping[str, str], directory: str
     ) -> tuple[Sequence[str], Mapping[str, str], str]:
         """Inside: the program for a command. Scripts need bash; small images have another shell."""
-        leave_if_true(argv, env)
-        return with_shell(argv, env), env, directory
+        _leave_if_true(argv, env)
+        return _with_shell(argv, env), env, directory
 
     def close(self) -> None:
         """Release the container, which ends with its last process."""
@@ -114,20 +98,72 @@ class Container(NamedTuple):
         os.close(self.users)
 
 
-def leave_if_true(argv: Sequence[str], env: Mapping[str, str], root: str = "") -> None:
+class Apptainer(NamedTuple):
+    """The root, a directory with the files of an image or an image of Apptainer, and the settings."""
+
+    program: str
+    root: str
+    binds: tuple[Bind, ...]
+    accelerators: bool
+    image: ContainerImage
+
+    def enter(self) -> None:
+        """Do nothing: Apptainer enters the container itself."""
+
+    def start(
+        self, argv: Sequence[str], env: Mapping[str, str], directory: str
+    ) -> tuple[Sequence[str], Mapping[str, str], str]:
+        """Apptainer's argv, with the command's variables under names that it passes on."""
+        _leave_if_true(argv, env, self.root)
+        if os.path.isfile(self.root):
+            if argv[0] == _BASH:  # looked up inside, and replaced by `sh` if it is missing
+                argv = ("sh", "-c", _FIND_SHELL, "sh", *argv[1:])
+        else:
+            argv = _with_shell(argv, env, self.root)
+            if "/" not in argv[0] and not (_is_there(argv[0], env, self.root) or _is_there(argv[0], env)):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return (*self.options(directory), self.root, *argv), self._variables(env), "/"
+
+    def options(self, directory: str) -> tuple[str, ...]:
+        """`apptainer exec` and its options before the image."""
+        binds = [f"{bind.source}:{bind.target}{':ro' if bind.read_only else ''}" for bind in self.binds]
+        shown = [word for bind in binds for word in ("--bind", bind)]
+        devices = ["--nv"] if self.accelerators else []
+        return (self.program, *_EXEC, *devices, *shown, "--pwd", directory)
+
+    def close(self) -> None:
+        """Release the image."""
+        self.image.release()
+
+    def clear(self, place: str) -> None:
+        """Do nothing: no file is written there."""
+
+    def _variables(self, env: Mapping[str, str]) -> dict[str, str]:
+        prefix = f"{os.path.basename(self.program).upper()}ENV_"
+        given = {f"{prefix}{name}": value for name, value in env.items()}
+        own = {name: os.environ[name] for name in _OWN if name in os.environ}
+        if protocol.TOKEN_VARIABLE in env:  # it identifies the attempt's remaining processes
+            given[protocol.TOKEN_VARIABLE] = env[protocol.TOKEN_VARIABLE]
+        return {**own, **given}
+
+
+AnyContainer = Union[Container, Apptainer]
+
+
+def _leave_if_true(argv: Sequence[str], env: Mapping[str, str], root: str = "") -> None:
     """If the command is `true`, exit here: it needs no program, and pulls ahead run nothing else."""
-    if list(argv) == [_TRUE] and not is_there(_TRUE, env, root):
+    if list(argv) == [_TRUE] and not _is_there(_TRUE, env, root):
         os._exit(0)
 
 
-def with_shell(argv: Sequence[str], env: Mapping[str, str], root: str = "") -> Sequence[str]:
+def _with_shell(argv: Sequence[str], env: Mapping[str, str], root: str = "") -> Sequence[str]:
     """The command, with `sh` instead of a `bash` that the root file system lacks."""
-    if argv[0] == BASH and not is_there(BASH, env, root) and is_there(_SHELL, env, root):
+    if argv[0] == _BASH and not _is_there(_BASH, env, root) and _is_there(_SHELL, env, root):
         return (_SHELL, *argv[1:])
     return argv
 
 
-def is_there(command: str, env: Mapping[str, str], root: str = "") -> bool:
+def _is_there(command: str, env: Mapping[str, str], root: str = "") -> bool:
     """Whether a command is on the PATH of an environment, below a root file system."""
     return any(os.path.exists(os.path.join(root + place, command)) for place in os.get_exec_path(dict(env)))
 

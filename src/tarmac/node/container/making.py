@@ -21,9 +21,8 @@ from contextlib import contextmanager, suppress
 from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from tarmac.node.container import drivers, root
-from tarmac.node.container.apptainer import Apptainer, check_binds
 from tarmac.node.container.drivers import APPTAINER, AUTO, OWN, PODMAN, Facts
-from tarmac.node.container.entry import AnyContainer, Container, ContainerImage
+from tarmac.node.container.entry import AnyContainer, Apptainer, Container, ContainerImage
 from tarmac.node.container.root import CannotMake, Root
 
 Note = Callable[[str], None]
@@ -37,16 +36,11 @@ _LOGGED = re.compile(r'level=(\w+) msg="(.*)"$')
 
 
 class Request(NamedTuple):
-    """The container to make. `flat` returns the image's files in one directory, see `apptainer.flat_root`.
-
-    `token` names the variable that identifies the attempt's remaining processes.
-    """
+    """The container to make. `flat` returns the image's files in one directory, see `apptainer.flat_root`."""
 
     root: Root
     flat: Callable[[], str]
     image: ContainerImage
-    accelerators: bool
-    token: str
 
 
 def make(setting: str, facts: Facts, request: Request, note: Note) -> AnyContainer:
@@ -87,13 +81,14 @@ def _podman(facts: Facts, request: Request, note: Note) -> AnyContainer:
 
 
 def _apptainer(facts: Facts, request: Request, _note: Note) -> AnyContainer:
-    check_binds(request.root.binds)
+    for path in (path for bind in request.root.binds for path in (bind.source, bind.target)):
+        if ":" in path or "," in path:  # no option of Apptainer can express it
+            raise CannotMake(f"it cannot show {path}, for the ':' or ',' in it")
     return Apptainer(
         program=facts.programs[APPTAINER],
         root=request.flat(),
         binds=request.root.binds,
-        accelerators=request.accelerators,
-        token=request.token,
+        accelerators=bool(request.root.devices),
         image=request.image,
     )
 
@@ -181,8 +176,6 @@ def try_container(directory: str, setting: str = AUTO) -> Trial:
                 root=Root(base="/", layers=(lower,), place=place, binds=()),
                 flat=lambda: lower,
                 image=ContainerImage({}, {}, key="trial"),
-                accelerators=False,
-                token="",
             )
             made = make(setting, facts, request, notes.append)
             text = _text(made, facts)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Callable, NamedTuple, NoReturn, Optional
 
 from tarmac.node.container.entry import Container, ContainerImage
+from tarmac.node.files import untrusted
 from tarmac.node.kernel import mounts, namespaces, syscalls
 from tarmac.node.kernel.mountplan import Bind
 
@@ -126,7 +127,8 @@ def _build(root: Root) -> bool:
     os.chdir("/")
     _show_devices(shown, old, root.shared_memory_bytes)
     for path, content in copies.items():
-        _replace(path, content)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        untrusted.write_new(path, content)  # in place of the image's
     for bind, source in zip(root.binds, sources):  # noqa: B905 - one for each
         _bind(f"{old}/proc/self/fd/{source}", bind.target)
         if bind.read_only:
@@ -200,15 +202,6 @@ def _bind(source: str, target: str) -> None:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
     syscalls.mount(source, target, "", syscalls.MS_BIND | syscalls.MS_REC)
-
-
-def _replace(path: str, content: bytes) -> None:
-    """Replace a file of the image with a small one of the node."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-    with open(path, "wb") as file:
-        file.write(content)
 
 
 def _make_usual() -> None:

@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from typing import Any, NoReturn, Optional, Sequence
 
-from tarmac.node.attempt import protocol, words
+from tarmac.node.attempt import words
 from tarmac.node.attempt.document import ContainerLaunch
 from tarmac.node.container import drivers, making, root
 from tarmac.node.container.apptainer import flat_root
@@ -125,8 +125,6 @@ def _request(
             digest=image.digest,
             use=use,
         ),
-        accelerators=bool(found.devices),
-        token=protocol.TOKEN_VARIABLE,
     )
 
 
