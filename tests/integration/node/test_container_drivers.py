@@ -166,7 +166,7 @@ sys.path.insert(0, sys.argv[1])
 from tarmac.node.container import drivers, making, root
 from tarmac.node.container.entry import ContainerImage
 shown = root.Root(base="/", layers=(sys.argv[2],), place=sys.argv[3], binds=())
-request = making.Request(shown, str, ContainerImage({}, {}, "key"))
+request = making.Request(shown, str, ContainerImage({}, {}, "key"), "TOKEN")
 made = making.make(drivers.PODMAN, drivers.survey(), request, print)
 pid = os.fork()
 if pid == 0:

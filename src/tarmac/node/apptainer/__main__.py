@@ -82,6 +82,7 @@ def _container(request: RunRequest, node: str) -> AnyContainer:
     made_of = making.Request(
         root=root,
         flat=lambda: flat_root(images, image),
+        token=protocol.TOKEN_VARIABLE,
         image=ContainerImage(
             {**image.env, **found.env(image.env)}, found.numbers, key="", digest=image.digest, use=use
         ),

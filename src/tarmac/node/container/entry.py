@@ -14,7 +14,6 @@ import os
 from contextlib import suppress
 from typing import Mapping, NamedTuple, Optional, Sequence, Union
 
-from tarmac.node.attempt import protocol
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import syscalls
 from tarmac.node.kernel.mountplan import Bind
@@ -99,12 +98,16 @@ class Container(NamedTuple):
 
 
 class Apptainer(NamedTuple):
-    """The root, a directory with the files of an image or an image of Apptainer, and the settings."""
+    """The root, a directory with the files of an image or an image of Apptainer, and the settings.
+
+    `token` is the name of the variable that identifies the attempt's remaining processes.
+    """
 
     program: str
     root: str
     binds: tuple[Bind, ...]
     accelerators: bool
+    token: str
     image: ContainerImage
 
     def enter(self) -> None:
@@ -142,8 +145,8 @@ class Apptainer(NamedTuple):
         prefix = f"{os.path.basename(self.program).upper()}ENV_"
         given = {f"{prefix}{name}": value for name, value in env.items()}
         own = {name: os.environ[name] for name in _OWN if name in os.environ}
-        if protocol.TOKEN_VARIABLE in env:  # it identifies the attempt's remaining processes
-            given[protocol.TOKEN_VARIABLE] = env[protocol.TOKEN_VARIABLE]
+        if self.token in env:
+            given[self.token] = env[self.token]
         return {**own, **given}
 
 

@@ -36,11 +36,15 @@ _LOGGED = re.compile(r'level=(\w+) msg="(.*)"$')
 
 
 class Request(NamedTuple):
-    """The container to make. `flat` returns the image's files in one directory, see `apptainer.flat_root`."""
+    """The container to make. `flat` returns the image's files in one directory, see `apptainer.flat_root`.
+
+    `token` names the variable that identifies the attempt's remaining processes.
+    """
 
     root: Root
     flat: Callable[[], str]
     image: ContainerImage
+    token: str
 
 
 def make(setting: str, facts: Facts, request: Request, note: Note) -> AnyContainer:
@@ -89,6 +93,7 @@ def _apptainer(facts: Facts, request: Request, _note: Note) -> AnyContainer:
         root=request.flat(),
         binds=request.root.binds,
         accelerators=bool(request.root.devices),
+        token=request.token,
         image=request.image,
     )
 
@@ -176,6 +181,7 @@ def try_container(directory: str, setting: str = AUTO) -> Trial:
                 root=Root(base="/", layers=(lower,), place=place, binds=()),
                 flat=lambda: lower,
                 image=ContainerImage({}, {}, key="trial"),
+                token="",
             )
             made = make(setting, facts, request, notes.append)
             text = _text(made, facts)

@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from typing import Any, NoReturn, Optional, Sequence
 
-from tarmac.node.attempt import words
+from tarmac.node.attempt import protocol, words
 from tarmac.node.attempt.document import ContainerLaunch
 from tarmac.node.container import drivers, making, root
 from tarmac.node.container.apptainer import flat_root
@@ -118,6 +118,7 @@ def _request(
     return making.Request(
         root=shown,
         flat=lambda: flat_root(images, image),
+        token=protocol.TOKEN_VARIABLE,
         image=ContainerImage(
             env={**image.env, **found.env(image.env)},
             numbers=found.numbers,
