@@ -53,12 +53,16 @@ class Problems:
         """Add a warning, with the line of a value if it refers to one."""
         self.warnings.append(f"{on_line(at) if at is not None else ''}{text}")
 
-    def raise_any(self) -> None:
-        """Raise InvalidInput with all problems in the order of the text, if there are any."""
-        if not self._found:
-            return
+    @property
+    def listed(self) -> list[Problem]:
+        """The problems in the order of the text; beyond `MOST_LISTED`, only their number."""
         ordered = sorted(self._found, key=lambda problem: (problem.line or 0, problem.column or 0))
         listed, rest = ordered[:MOST_LISTED], ordered[MOST_LISTED:]
-        if rest:
-            listed.append(Problem(message=f"and {len(rest)} more problems", file=self.file))
-        raise InvalidInput(listed)
+        return (
+            [*listed, Problem(message=f"and {len(rest)} more problems", file=self.file)] if rest else listed
+        )
+
+    def raise_any(self) -> None:
+        """Raise InvalidInput with all problems in the order of the text, if there are any."""
+        if self._found:
+            raise InvalidInput(self.listed)

@@ -22,8 +22,8 @@ def duration_s(minimum_s: float = 1.0) -> Kind[float]:
         found = _DURATION.fullmatch(scalar.text)
         if found is None:
             raise Misfit(_duration_hint(scalar.text))
-        seconds = float(found["amount"]) * _SECONDS[found["unit"]]
-        if not minimum_s <= seconds <= _LONGEST_S:
+        seconds = float(found["amount"]) * SECONDS[found["unit"]]
+        if not minimum_s <= seconds <= LONGEST_S:
             raise Misfit(f"at least {minimum_s:g}s and at most 3650d")
         return seconds
 
@@ -38,7 +38,7 @@ def size_bytes() -> Kind[int]:
         if found is None:
             bare = _AMOUNT.fullmatch(scalar.text)
             raise Misfit(f"add a unit: {scalar.text}GiB or {scalar.text}MiB" if bare else None)
-        size = int(float(found["amount"]) * _BYTES[found["unit"]])
+        size = int(float(found["amount"]) * BYTES[found["unit"]])
         if not 0 < size <= _LARGEST_BYTES:
             raise Misfit("at most 1024TiB")
         return size
@@ -127,11 +127,11 @@ def _slots_hint(text: str) -> str | None:
 
 
 _AMOUNT = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_LONGEST_S = 3650 * 86400
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+LONGEST_S = 3650 * 86400
 _DURATION = re.compile(rf"(?P<amount>{_AMOUNT.pattern})(?P<unit>[smhd])", re.ASCII)
 _COMPOUND = re.compile(r"([0-9]+[smhd]){2,}", re.ASCII)
-_BYTES = (
+BYTES = (
     {f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGT", start=1)}
     | {f"{prefix}B": 1000**power for power, prefix in enumerate("KMGT", start=1)}
     | {"B": 1}

@@ -18,7 +18,7 @@ from msgspec import NODEFAULT, Struct, structs
 from tarmac.dialects.kinds import Kind, did_you_mean, plain, yaml12
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.section import Excuse, Fields, Section, Value
 
 R = TypeVar("R", bound=Struct)
 
@@ -117,7 +117,7 @@ class Record:
     """A mapping with known fields: JSON, or the record that `make` makes of its attributes.
 
     `synonyms` are words for fields in addition to those of their rows, `aliases` legacy names. `sparse`:
-    without defaults. `nulls`: null is the same as absent.
+    without defaults. `nulls`: null is the same as absent. `excuse` judges unknown fields (see `Fields`).
     """
 
     fields: Mapping[str, Field]
@@ -127,6 +127,7 @@ class Record:
     checks: Sequence[Check] = ()
     synonyms: Mapping[str, str] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
+    excuse: Excuse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,19 +188,26 @@ def read_value(value: Value, shape: Shape) -> Json:
 
 def read_record(value: Value, shape: Record, *, besides: frozenset[str] = frozenset()) -> Any:
     """A mapping with known fields; those in `besides` are accepted and dropped."""
-    if not isinstance(value.node, Table):
-        value.expected(f"a mapping with the fields {', '.join(sorted(shape.fields))}")
+    section = section_of(value, shape, besides=besides)
+    if section is None:
         return MISSING
-    known = frozenset(shape.fields) | frozenset(shape.aliases) | besides
-    table = _without_nulls(value.node, known) if shape.nulls else value.node
-    fields = replace(fields_of(shape), known=known)
-    section = Section(table, fields, problems=value.problems, path=value.path, above=value.above)
     found = read_fields(section, shape)
     if shape.make is None:
         return found
     if any(rule.required is not None and name not in found for name, rule in shape.fields.items()):
         return MISSING
     return shape.make(**attributes(found, shape))
+
+
+def section_of(value: Value, shape: Record, *, besides: frozenset[str] = frozenset()) -> Section | None:
+    """The mapping with these fields; None, with a problem reported, if it is no mapping."""
+    if not isinstance(value.node, Table):
+        value.expected(f"a mapping with the fields {', '.join(sorted(shape.fields))}")
+        return None
+    known = frozenset(shape.fields) | frozenset(shape.aliases) | besides
+    table = _without_nulls(value.node, known) if shape.nulls else value.node
+    fields = replace(fields_of(shape), known=known, excuse=shape.excuse)
+    return Section(table, fields, problems=value.problems, path=value.path, above=value.above)
 
 
 def read_fields(section: Section, shape: Record) -> dict[str, Any]:

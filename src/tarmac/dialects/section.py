@@ -7,12 +7,12 @@ that the rest of the file is checked as well; `Problems.raise_any` keeps the res
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tarmac.dialects.kinds import Kind, Misfit
-from tarmac.dialects.located import Items, Node, Scalar, Table, key_text, on_line, quote
+from tarmac.dialects.located import Items, Node, Scalar, Table, key_text, quote
 from tarmac.dialects.problems import Problems
 from tarmac.model.errors import nearest
 
@@ -25,12 +25,14 @@ class Fields:
     """The allowed keys of one mapping.
 
     `synonyms`: words of other systems, with the word to use here. `within`: the fields of mappings inside
-    these fields.
+    these fields. `excuse(key, value, fields)` is asked about each unknown key before it is refused: a dialect
+    that treats one in its own way returns True.
     """
 
     known: frozenset[str]
     synonyms: Mapping[str, str] = field(default_factory=dict)
     within: Mapping[str, Fields] = field(default_factory=dict)
+    excuse: Excuse | None = None
 
     def near(self, word: str, value: Node | None = None) -> str | None:
         """The field that an unknown one was probably meant to be, from here or one level below."""
@@ -137,6 +139,9 @@ class Value:
         self.problems.add(self.node, f"{self.path}: {message}" if self.path else message, hint)
 
 
+Excuse = Callable[[Scalar, Value, Fields], bool]
+
+
 class Section:
     """A mapping with known fields; its constructor reports unknown ones.
 
@@ -153,13 +158,18 @@ class Section:
         self._values: dict[str, Value] = {}
         for key, value in node.entries:
             name = f"{path}.{key_text(key)}" if path else key_text(key)
+            found = Value(value, name, problems, (fields, *above))
             if key.text in fields.known:
-                self._values[key.text] = Value(value, name, problems, (fields, *above))
-            else:
+                self._values[key.text] = found
+            elif fields.excuse is None or not fields.excuse(key, found, fields):
                 self._unknown(key, value, fields, above)
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
+
+    def __getitem__(self, name: str) -> Value:
+        """The value of a given field."""
+        return self._values[name]
 
     def get(self, name: str) -> Value | None:
         """The value of a field, None if it is not given."""
@@ -200,11 +210,6 @@ class Section:
             hint += f"; outside of {self.path} there is '{outside}'"
         self.suggestions |= {near} if near else set()
         self.problems.add(key, f"{self.path + ': ' if self.path else ''}unknown field {quote(key)}", hint)
-
-
-def where(value: Value, node: Node | None = None) -> str:
-    """The beginning of a warning: the line of a value (or of `node` in it), and its path."""
-    return on_line(node or value.node) + (f"{value.path}: " if value.path else "")
 
 
 def _passable(text: str) -> bool:

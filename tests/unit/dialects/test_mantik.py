@@ -21,8 +21,10 @@ from tarmac.model.run import RUN_OUTCOMES, Outcome
 from tarmac.model.spec import RunSpec
 from tarmac.node.files.secrecy import names_secret
 from tarmac.systems.mantik.dialect import MANTIK
-from tarmac.systems.mantik.fields import APPTAINER, CONFIG, ENVIRONMENT, FIRECREST, RESOURCES
+from tarmac.systems.mantik.environment import APPTAINER, ENVIRONMENT
 from tarmac.systems.mantik.mlproject import ENTRY_POINT, PROJECT
+from tarmac.systems.mantik.reader import CONFIG, FIRECREST
+from tarmac.systems.mantik.resources import RESOURCES
 
 PAGE = Path(__file__).parents[3] / "docs/using/dialects/mantik.md"
 CONFIGURATION = "UnicoreApiUrl: https://site.example/rest/core\nResources: {Queue: batch}\n"
@@ -216,13 +218,13 @@ def test_names_of_secrets_are_known(name: str, expected: bool) -> None:
 
 
 WORDS = sorted(
-    CONFIG.known
-    | FIRECREST.known
-    | ENVIRONMENT.known
-    | APPTAINER.known
-    | RESOURCES.known
-    | PROJECT.known
-    | ENTRY_POINT.known
+    CONFIG[False].fields.keys()
+    | FIRECREST.fields.keys()
+    | ENVIRONMENT[False].fields.keys()
+    | APPTAINER.fields.keys()
+    | RESOURCES[False].fields.keys()
+    | PROJECT.fields.keys()
+    | ENTRY_POINT.fields.keys()
 )
 VALUES = st.one_of(
     st.none(),

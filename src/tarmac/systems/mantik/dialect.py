@@ -4,8 +4,8 @@ from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, FileK
 from tarmac.dialects.located import Table, quote
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
-from tarmac.systems.mantik.fields import CONFIG, FIRECREST, RESOURCES
-from tarmac.systems.mantik.reader import NAME, read_mantik
+from tarmac.systems.mantik.reader import CONFIG, NAME, read_mantik
+from tarmac.systems.mantik.resources import RESOURCES
 from tarmac.systems.mantik.statuses import status
 
 
@@ -21,26 +21,22 @@ def _detect(filename: str, text: str) -> Detection:
     if not isinstance(tree, Table):
         return not_ours(f"keys are expected, not {quote(tree)}")
     parts = tree.values
-    site = parts.keys() & {"UnicoreApiUrl", "Firecrest", "SSH"}
-    rest = parts.keys() & (CONFIG.known - {"UnicoreApiUrl", "Firecrest", "SSH"})
+    site = parts.keys() & _SITE
+    rest = parts.keys() & (CONFIG[False].fields.keys() - _SITE)
+    resources = parts.get("Resources")
+    inside = resources.values.keys() if isinstance(resources, Table) else set[str]()
     if (
         (site and rest)
-        or _UNMISTAKABLE in {key.lower() for key in parts}
-        or _has(parts.get("Resources"), RESOURCES.known)
+        or "unicoreapiurl" in {key.lower() for key in parts}
+        or inside & RESOURCES[False].fields.keys()
     ):
         return CERTAIN
-    if site or rest or _has(tree, FIRECREST.known - {"Machine"}):
+    if site or rest or parts.keys() & {"ApiUrl", "TokenUrl"}:
         return POSSIBLE
     return not_ours("it has neither 'UnicoreApiUrl' nor 'Firecrest' nor 'Resources'")
 
 
-_UNMISTAKABLE = "unicoreapiurl"
-
-
-def _has(node: object, keys: frozenset[str]) -> bool:
-    return isinstance(node, Table) and any(key.text in keys for key, _ in node.entries)
-
-
+_SITE = frozenset({"UnicoreApiUrl", "Firecrest", "SSH"})
 _BESIDE = (
     "a compute backend configuration beside it says where it runs (docs/using/dialects/mantik.md); or write "
     "a run file with the command of the entry point"

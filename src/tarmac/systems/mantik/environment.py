@@ -1,147 +1,125 @@
 """Reads `Environment`: image or virtual environment, modules, variables, surrounding commands (K2-K6).
 
-Called by the reader.
+A part of the reader's table.
 """
 
 import posixpath
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
+from typing import Any
 
 from tarmac.dialects.kinds import Kind, Misfit, line, text
 from tarmac.dialects.located import Items, Scalar, Table, key_text, quote
 from tarmac.dialects.names import VARIABLE_NAME, reserved
-from tarmac.dialects.section import Section, Value
-from tarmac.model.site import Apptainer
-from tarmac.model.spec import Command, Hooks
-from tarmac.node.files.secrecy import is_reference, names_secret
-from tarmac.systems.mantik.fields import (
-    APPTAINER,
-    COMMANDS,
-    ENVIRONMENT,
-    PYTHON,
-    known_part,
+from tarmac.dialects.schema import (
+    MISSING,
+    Alternatives,
+    Custom,
+    Field,
+    Record,
+    read_value,
+    tuple_of,
 )
+from tarmac.dialects.section import Section, Value
+from tarmac.model import codec
+from tarmac.model.site import Apptainer
+from tarmac.model.spec import Command
+from tarmac.node.files.secrecy import is_reference, names_secret
+from tarmac.systems.mantik.fields import record
+
+COMMANDS = {
+    "PreRunCommandOnLoginNode": "before_login",
+    "PreRunCommandOnComputeNode": "before",
+    "PostRunCommandOnComputeNode": "after",
+    "PostRunCommandOnLoginNode": "after_login",
+}
+"""The keys of commands around the application, in the order in which they run, each with its hook."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteEnvironment:
-    """The values of `Environment`."""
-
-    apptainer: Apptainer | None = None
-    venv: str | None = None
-    modules: tuple[str, ...] = ()
-    variables: Mapping[str, str] = field(default_factory=dict)
-    hooks: Hooks = field(default_factory=Hooks)
-
-
-def read_environment(config: Section, directory: str, *, firecrest: bool) -> SiteEnvironment:
-    """The environment, every problem reported; relative paths of this machine are below `directory`."""
-    image = _old_image(config, directory)
-    value = config.get("Environment")
-    if value is None:
-        return SiteEnvironment(apptainer=image)
-    old, value = _split_old_variables(value)
-    section = known_part(value, ENVIRONMENT)
-    if section is None:
-        return SiteEnvironment(apptainer=image)
-    variables = section.get("Variables")
-    hooks = {hook: _commands(section.get(name)) for name, hook in COMMANDS.items()}
-    if firecrest:
-        for name, hook in COMMANDS.items():
-            found = section.get(name)
-            if found is not None and hook.endswith("_login"):
-                found.refuse(
-                    "firecREST runs nothing on the login node",
-                    f"use {name.replace('LoginNode', 'ComputeNode')}",
-                )
-    return SiteEnvironment(
-        apptainer=_image(section, directory) or image,
-        venv=_venv(section),
-        modules=_modules(section.get("Modules")),
-        variables=old | (_variables(variables) if variables is not None else {}),
-        hooks=Hooks(**hooks),
+def read_environment(value: Value, table: Record) -> Any:
+    """The attributes of the spec; variables directly in it (upper case) are those of the first versions."""
+    node = value.node if isinstance(value.node, Table) else Table(entries=())
+    old = tuple(
+        (key, item)
+        for key, item in node.entries
+        if _CAPITALS.fullmatch(key.text)
+        and isinstance(item, Scalar)
+        and not names_secret(key.text)
+        and key.text.lower() not in {name.lower() for name in table.fields}
     )
+    if not old:
+        return read_value(value, table)
+    names = ", ".join(key_text(key) for key, _ in old)
+    value.warn(f"variables belong into 'Environment.Variables'; read as that: {names}")
+    variables = _variables(replace(value, node=Table(entries=old)))
+    rest = tuple(entry for entry in node.entries if entry not in old)
+    found = read_value(replace(value, node=replace(node, entries=rest)), table)
+    return {**found, "environment.variables": variables | found.get("environment.variables", {})}
 
 
-def _old_image(config: Section, directory: str) -> Apptainer | None:
+def read_old_image(value: Value) -> Any:
     """`SingularityImage` at the top level, as in the first versions."""
-    value = config.get("SingularityImage")
-    if value is None:
-        return None
     if isinstance(value.node, Table):
         value.warn("this is now 'Environment.Apptainer'; it is read as that")
-        return _image_of(value, directory)
+        return read_value(value, APPTAINER)
     value.warn("this is now 'Environment.Apptainer.Path'; it is read as that")
-    read = value.read(path_of_site("the path of an image"), None)
-    if read is None:
-        return None
-    return _local_image(read, directory, ())
+    path = value.read(path_of_site("the path of an image"), None)
+    return Apptainer(path=path) if path is not None else MISSING
 
 
-def _image(section: Section, directory: str) -> Apptainer | None:
-    """`Apptainer`, or its older name `Singularity`; never beside a virtual environment."""
+def located(image: Apptainer, directory: str) -> Apptainer:
+    """An image of the submitter's machine: inside the project its path stays; from outside it is uploaded."""
+    inside = posixpath.normpath(image.path)
+    if image.remote:
+        return image
+    if not posixpath.isabs(inside) and not inside.startswith("../"):
+        return codec.replace(image, path=inside)
+    source = posixpath.normpath(posixpath.join(directory, image.path))
+    if source.startswith(directory.rstrip("/") + "/"):
+        return codec.replace(image, path=posixpath.relpath(source, directory))
+    return codec.replace(image, path=posixpath.basename(source), source=source)
+
+
+def _check(section: Section, _found: Mapping[str, Any]) -> None:
+    """One image, under one of its names, and never beside a virtual environment."""
     section.exclude(
         "Apptainer", "Singularity", reason="Apptainer is the new name of Singularity: one image is run"
     )
-    value = section.get("Apptainer") or section.get("Singularity")
-    if value is None:
-        return None
-    if (python := section.get("Python")) is not None:
-        python.refuse("cannot stand beside an image", "the application runs in one environment: choose")
-    if "Singularity" in section:
-        value.warn("Singularity is now called Apptainer; 'apptainer' is what is run")
-    if isinstance(value.node, Scalar):
-        value.refuse("a mapping with 'Path' is expected", f"write Path: {quote(value.node)}")
-        return None
-    return _image_of(value, directory)
+    if "Python" in section and ("Apptainer" in section or "Singularity" in section):
+        section["Python"].refuse(
+            "cannot stand beside an image", "the application runs in one environment: choose"
+        )
 
 
-def _image_of(value: Value, directory: str) -> Apptainer | None:
-    """The image in a mapping of `Path`, `Type` and `Options`."""
-    parts = known_part(value, APPTAINER)
-    if parts is None:
-        return None
-    if "Path" not in parts:
-        parts.missing("Path", "name the image file")
-    path = parts.read("Path", path_of_site("the path of an image file"), None)
-    options = _options(parts.get("Options"))
-    kind = (parts.read("Type", text("local or remote"), "local")).strip().lower()
-    if kind not in ("local", "remote") and (field := parts.get("Type")) is not None:
-        field.expected("'local' (in or beside the project) or 'remote' (on the site)")
-    if path is None:
-        return None
-    if kind == "remote":
-        if not path.startswith(("/", "$")) and (field := parts.get("Path")) is not None:
-            field.refuse(
-                f"the image lies on the site: its path must be absolute, not {path!r}",
-                "write Type: local if it lies in the project",
-            )
-        return Apptainer(path=path, remote=True, options=options)
-    if "$" in path and (field := parts.get("Path")) is not None:
-        field.warn("a local path is read on this machine, where no variable is expanded in it")
-    return _local_image(path, directory, options)
+def _check_image(section: Section, found: Mapping[str, Any]) -> None:
+    path, remote = found.get("Path"), found.get("Type", False)
+    if path is not None and remote and not path.startswith(("/", "$")):
+        section["Path"].refuse(
+            f"the image lies on the site: its path must be absolute, not {path!r}",
+            "write Type: local if it lies in the project",
+        )
+    if path is not None and not remote and "$" in path:
+        section["Path"].warn("a local path is read on this machine, where no variable is expanded in it")
 
 
-def _local_image(path: str, directory: str, options: tuple[str, ...]) -> Apptainer:
-    """An image of the submitter's machine: inside the project its path stays; from outside it is uploaded."""
-    inside = posixpath.normpath(path)
-    if not posixpath.isabs(inside) and not inside.startswith("../"):
-        return Apptainer(path=inside, options=options)
-    source = posixpath.normpath(posixpath.join(directory, path))
-    if source.startswith(directory.rstrip("/") + "/"):
-        return Apptainer(path=posixpath.relpath(source, directory), options=options)
-    return Apptainer(path=posixpath.basename(source), source=source, options=options)
+def _refuse_text(value: Value) -> Any:
+    value.refuse("a mapping with 'Path' is expected", f"write Path: {quote(value.node)}")
+    return MISSING
 
 
-def _options(value: Value | None) -> tuple[str, ...]:
+def _is_remote(scalar: Scalar) -> bool:
+    word = scalar.text.strip().lower()
+    if word not in ("local", "remote"):
+        raise Misfit()
+    return word == "remote"
+
+
+def _options(value: Value) -> tuple[str, ...]:
     """A string, or a list of strings, split into words as a shell does."""
-    if value is None:
-        return ()
-    items = value.items("options") if isinstance(value.node, Items) else iter([value])
     words: list[str] = []
-    for item in items:
+    for item in value.items("options") if isinstance(value.node, Items) else [value]:
         read = item.read(text("options, as one text or a list of texts,"), "")
         if "\\$" in read or any("$" in part for part in re.findall(r"'[^']*+'", read)):
             item.warn("variables in options are expanded in quotes, too")
@@ -157,20 +135,10 @@ def _options(value: Value | None) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _venv(section: Section) -> str | None:
-    value = section.get("Python")
-    if value is None:
-        return None
-    if isinstance(value.node, Table):
-        parts = known_part(value, PYTHON)
-        if parts is not None and "Path" not in parts:
-            parts.missing("Path", "name the virtual environment")
-        value = parts.get("Path") if parts is not None else None
-        if value is None:
-            return None
-    path = value.read(path_of_site("the path of a virtual environment"), None)
+def _venv(value: Value) -> Any:
+    path = value.read(path_of_site(_A_VENV), None)
     if path is None:
-        return None
+        return MISSING
     trimmed = posixpath.normpath(_without_semicolon(path, value))
     if trimmed.startswith("../") or trimmed == "..":
         value.refuse(
@@ -183,10 +151,8 @@ def _venv(section: Section) -> str | None:
     return trimmed
 
 
-def _modules(value: Value | None) -> tuple[str, ...]:
+def _modules(value: Value) -> tuple[str, ...]:
     """A list of modules; a text is one module, or several separated by blanks."""
-    if value is None:
-        return ()
     if isinstance(value.node, Scalar):
         value.warn("a list is expected; the text is taken for the names of modules")
         return tuple(value.read(line("the name of a module", 255), "").split())
@@ -234,54 +200,20 @@ def _variables(value: Value) -> dict[str, str]:
     return variables
 
 
-def _split_old_variables(value: Value) -> tuple[dict[str, str], Value]:
-    """Variables directly in `Environment` (upper case, as in the first versions), and the other keys."""
-    if not isinstance(value.node, Table):
-        return {}, value
-    old = [
-        (key, item)
-        for key, item in value.node.entries
-        if _CAPITALS.fullmatch(key.text)
-        and isinstance(item, Scalar)
-        and not names_secret(key.text)
-        and key.text.lower() not in _KEYS
-    ]
-    if not old:
-        return {}, value
-    names = ", ".join(key_text(key) for key, _ in old)
-    value.warn(f"variables belong into 'Environment.Variables'; read as that: {names}")
-    moved = {key.text for key, _ in old}
-    rest = Table(
-        entries=tuple(entry for entry in value.node.entries if entry[0].text not in moved),
-        line=value.node.line,
-        column=value.node.column,
-    )
-    listed = Value(Table(entries=tuple(old)), value.path, value.problems)
-    return _variables(listed), Value(rest, value.path, value.problems)
-
-
-def _commands(value: Value | None) -> tuple[Command, ...]:
-    """One command, or a list of them, each run by the node's shell."""
-    if value is None:
-        return ()
-    items = value.items("a list of commands") if isinstance(value.node, Items) else iter([value])
-    return tuple(command for item in items if (command := _command(item)) is not None)
-
-
-def _command(value: Value) -> Command | None:
-    read = value.read(text("a command, or a list of commands,"), None)
-    if read is None:
-        return None
-    if not read.strip():
+def _command(value: Value) -> Any:
+    script = value.read(text(_A_COMMAND), None)
+    if script is None:
+        return MISSING
+    if not script.strip():
         value.refuse("the command is empty")
-        return None
-    return Command(script=read.strip())
+        return MISSING
+    return Command(script=script.strip())
 
 
-_MODULE = line("the name of a module such as Python/3.9.6", 255)
-_KEYS = frozenset(name.lower() for name in ENVIRONMENT.known)
-_CAPITALS = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
-_EXPANSION = re.compile(r"\$(\w+|\{\w+\})|\$\(", re.ASCII)
+def _refuse_login(value: Value) -> Any:
+    name = value.path.rpartition(".")[2].replace("LoginNode", "ComputeNode")
+    value.refuse("firecREST runs nothing on the login node", f"use {name}")
+    return MISSING
 
 
 def path_of_site(description: str) -> Kind[str]:
@@ -296,3 +228,63 @@ def path_of_site(description: str) -> Kind[str]:
         return found
 
     return Kind(description, read)
+
+
+_A_COMMAND, _A_VENV = "a command, or a list of commands,", "the path of a virtual environment"
+_MODULE = line("the name of a module such as Python/3.9.6", 255)
+_CAPITALS = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
+_EXPANSION = re.compile(r"\$(\w+|\{\w+\})|\$\(", re.ASCII)
+
+_COMMANDS = tuple_of(Custom(_command), _A_COMMAND, or_one=True)
+_NO_LOGIN = Custom(_refuse_login)
+APPTAINER = record(
+    {
+        "Path": Field(
+            path_of_site("the path of an image file"),
+            sets="path",
+            words="image",
+            required="name the image file",
+        ),
+        "Options": Field(Custom(_options), sets="options"),
+        "Type": Field(
+            Kind("'local' (in or beside the project) or 'remote' (on the site)", _is_remote), sets="remote"
+        ),
+    },
+    _check_image,
+    make=Apptainer,
+)
+_IMAGE = Alternatives(
+    "a mapping with the fields Options, Path, Type",
+    scalar=Custom(_refuse_text),
+    table=APPTAINER,
+)
+PYTHON = record(
+    {"Path": Field(Custom(_venv), sets="path", required="name the virtual environment")},
+    make=lambda path: path,
+)
+_REST = {
+    "Singularity": Field(
+        _IMAGE,
+        sets="site.apptainer",
+        ignored="Singularity is now called Apptainer; 'apptainer' is what is run",
+    ),
+    "Apptainer": Field(_IMAGE, sets="site.apptainer"),
+    "Python": Field(
+        Alternatives(_A_VENV, scalar=Custom(_venv), table=PYTHON), sets="site.venv", words="venv"
+    ),
+    "Modules": Field(Custom(_modules), sets="environment.modules"),
+    "Variables": Field(Custom(_variables), sets="environment.variables", words="env vars"),
+}
+
+
+def _table(*, firecrest: bool) -> Record:
+    """The table of `Environment`; firecREST runs no command on the login node."""
+    refused = {name: _NO_LOGIN for name in COMMANDS if firecrest and name.endswith("LoginNode")}
+    commands = {
+        name: Field(refused.get(name, _COMMANDS), sets=f"hooks.{hook}") for name, hook in COMMANDS.items()
+    }
+    return record({**commands, **_REST}, _check, make=dict)
+
+
+ENVIRONMENT = {firecrest: _table(firecrest=firecrest) for firecrest in (False, True)}
+"""The tables for UNICORE and for firecREST."""

@@ -10,27 +10,28 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import Formatter
+from typing import Any
 
 from tarmac.dialects.kinds import text
-from tarmac.dialects.located import Scalar, Table, key_text
+from tarmac.dialects.located import Scalar, key_text, on_line
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.section import Fields, Section, Value, where, words_for
+from tarmac.dialects.schema import (
+    MISSING,
+    Alternatives,
+    Custom,
+    Field,
+    Free,
+    MapOf,
+    read_fields,
+    read_value,
+    section_of,
+)
+from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.errors import nearest
-from tarmac.systems.mantik.fields import known_part
-
-FILE_NAMES = ("MLproject", "mlproject", "MLProject", "MLPROJECT")
-"""Names of the file; MLflow ignores case."""
+from tarmac.systems.mantik.fields import record
 
 DEFAULT_ENTRY_POINT = "main"
-
-PROJECT = Fields(
-    known=frozenset({"name", "python_env", "conda_env", "docker_env", "entry_points"}),
-    synonyms=words_for(entry_points="entrypoints entrypoint entry_point"),
-)
-ENTRY_POINT = Fields(known=frozenset({"parameters", "command"}), synonyms={"cmd": "command"})
-PARAMETER = Fields(known=frozenset({"type", "default"}))
-_FREE_TEXTS = frozenset({"description"})
 
 _TYPES = ("string", "float", "path", "uri")
 _OTHER_TYPES = frozenset(
@@ -62,13 +63,10 @@ def read_project(
     listed: dict[str, Value] = {}
     if source is not None:
         tree = compose(source, problems, lenient=True)
-        if tree is None:
+        found = read_value(Value(tree, "", problems), PROJECT) if tree is not None else MISSING
+        if found is MISSING:
             return Project(name=None, command=None)
-        section = known_part(Value(tree, "", problems), PROJECT, ignored=_FREE_TEXTS)
-        if section is None:
-            return Project(name=None, command=None)
-        name = section.read("name", text("the name of the project"), None)
-        listed = _entry_points(section)
+        name, listed = found.get("name"), found.get("entry_points", {})
     entry = entry_point or DEFAULT_ENTRY_POINT
     if entry in listed:
         return Project(name=name, command=_command(listed[entry], entry, parameters))
@@ -78,24 +76,16 @@ def read_project(
     return Project(name=name, command=command)
 
 
-def _entry_points(section: Section) -> dict[str, Value]:
+def _check(section: Section, _found: Mapping[str, Any]) -> None:
     environments = [key for key in ("python_env", "conda_env", "docker_env") if key in section]
     if len(environments) > 1:
         section.refuse(f"only one environment is allowed, not {' and '.join(environments)}")
-    if environments and (found := section.get(environments[0])) is not None:
+    if environments:
         _warn(
-            found,
+            section[environments[0]],
             "no environment is made from this; 'Environment' of the configuration "
             "says in what the project runs",
         )
-    value = section.get("entry_points")
-    if value is None:
-        return {}
-    return {
-        key.node.text: item
-        for key, item in value.entries("a mapping from names to entry points")
-        if isinstance(key.node, Scalar)
-    }
 
 
 def _script(entry: str, parameters: Mapping[str, str]) -> str | None:
@@ -132,60 +122,41 @@ def _key_text(name: str) -> str:
 
 
 def _command(value: Value, name: str, parameters: Mapping[str, str]) -> str | None:
-    section = known_part(value, ENTRY_POINT, ignored=_FREE_TEXTS)
-    if section is None:
-        return None
-    if "command" not in section:
-        section.missing("command", "say what the entry point runs")
-    template = section.read("command", text("a command"), None)
-    command = section.get("command")
-    defaults = _parameters(section.get("parameters"))
-    if template is None or command is None:
+    section = section_of(value, ENTRY_POINT)
+    found = read_fields(section, ENTRY_POINT) if section is not None else {}
+    defaults: dict[str, str | None] = found.get("parameters", {})
+    if section is None or "command" not in found:
         return None
     values = {key: parameters.get(key, default) for key, default in defaults.items()}
-    missing = [key for key, found in values.items() if found is None]
+    missing = [key for key, given in values.items() if given is None]
     if missing:
         section.problems.add(
             None,
             f"No value given for missing parameters: {', '.join(map(repr, missing))}",
             f"give them with the submission: -P {_key_text(missing[0])}=...",
         )
-    filled = _filled(template, {key: found or "" for key, found in values.items()}, command)
+    filled = _filled(
+        found["command"], {key: given or "" for key, given in values.items()}, section["command"]
+    )
     if filled is None:
         return None
     if not filled.strip():
-        command.refuse(f"the command of entry point {name!r} is empty")
+        section["command"].refuse(f"the command of entry point {name!r} is empty")
         return None
-    rest = {key: found for key, found in parameters.items() if key not in defaults}
+    rest = {key: given for key, given in parameters.items() if key not in defaults}
     return f"{filled.strip()}{_further(rest)}"
 
 
-def _parameters(value: Value | None) -> dict[str, str | None]:
-    """The default of each parameter; None: a value is required."""
-    if value is None:
-        return {}
-    found: dict[str, str | None] = {}
-    for key, item in value.entries("a mapping from names to parameters"):
-        name = key.read(text("the name of a parameter"), "")
-        if isinstance(item.node, Table):
-            section = known_part(item, PARAMETER, ignored=_FREE_TEXTS)
-            default = section.read("default", text("a text or number"), None) if section else None
-            kind = section.get("type") if section else None
-        else:
-            default, kind = None, item
-        if kind is not None and not _usual_type(kind.read(text("a type"), "string")):
-            _warn(kind, f"types are {', '.join(_TYPES)}; values of this one are taken as text")
-        found[name] = default
-    return found
+def _type(value: Value) -> None:
+    """Read the type of a parameter, which only a warning depends on."""
+    written = value.read(text("a type"), "string")
+    if written not in _TYPES and written.partition("[")[0].strip().lower() not in _OTHER_TYPES:
+        _warn(value, f"types are {', '.join(_TYPES)}; values of this one are taken as text")
 
 
 def _on_one_line(template: str) -> str:
     """The command on one line: each line break, with or without a backslash before it, becomes a blank."""
     return " ".join(_CONTINUED.sub(r"\1 ", template).splitlines())
-
-
-def _usual_type(written: str) -> bool:
-    return written in _TYPES or written.partition("[")[0].strip().lower() in _OTHER_TYPES
 
 
 def _filled(template: str, values: Mapping[str, str], command: Value) -> str | None:
@@ -247,4 +218,36 @@ def _further(parameters: Mapping[str, str]) -> str:
 
 
 def _warn(value: Value, text: str) -> None:
-    value.problems.warn(None, f"MLproject: {where(value)}{text}")
+    value.problems.warn(None, f"MLproject: {on_line(value.node)}{value.path}: {text}")
+
+
+_FREE_TEXTS = frozenset({"description"})
+PARAMETER = record(
+    {"type": Field(Custom(_type), sets=None), "default": text("a text or number")},
+    silent=_FREE_TEXTS,
+    make=lambda default=None: default,
+)
+"""The default of a parameter; None: a value is required."""
+
+ENTRY_POINT = record(
+    {
+        "parameters": MapOf(
+            Alternatives("a type", scalar=Custom(_type), table=PARAMETER),
+            "a mapping from names to parameters",
+        ),
+        "command": Field(text("a command"), words="cmd", required="say what the entry point runs"),
+    },
+    silent=_FREE_TEXTS,
+)
+PROJECT = record(
+    {
+        "name": text("the name of the project"),
+        **dict.fromkeys(("python_env", "conda_env", "docker_env"), Free()),
+        "entry_points": Field(
+            MapOf(Custom(lambda value: value), "a mapping from names to entry points"),
+            words="entrypoints entrypoint entry_point",
+        ),
+    },
+    _check,
+    silent=_FREE_TEXTS,
+)

@@ -4,28 +4,19 @@ from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Outcome
 
-_STATES = {
-    RunState.PENDING: "SCHEDULED",
-    RunState.QUEUED: "SCHEDULED",
-    RunState.SUBMITTED: "SCHEDULED",
-    RunState.STARTING: "SCHEDULED",
-    RunState.RUNNING: "RUNNING",
-    RunState.PAUSING: "RUNNING",
-    RunState.PREEMPTING: "RUNNING",
-    RunState.STOPPING: "RUNNING",
-    RunState.PAUSED: "SCHEDULED",
-    RunState.ENDED: "FINISHED",
-}
+_RUNNING = frozenset({RunState.RUNNING, RunState.PAUSING, RunState.PREEMPTING, RunState.STOPPING})
 _OUTCOMES = {
     Outcome.COMPLETED: "FINISHED",
     Outcome.FAILED: "FAILED",
     Outcome.STOPPED: "KILLED",
     Outcome.LOST: "FAILED",
-    Outcome.PREEMPTED: "SCHEDULED",
-    Outcome.PAUSED: "SCHEDULED",
 }
 
 
 def status(report: Report) -> str:
-    """The status of the run."""
-    return _OUTCOMES[report.outcome] if report.outcome is not None else _STATES[report.state]
+    """The status of the run; one that will run again is scheduled."""
+    if report.outcome is not None:
+        return _OUTCOMES.get(report.outcome, "SCHEDULED")
+    if report.state is RunState.ENDED:
+        return "FINISHED"
+    return "RUNNING" if report.state in _RUNNING else "SCHEDULED"
