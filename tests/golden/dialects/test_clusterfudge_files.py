@@ -11,7 +11,8 @@ from golden import assert_golden
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
-from tarmac.systems.clusterfudge.script import check_script, is_launch_script
+from tarmac.systems.clusterfudge.dialect import is_launch_script
+from tarmac.systems.clusterfudge.script import check_script
 from tarmac.systems.registry import read
 
 HERE = Path(__file__).parent / "clusterfudge"

@@ -21,10 +21,12 @@ from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Outcome
 from tarmac.model.spec import RunSpec
-from tarmac.systems.clusterfudge.fields import DEPLOYMENT, KIND, REQUEST, SLOT_TYPES
+from tarmac.systems.clusterfudge.dialect import is_launch_script
+from tarmac.systems.clusterfudge.fields import KIND, SLOT_TYPES
 from tarmac.systems.clusterfudge.identity import launch_number, launch_uuid
+from tarmac.systems.clusterfudge.reader import DEPLOYMENT, REQUEST
 from tarmac.systems.clusterfudge.roles import GROUP, PROCESS, RESOURCES
-from tarmac.systems.clusterfudge.script import check_script, is_launch_script
+from tarmac.systems.clusterfudge.script import check_script
 from tarmac.systems.clusterfudge.scripts.form import KIND as SENT_KIND
 from tarmac.systems.clusterfudge.signatures import OTHER_NAMES, SIGNATURES
 from tarmac.systems.clusterfudge.statuses import OUTCOMES, STATES, status
@@ -32,7 +34,15 @@ from tarmac.systems.registry import choose, read
 
 ROOT = Path(__file__).resolve().parents[3]
 WORDS = sorted(
-    {*REQUEST.known, *GROUP.fields, *PROCESS.fields, *RESOURCES.fields, *DEPLOYMENT.known, "repo", "branch"}
+    {
+        *REQUEST.fields.keys(),
+        *GROUP.fields,
+        *PROCESS.fields,
+        *RESOURCES.fields,
+        *DEPLOYMENT.fields.keys(),
+        "repo",
+        "branch",
+    }
 )
 VALUES = st.one_of(
     st.none(),

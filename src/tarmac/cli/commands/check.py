@@ -18,7 +18,8 @@ from tarmac.dialects.native.reader import write
 from tarmac.model.codec import encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import LocalDirectory
-from tarmac.systems.clusterfudge.script import check_script, is_launch_script
+from tarmac.systems.clusterfudge.dialect import is_launch_script
+from tarmac.systems.clusterfudge.script import check_script
 from tarmac.systems.registry import read
 
 INVALID = 2

@@ -3,6 +3,7 @@
 The dialect recognises a launch script and refuses it with a hint.
 """
 
+import re
 from collections.abc import Mapping
 
 from tarmac.dialects.conventions import with_variables
@@ -22,10 +23,9 @@ from tarmac.dialects.yaml_tree import compose
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch
-from tarmac.systems.clusterfudge.fields import KIND, MARK, REQUEST
+from tarmac.systems.clusterfudge.fields import KIND, MARK
 from tarmac.systems.clusterfudge.identity import launch_uuid
-from tarmac.systems.clusterfudge.reader import NAME, read_request
-from tarmac.systems.clusterfudge.script import is_launch_script
+from tarmac.systems.clusterfudge.reader import NAME, REQUEST, read_request
 from tarmac.systems.clusterfudge.statuses import status
 
 LAUNCH_ID = "CLUSTERFUDGE_LAUNCH_ID"
@@ -38,32 +38,29 @@ GLOBAL_INDEX = "CLUSTERFUDGE_PROCESS_INDEX_ACROSS_ALL_REPLICAS"
 FIRST_INDEX = "CLUSTERFUDGE_TASK_ID"
 
 
-_Key = tuple[str, int, int]
+_Key = tuple[int, int]
+"""The replica of a worker and its place in it: distinct within a role."""
 
 
 def apply_conventions(run: Run, _attempt: Attempt, launch: Launch) -> Launch:
     """The launch with the variables for every worker, each with its own directory (C8)."""
-    counted: dict[str, list[_Key]] = {}
-    replicas: dict[str, set[int]] = {}
-    for node in launch.nodes:
-        for worker in node.workers:
-            counted.setdefault(worker.role, []).append(_key(worker))
-            replicas.setdefault(worker.role, set()).add(worker.replica)
-    for placements in counted.values():
-        placements.sort()
+    placed: dict[str, list[_Key]] = {}
+    for worker in sorted((worker for node in launch.nodes for worker in node.workers), key=_key):
+        placed.setdefault(worker.role, []).append(_key(worker))
     names = run.spec.conventions.facts.get("short_names", {})
     shown_names = names if isinstance(names, Mapping) else {}
 
     def family(node: NodeLaunch, worker: WorkerLaunch) -> Mapping[str, str]:
+        everywhere = placed[worker.role]
         here = sorted(_key(item) for item in node.workers if item.role == worker.role)
         return {
             LAUNCH_ID: launch_uuid(run.id),
             ROLE_NAME: str(shown_names.get(worker.role, worker.role)),
             REPLICA_INDEX: str(worker.replica),
-            REPLICA_COUNT: str(len(replicas[worker.role])),
-            PROCESS_COUNT: str(len(counted[worker.role])),
+            REPLICA_COUNT: str(len({replica for replica, _ in everywhere})),
+            PROCESS_COUNT: str(len(everywhere)),
             PROCESS_INDEX: str(here.index(_key(worker))),
-            GLOBAL_INDEX: str(counted[worker.role].index(_key(worker))),
+            GLOBAL_INDEX: str(everywhere.index(_key(worker))),
             FIRST_INDEX: str(worker.replica),
         }
 
@@ -71,16 +68,21 @@ def apply_conventions(run: Run, _attempt: Attempt, launch: Launch) -> Launch:
 
 
 def _key(worker: WorkerLaunch) -> _Key:
-    return worker.role, worker.replica, worker.worker
+    return worker.replica, worker.worker
 
 
-def launch_script_problem(filename: str) -> Problem:
-    """The problem with a launch script that is given in place of a run file."""
-    return Problem(
-        message="this is a Clusterfudge launch script: a program that is started, not a file that is read",
-        file=filename,
-        hint=f"tarmac launch {filename} runs it as it is; with --dry-run it prints the native run file",
-    )
+_IMPORT = re.compile(
+    r"^[ \t]*(import[ \t]+([\w., \t]*[, \t])?(tarmac\.)?clusterfudge\b"
+    r"|from[ \t]+(tarmac\.)?clusterfudge(\.\w+)?[ \t]+import\b"
+    r"|from[ \t]+tarmac[ \t]+import[ \t(]+[\w, \t]*\bclusterfudge\b)",
+    re.MULTILINE | re.ASCII,
+)
+_LAUNCHES = re.compile(r"\b(create_launch|CreateLaunchRequest)\b", re.ASCII)
+
+
+def is_launch_script(text: str) -> bool:
+    """Whether a text is a Python program that makes Clusterfudge launches."""
+    return bool(_IMPORT.search(text) and _LAUNCHES.search(text))
 
 
 def _detect(filename: str, text: str) -> Detection:
@@ -92,14 +94,16 @@ def _detect(filename: str, text: str) -> Detection:
         fields = tree.values
         if MARK in fields:
             return CERTAIN
-        if isinstance(fields.get("jobs"), Items) and fields.keys() <= REQUEST.known:
+        if isinstance(fields.get("jobs"), Items) and fields.keys() <= REQUEST.fields.keys():
             return POSSIBLE
     return not_ours(f"no launch request ('{MARK}: {KIND}') and no launch script")
 
 
 def _read(text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
     if is_launch_script(text):
-        raise InvalidInput([launch_script_problem(filename)])
+        message = "this is a Clusterfudge launch script: a program that is started, not a file that is read"
+        hint = f"tarmac launch {filename} runs it as it is; with --dry-run it prints the native run file"
+        raise InvalidInput([Problem(message=message, file=filename, hint=hint)])
     return read_request(text, filename=filename, directory=directory, extras=extras)
 
 

@@ -1,9 +1,14 @@
-"""The fields of a launch request, mapping by mapping, as `scripts.form` writes them.
+"""The words by which a launch request is recognised, and the names of accelerators.
 
-Used by the reader; the check of scripts uses the names of accelerators.
+Used by the tables of the request and the check of scripts.
 """
 
-from tarmac.dialects.section import Fields, words_for
+from functools import partial
+
+from tarmac.dialects import schema
+
+record = partial(schema.record, nulls=True)
+"""A mapping in which null is the same as absent."""
 
 MARK, KIND = "clusterfudge", "CreateLaunchRequest"
 """The field and value that mark a text as a request."""
@@ -13,12 +18,3 @@ SLOT_TYPES = (
     *("p4", "rtx4090", "rtx4080", "rtx3070", "rtx3060", "rtx4070", "rtx4060", "rtx3050", "gtx1050", "h200"),
 )
 """The accelerators that Clusterfudge knows; tarmac's slot types have the same names."""
-
-REQUEST = Fields(
-    known=frozenset(
-        {MARK, "jobs", "name", "description", "deployment", "cluster", "shard", "hostnames"}
-        | {"queueing_behaviour", "launch_script", "launch_script_body"}
-    ),
-    synonyms=words_for(name="title", hostnames="hosts", queueing_behaviour="queueing", jobs="job"),
-)
-DEPLOYMENT = Fields(known=frozenset({"local_dir", "git_repo"}))

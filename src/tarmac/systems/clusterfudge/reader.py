@@ -1,29 +1,28 @@
 """Reads a launch request (the JSON that `scripts` sends) into a spec. Called by the dialect."""
 
-from dataclasses import replace
+import posixpath
+from collections.abc import Mapping
 from typing import Any
 
 from tarmac.dialects import names
 from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import flag, matching, text
-from tarmac.dialects.located import Items, Node, Scalar, Table
 from tarmac.dialects.native.code import COMMIT, GIT_URL, REFERENCE
-from tarmac.dialects.native.environment import path_from
+from tarmac.dialects.native.environment import PATH
+from tarmac.dialects.native.reader import with_paths
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.schema import MISSING, Field, read_value, record
-from tarmac.dialects.section import Section
+from tarmac.dialects.schema import Custom, Field, read_value, tuple_of
+from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.spec import Conventions, LocalDirectory, Queueing, Repository, RunSpec, Target
-from tarmac.systems.clusterfudge.fields import DEPLOYMENT, KIND, MARK, REQUEST
-from tarmac.systems.clusterfudge.roles import Roles, read_roles
+from tarmac.systems.clusterfudge.fields import KIND, MARK, record
+from tarmac.systems.clusterfudge.roles import read_roles
 
 NAME = "clusterfudge"
 
 LARGEST_PROJECT_BYTES = 1 << 30
 """Maximum size of an unpacked project; the client has already checked its packed size."""
-
-_KIND = matching(KIND, f"the word {KIND}")
 
 
 def read_request(source: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
@@ -31,100 +30,50 @@ def read_request(source: str, *, filename: str, directory: str, extras: Extras =
     refuse_extras(extras, filename=filename, dialect=NAME)
     problems = Problems(filename)
     tree = compose_table(source, problems, "a launch request is")
-    request = Section(_without_nulls(tree), REQUEST, problems=problems)
-    request.read(MARK, _KIND, None)
-    script = request.read("launch_script", text(), "")
-    request.read("launch_script_body", text("the text of a script"), None)
-    title = _title(request)
-    name = _name(request, title, script or filename)
-    roles = read_roles(request)
-    facts = _facts(request, roles, title=title if title != name else "", script=script)
+    found = read_value(Value(tree, "", problems), REQUEST)
+    title, script = found.get("name", ""), found.get("launch_script", "")
+    name = names.fit(title) or names.name_from_file(script or filename)
+    renamed = [f"name: {title[:80]!r} is called {name!r} here"] if title not in ("", name) else []
+    roles, short_names = found.get("jobs", ((), {}))
+    facts = {
+        "title": title if title != name else "",
+        "description": found.get("description", ""),
+        "launch_script": script,
+        "short_names": short_names,
+    }
+    # A launch waits only if the request says so (C10).
+    waits = found.get("queueing_behaviour", {"enqueue_if_cluster_busy": False})
     spec = RunSpec(
         name=name,
         dialect=NAME,
         source=source,
-        conventions=Conventions(system=NAME, facts=facts),
-        roles=roles.roles,
-        code=_code(request, directory),
+        conventions=Conventions(system=NAME, facts={name: fact for name, fact in facts.items() if fact}),
+        roles=roles,
+        code=found.get("deployment"),
         target=Target(
-            cluster=request.read("cluster", names.NAME, None),
-            shard=request.read("shard", names.NAME, None),
-            hostnames=request.read_list("hostnames", names.HOSTNAME, "a list of host names"),
+            cluster=found.get("cluster"), shard=found.get("shard"), hostnames=found.get("hostnames", ())
         ),
-        queueing=_queueing(request),
+        queueing=Queueing.WAIT if waits.get("enqueue_if_cluster_busy", True) else Queueing.FAIL_IF_BUSY,
     )
     problems.raise_any()
-    return Reading(spec=spec, warnings=tuple(problems.warnings))
+    spec = with_paths(spec, lambda path: posixpath.normpath(posixpath.join(directory, path)))
+    return Reading(spec=spec, warnings=(*renamed, *problems.warnings))
 
 
-def _without_nulls(table: Table) -> Table:
-    """The mapping without null values, at any depth: null means not given."""
-
-    def cleaned(node: Node) -> Node:
-        if isinstance(node, Table):
-            return _without_nulls(node)
-        if isinstance(node, Items):
-            return replace(node, items=tuple(cleaned(item) for item in node.items))
-        return node
-
-    entries = (
-        (key, value) for key, value in table.entries if not (isinstance(value, Scalar) and value.empty)
-    )
-    return replace(table, entries=tuple((key, cleaned(value)) for key, value in entries))
-
-
-def _title(request: Section) -> str:
-    value = request.get("name")
-    return value.read(text("a name"), "") if value is not None else ""
-
-
-def _name(request: Section, title: str, fallback: str) -> str:
-    """The run's name: the launch's in valid form, else the name of its script."""
-    if not title:
-        return names.name_from_file(fallback)
-    fit = names.fit(title) or names.name_from_file(fallback)
-    if fit != title:
-        request.problems.warn(None, f"name: {title[:80]!r} is called {fit!r} here")
-    return fit
-
-
-def _facts(request: Section, roles: Roles, *, title: str, script: str) -> dict[str, Any]:
-    """Facts for variables and displays beyond the spec; empty ones are left out."""
-    description = request.get("description")
-    facts = {
-        "title": title,
-        "description": description.read(text(), "") if description is not None else "",
-        "launch_script": script,
-        "short_names": dict(roles.short_names),
-    }
-    return {name: fact for name, fact in facts.items() if fact}
-
-
-def _queueing(request: Section) -> Queueing:
-    """The queueing of the launch: it waits only if the request says so (C10)."""
-    value = request.get("queueing_behaviour")
-    found = read_value(value, QUEUEING) if value is not None else MISSING
-    waits = found is not MISSING and found.get("enqueue_if_cluster_busy", True)
-    return Queueing.WAIT if waits else Queueing.FAIL_IF_BUSY
-
-
-def _code(request: Section, directory: str) -> LocalDirectory | Repository | None:
-    value = request.get("deployment")
-    section = value.section(DEPLOYMENT) if value is not None else None
-    if value is None or section is None:
-        return None
+def _one_deployment(section: Section, _found: Mapping[str, Any]) -> None:
     section.exclude("local_dir", "git_repo", reason="a launch has one deployment")
-    if "local_dir" in section:
-        path = section.read("local_dir", path_from(directory), None)
-        if path is None:
-            return None
-        return LocalDirectory(path=path, whole=True, limit_bytes=LARGEST_PROJECT_BYTES)
-    repository = section.get("git_repo")
-    if repository is None:
-        value.refuse("deployment must be a LocalDir or GitRepo", "local_dir: PATH, or git_repo: {repo: ...}")
-        return None
-    found = read_value(repository, REPOSITORY)
-    return None if found is MISSING else found
+    if "local_dir" not in section and "git_repo" not in section:
+        section.refuse(
+            "deployment must be a LocalDir or GitRepo", "local_dir: PATH, or git_repo: {repo: ...}"
+        )
+
+
+def _deployment(
+    local_dir: str | None = None, git_repo: Repository | None = None
+) -> LocalDirectory | Repository | None:
+    if local_dir is None:
+        return git_repo
+    return LocalDirectory(path=local_dir, whole=True, limit_bytes=LARGEST_PROJECT_BYTES)
 
 
 REPOSITORY = record(
@@ -135,4 +84,20 @@ REPOSITORY = record(
     },
     make=Repository,
 )
+DEPLOYMENT = record({"local_dir": PATH, "git_repo": REPOSITORY}, _one_deployment, make=_deployment)
 QUEUEING = record({"enqueue_if_cluster_busy": Field(flag(), words="queue_launch enqueue")})
+REQUEST = record(
+    {
+        MARK: matching(KIND, f"the word {KIND}"),
+        "launch_script": text(),
+        "launch_script_body": text("the text of a script"),
+        "name": Field(text("a name"), words="title"),
+        "description": text(),
+        "jobs": Field(Custom(read_roles), words="job", required="a launch has at least one job"),
+        "deployment": DEPLOYMENT,
+        "cluster": names.NAME,
+        "shard": names.NAME,
+        "hostnames": Field(tuple_of(names.HOSTNAME, "a list of host names"), words="hosts"),
+        "queueing_behaviour": Field(QUEUEING, words="queueing"),
+    }
+)

@@ -2,18 +2,17 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.dialects.kinds import choice, integer, text
 from tarmac.dialects.located import Items, Node, Scalar
 from tarmac.dialects.native.roles import processes_of
-from tarmac.dialects.schema import MISSING, Custom, Field, fields_of, read_fields, record
+from tarmac.dialects.schema import MISSING, Custom, Field, read_fields, section_of
 from tarmac.dialects.section import Section, Value
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Command, FailureBehaviour, Process, Role
 from tarmac.systems.clusterfudge.argv import argv_doubts
-from tarmac.systems.clusterfudge.fields import SLOT_TYPES
+from tarmac.systems.clusterfudge.fields import SLOT_TYPES, record
 
 MOST_REPLICAS = 10_000
 MOST_ROLES = 100
@@ -22,29 +21,17 @@ MB = 1024 * 1024
 _SHORT_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,30}[A-Za-z0-9])?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Roles:
-    """The roles made of the jobs; `short_names` has the original names that are not valid, by role name."""
-
-    roles: tuple[Role, ...] = ()
-    short_names: Mapping[str, str] = field(default_factory=dict)
-
-
-def read_roles(request: Section) -> Roles:
-    """The roles of a request."""
-    listed = request.get("jobs")
-    if listed is None:
-        request.missing("jobs", "a launch has at least one job")
-        return Roles()
+def read_roles(listed: Value) -> Any:
+    """The roles made of the jobs, and the short names that are no names of roles, by the role's name."""
     count = len(listed.node.items) if isinstance(listed.node, Items) else 1
     if not 1 <= count <= MOST_ROLES:
         many = f"{count} jobs; at most {MOST_ROLES} are allowed"
         listed.refuse(many if count else "jobs must be non-empty")
-        return Roles()
+        return MISSING
     roles: dict[str, Role] = {}
     short_names: dict[str, str] = {}
     for value in listed.items("a list of jobs"):
-        section = value.section(fields_of(GROUP))
+        section = section_of(value, GROUP)
         if section is None:
             continue
         found = read_fields(section, GROUP)
@@ -62,7 +49,7 @@ def read_roles(request: Section) -> Roles:
             # Clusterfudge never documented the default; the names suggest this one.
             on_failure=found.get("replica_failure_behaviour", FailureBehaviour.CONTINUE),
         )
-    return Roles(roles=tuple(role for role in roles.values() if role.processes), short_names=short_names)
+    return tuple(role for role in roles.values() if role.processes), short_names
 
 
 def blank(node: Node) -> bool:
@@ -124,16 +111,17 @@ def _resources(cpus: int = 0, memory_mb: int = 0, **slots: int) -> Resources:
 
 
 _EXAMPLE = 'a list such as ["python3", "train.py"]'
-_SLOTS = {name: Field(integer(0, 1024)) for name in SLOT_TYPES}
+_SLOT_WORDS = {
+    "a100_80gb": "a100 a100_80 a100_80g",
+    "a100_40gb": "a100_40 a100_40g",
+    "rtx4090": "rtx_4090",
+    "rtx3090": "rtx_3090",
+}
 RESOURCES = record(
     {
         "cpus": Field(integer(0, 100_000), words="cpu num_cpus"),
         "memory_mb": Field(integer(0, 1 << 30), words="mem memory memory_gb ram"),
-        **_SLOTS,
-        "a100_80gb": Field(_SLOTS["a100_80gb"].shape, words="a100 a100_80 a100_80g"),
-        "a100_40gb": Field(_SLOTS["a100_40gb"].shape, words="a100_40 a100_40g"),
-        "rtx4090": Field(_SLOTS["rtx4090"].shape, words="rtx_4090"),
-        "rtx3090": Field(_SLOTS["rtx3090"].shape, words="rtx_3090"),
+        **{name: Field(integer(0, 1024), words=_SLOT_WORDS.get(name, "")) for name in SLOT_TYPES},
     },
     _one_kind,
     make=_resources,

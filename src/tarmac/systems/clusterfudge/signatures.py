@@ -1,16 +1,18 @@
 """The calls that a launch script may make: names, their fields in order, and the type of each field.
 
-Used by `calls` to check a script without running it; a test holds it to `scripts`.
+Used by `script` to check a launch script without running it. The fields are those of `scripts.request`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
+from typing import Any
 
 from tarmac.dialects.schema import fields_of
-from tarmac.systems.clusterfudge.fields import REQUEST, SLOT_TYPES
-from tarmac.systems.clusterfudge.reader import QUEUEING, REPOSITORY
+from tarmac.systems.clusterfudge import scripts
+from tarmac.systems.clusterfudge.reader import QUEUEING, REPOSITORY, REQUEST
 from tarmac.systems.clusterfudge.roles import GROUP, PROCESS, RESOURCES
+from tarmac.systems.clusterfudge.scripts import request
 
 
 class Takes(StrEnum):
@@ -40,57 +42,49 @@ class Parameter:
     required: bool = False
 
 
-_P = Parameter
+_TYPES = {
+    "str": Takes.TEXT,
+    "int": Takes.AMOUNT,
+    "bool": Takes.FLAG,
+    "Sequence[str]": Takes.TEXTS,
+    "list[str]": Takes.TEXTS,
+    "Sequence[Job]": Takes.GROUPS,
+    "Sequence[Process]": Takes.PROCESSES,
+    "Resources": Takes.RESOURCES,
+    "Deployment": Takes.DEPLOYMENT,
+    "FailureBehaviour": Takes.BEHAVIOUR,
+    "QueueingBehaviour": Takes.QUEUEING,
+}
+"""What the annotations of the request types mean; another one is not checked."""
 
+_NARROWER = {"command": Takes.ARGV, "replicas": Takes.COUNT}
+
+
+def _parameters(kind: type[Any]) -> tuple[Parameter, ...]:
+    """The fields of a request type, in the order of its positional arguments."""
+    return tuple(
+        Parameter(
+            field.name,
+            _NARROWER.get(field.name) or _TYPES.get(str(field.type).removesuffix(" | None"), Takes.ANYTHING),
+            required=field.default is MISSING,
+        )
+        for field in fields(kind)
+    )
+
+
+_CLASSES: Sequence[type[Any]] = (
+    *(request.ClusterfudgeConfig, request.CreateLaunchRequest, request.Job, request.Process),
+    *(request.Resources, request.GitRepo, request.LocalDir, request.QueueingBehaviour),
+    *(request.OnReplicaFailureOtherReplicasAreStopped, request.OnReplicaFailureOtherReplicasContinue),
+    *(request.ProxiedPath, request.SandboxParams, request.SandboxletConfig),
+)
 SIGNATURES: Mapping[str, tuple[Parameter, ...]] = {
-    "Client": (_P("base_url", Takes.TEXT), _P("api_key", Takes.TEXT)),
-    "ClusterfudgeConfig": (_P("token", Takes.TEXT, required=True),),
-    "CreateLaunchRequest": (
-        _P("jobs", Takes.GROUPS, required=True),
-        _P("name", Takes.TEXT),
-        _P("description", Takes.TEXT),
-        _P("deployment", Takes.DEPLOYMENT),
-        _P("cluster", Takes.TEXT),
-        _P("shard", Takes.TEXT),
-        _P("hostnames", Takes.TEXTS),
-        _P("queueing_behaviour", Takes.QUEUEING),
-    ),
-    "Job": (
-        _P("short_name", Takes.TEXT, required=True),
-        _P("replicas", Takes.COUNT, required=True),
-        _P("processes", Takes.PROCESSES, required=True),
-        _P("replica_failure_behaviour", Takes.BEHAVIOUR),
-        _P("deployment", Takes.DEPLOYMENT),
-    ),
-    "Process": (_P("command", Takes.ARGV, required=True), _P("resource_requirements", Takes.RESOURCES)),
-    "Resources": tuple(_P(name, Takes.AMOUNT) for name in ("cpus", "memory_mb", *SLOT_TYPES)),
-    "GitRepo": (
-        _P("repo", Takes.TEXT, required=True),
-        _P("branch", Takes.TEXT, required=True),
-        _P("commit", Takes.TEXT),
-    ),
-    "LocalDir": (),
-    "OnReplicaFailureOtherReplicasAreStopped": (),
-    "OnReplicaFailureOtherReplicasContinue": (),
-    "QueueingBehaviour": (_P("enqueue_if_cluster_busy", Takes.FLAG),),
-    "ProxiedPath": (
-        _P("incoming_path", Takes.TEXT, required=True),
-        _P("sandbox_port", Takes.ANYTHING, required=True),
-    ),
-    "SandboxParams": (
-        _P("sidecar_file_paths", Takes.TEXTS),
-        _P("image_tag", Takes.TEXT),
-        _P("display_name", Takes.TEXT),
-        _P("sandboxlet_config", Takes.ANYTHING),
-    ),
-    "SandboxletConfig": (_P("proxied_paths", Takes.ANYTHING), _P("screen_width_height", Takes.ANYTHING)),
+    "Client": (Parameter("base_url", Takes.TEXT), Parameter("api_key", Takes.TEXT)),
+    **{kind.__name__: _parameters(kind) for kind in _CLASSES},
 }
 """The calls that are checked."""
 
-OTHER_NAMES = frozenset(
-    {"AuthenticationError", "BetaClient", "LaunchStatus", "RequestError", "SandboxClient", "SchedulingError"}
-    | {"UnsupportedError", "clusterfudge", "sandboxes"}
-)
+OTHER_NAMES = frozenset({*scripts.__all__, "clusterfudge", "sandboxes"} - SIGNATURES.keys())
 """Further names in the package."""
 
 MAKES: Mapping[Takes, frozenset[str]] = {
@@ -110,7 +104,7 @@ SYNONYMS: Mapping[str, Mapping[str, str]] = {
     "Process": fields_of(PROCESS).synonyms,
     "Resources": fields_of(RESOURCES).synonyms,
     "GitRepo": fields_of(REPOSITORY).synonyms,
-    "CreateLaunchRequest": REQUEST.synonyms,
+    "CreateLaunchRequest": fields_of(REQUEST).synonyms,
     "QueueingBehaviour": fields_of(QUEUEING).synonyms,
 }
 """Words that users often write for a field."""

@@ -14,37 +14,35 @@ class _Words:
     """An enumeration that maps numbers and names to one another; every name is also an attribute."""
 
     def __init__(self, *names: str) -> None:
-        self._numbers = {name: number for number, name in enumerate(names)}
-        for name, number in self._numbers.items():
-            setattr(self, name, number)
+        self._names = names
+        self.__dict__.update(self.items())
 
     def __getattr__(self, name: str) -> int:  # for type checkers: the names are set above
-        raise AttributeError(f"there is no status {name!r}; known: {', '.join(self._numbers)}")
+        raise AttributeError(f"there is no status {name!r}; known: {', '.join(self._names)}")
 
     def Name(self, number: int) -> str:
         """The name of a number."""
-        for name, known in self._numbers.items():
-            if known == number:
-                return name
-        raise ValueError(f"there is no status {number!r}")
+        if number not in self.values():
+            raise ValueError(f"there is no status {number!r}")
+        return self._names[number]
 
     def Value(self, name: str) -> int:
         """The number of a name."""
-        if name not in self._numbers:
-            raise ValueError(f"there is no status {name!r}; known: {', '.join(self._numbers)}")
-        return self._numbers[name]
+        if name not in self._names:
+            raise ValueError(f"there is no status {name!r}; known: {', '.join(self._names)}")
+        return self._names.index(name)
 
     def keys(self) -> list[str]:
         """All names."""
-        return list(self._numbers)
+        return list(self._names)
 
     def values(self) -> list[int]:
         """All numbers."""
-        return list(self._numbers.values())
+        return list(range(len(self._names)))
 
     def items(self) -> list[tuple[str, int]]:
         """Names with their numbers."""
-        return list(self._numbers.items())
+        return [(name, number) for number, name in enumerate(self._names)]
 
 
 LaunchStatus = _Words(

@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tarmac import api
 from tarmac.client.launching import json_text
 from tarmac.dialects.native.reader import write
 from tarmac.dialects.overrides import override
 from tarmac.model.codec import encode
-from tarmac.model.errors import NotFound, TarmacError
-from tarmac.model.lifecycle import RunState
-from tarmac.systems.clusterfudge.scripts.gateway import DIALECT, FILENAME, error_form, launch_form
+from tarmac.model.errors import NotFound
+from tarmac.systems.clusterfudge.scripts.gateway import DIALECT, FILENAME, replied, request_form
 from tarmac.systems.registry import read
 
 
@@ -28,12 +26,7 @@ class DryRun:
 
     def reply(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a request, or the error for the script."""
-        notices: list[str] = []
-        try:
-            answer = self._answer(question, notices)
-        except TarmacError as error:
-            return {"error": error_form(error), "notices": notices}
-        return {"answer": answer, "notices": notices}
+        return replied(self._answer, question)
 
     def _answer(self, question: Mapping[str, Any], notices: list[str]) -> Any:
         if question["ask"] == "create":
@@ -55,30 +48,10 @@ class DryRun:
         spec = override(reading.spec, self.overrides) if self.overrides else reading.spec
         self.tell(write(spec, directory=question["directory"]))
         run_id = f"dry-run-{len(self._launches) + 1}"
-        run = api.Run(
-            id=run_id,
-            user="",
-            state=RunState.PENDING,
-            created_at=0.0,
-            name=spec.name,
-            project=spec.project,
-            dialect=spec.dialect,
-            mode=spec.mode,
-            priority=0,
-            weight=1.0,
-            pool=None,
-            slots=spec.slots,
-            max_turns=None,
-            retry_at=None,
-            cycle_report=None,
-            exit_status=None,
-            spec=json.loads(json.dumps(encode(spec))),
-            source=spec.source,
-            warnings=(),
-            labels={},
-        )
-        self._launches[run_id] = launch_form(run)
-        return self._launches[run_id]
+        form = request_form(run_id, spec.name, json.loads(json.dumps(encode(spec))), spec.source)
+        form |= {"status": "LAUNCH_STATUS_PENDING", "launched_by": "", "submitted_at": 0.0}
+        self._launches[run_id] = form
+        return form
 
 
 def _details(form: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from tarmac import api
@@ -35,6 +36,17 @@ _GLANCE_S = 0.02
 _PAGE = 500
 
 
+def replied(
+    answer: Callable[[Mapping[str, Any], list[str]], Any], question: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The answer to a request, or the error for the script, and the notices that `answer` adds to a list."""
+    notices: list[str] = []
+    try:
+        return {"answer": answer(question, notices), "notices": notices}
+    except TarmacError as error:
+        return {"error": error_form(error), "notices": notices}
+
+
 @dataclass(slots=True)
 class Gateway:
     """Clients by address, and changes for every launch (`overrides` of docs/using/api.md)."""
@@ -47,13 +59,9 @@ class Gateway:
 
     def reply(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a request, or the error for the script."""
-        notices: list[str] = []
-        try:
-            form = {"answer": self._answer(question, notices)}
-        except TarmacError as error:
-            form = {"error": error_form(error)}
-        earlier, self._notices[:] = list(self._notices), []
-        return {**form, "notices": earlier + notices}
+        reply = replied(self._answer, question)
+        reply["notices"][:0], self._notices[:] = list(self._notices), []
+        return reply
 
     def close(self) -> None:
         """Close the connections. The launches continue."""
@@ -164,20 +172,37 @@ LOG_LINES = 10_000
 
 def launch_form(run: api.Run) -> dict[str, Any]:
     """A run as the launch that a script gets."""
-    spec = run.spec
+    outcome, cause = run.outcome, run.cause
+    report = Report(
+        state=RunState(run.state),
+        outcome=Outcome(outcome) if outcome else None,
+        cause=CauseCode(cause.code) if cause else None,
+    )
+    form = {
+        **request_form(run.id, run.name, run.spec, run.source),
+        "status": status(report),
+        "launched_by": run.user,
+        "submitted_at": run.created_at,
+    }
+    return {**form, "git_commit": run.code_commit} if run.code_commit else form
+
+
+def request_form(run_id: str, name: str, spec: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """The part of a launch that its request and id determine."""
     facts = spec.get("conventions", {}).get("facts", {})
     names = facts.get("short_names", {})
     target = spec.get("target", {})
     code = spec.get("code") or {}
+    try:
+        script = str(json.loads(source).get("launch_script_body", ""))
+    except (ValueError, AttributeError):
+        script = ""
     return {
-        "id": launch_uuid(run.id),
-        "launch_id": launch_number(run.id),
-        "run_id": run.id,
-        "status": _word(run),
-        "title": facts.get("title") or run.name,
+        "id": launch_uuid(run_id),
+        "launch_id": launch_number(run_id),
+        "run_id": run_id,
+        "title": facts.get("title") or name,
         "description": facts.get("description") or "",
-        "launched_by": run.user,
-        "submitted_at": run.created_at,
         "jobs": [
             {
                 "short_name": names.get(_role_name(role), _role_name(role)),
@@ -194,8 +219,8 @@ def launch_form(run: api.Run) -> dict[str, Any]:
         "hostnames": list(target.get("hostnames", ())),
         "git_repo": code.get("url", ""),
         "git_branch": code.get("branch") or "",
-        "git_commit": run.code_commit or code.get("commit") or "",
-        "launch_script_body": _script(run),
+        "git_commit": code.get("commit") or "",
+        "launch_script_body": script,
     }
 
 
@@ -203,47 +228,48 @@ def _role_name(role: Mapping[str, Any]) -> str:
     return str(role.get("name", "main"))
 
 
-def _script(run: api.Run) -> str:
-    """The text of the script that created the launch, from the request."""
-    try:
-        return str(json.loads(run.source).get("launch_script_body", ""))
-    except (ValueError, AttributeError):
-        return ""
-
-
-def _word(run: api.Run) -> str:
-    outcome, cause = run.outcome, run.cause
-    return status(
-        Report(
-            state=RunState(run.state),
-            outcome=Outcome(outcome) if outcome else None,
-            cause=CauseCode(cause.code) if cause else None,
-        )
-    )
-
-
 def details_form(client: Client, run: api.Run) -> dict[str, Any]:
     launch = launch_form(run)
-    attempts = client.attempts(run.id)
-    workers = attempts[-1].workers if attempts else []
+    attempt = next(iter(client.attempts(run.id)[-1:]), None)
+    workers = {_key(worker): worker for worker in (attempt.workers if attempt is not None else ())}
     named = {_role_name(role): form for role, form in zip(run.spec["roles"], launch["jobs"], strict=True)}
-    states = {(worker.role, worker.replica, worker.index): _state(worker, attempts[-1]) for worker in workers}
-    expected = [
-        (role, replica, index)
+    blamed = attempt.cause if attempt is not None else None
+    failed = (blamed.role, blamed.replica, blamed.worker) if blamed is not None else None
+    unseen = "stopped" if run.state == RunState.ENDED else "pending"
+    states = {
+        key: _state(workers[key], failed) if key in workers else unseen
         for role, form in named.items()
-        for replica in range(form["replicas"])
-        for index in range(len(form["commands"]))
-    ]
-    over = run.state == RunState.ENDED
-    known = {key: states.get(key, "stopped" if over else "pending") for key in expected}
+        for key in product([role], range(form["replicas"]), range(len(form["commands"])))
+    }
     return {
         "launch": launch,
         "commands": [
-            _command(run, worker, named[worker.role], known) for worker in workers if worker.role in named
+            {
+                "id": process_uuid(run.id, *key),
+                "hostname": worker.node,
+                "job_name": named[worker.role]["short_name"],
+                "replica": worker.replica,
+                "process": worker.index,
+                "state": _STATES[states.get(key, "pending")],
+                "exit_code": worker.exit_code,
+                "pid": worker.pid,
+                "cmd_line": named[worker.role]["commands"][worker.index],
+                "execution_started_at": worker.started_at,
+                "execution_completed_at": worker.ended_at,
+            }
+            for key, worker in workers.items()
+            if worker.role in named
         ],
-        "replicas": {form["short_name"]: _counts(_replicas(role, known)) for role, form in named.items()},
-        "processes": _counts(list(known.values())),
-        "logs": list(_logs(client, run, named)),
+        "replicas": {form["short_name"]: _counts(_replicas(role, states)) for role, form in named.items()},
+        "processes": _counts(list(states.values())),
+        "logs": [
+            {
+                "hostname": chunk.node,
+                "source": f"{_shown(chunk.role, named)}.{chunk.replica}.{chunk.worker}",
+                "contents": chunk.text,
+            }
+            for chunk in client.logs(run.id, tail=LOG_LINES)
+        ],
     }
 
 
@@ -255,41 +281,25 @@ _STATES = {
     "stopped": "COMMAND_STATE_KILLED",
 }
 
-_States = Mapping[tuple[str, int, int], str]
+
+def _key(worker: WorkerStatus) -> tuple[str, int, int]:
+    return worker.role, worker.replica, worker.index
 
 
-def _state(worker: WorkerStatus, attempt: api.Attempt) -> str:
+def _shown(role: str, named: Mapping[str, Any]) -> str:
+    return str(named[role]["short_name"]) if role in named else role
+
+
+def _state(worker: WorkerStatus, failed: tuple[str | None, int | None, int | None] | None) -> str:
+    """The state of a process; of those that a signal ended, only one that failed is the cause of the end."""
     if worker.exit_code is not None:
         return "succeeded" if worker.exit_code == 0 else "failed"
     if worker.signal is not None:
-        cause = attempt.cause
-        blamed = cause is not None and (cause.role, cause.replica, cause.worker) == (
-            worker.role,
-            worker.replica,
-            worker.index,
-        )
-        return "failed" if blamed else "stopped"
+        return "failed" if failed == _key(worker) else "stopped"
     return "running" if worker.pid is not None else "pending"
 
 
-def _command(run: api.Run, worker: WorkerStatus, form: Mapping[str, Any], states: _States) -> dict[str, Any]:
-    key = (worker.role, worker.replica, worker.index)
-    return {
-        "id": process_uuid(run.id, *key),
-        "hostname": worker.node,
-        "job_name": form["short_name"],
-        "replica": worker.replica,
-        "process": worker.index,
-        "state": _STATES[states.get(key, "pending")],
-        "exit_code": worker.exit_code,
-        "pid": worker.pid,
-        "cmd_line": form["commands"][worker.index],
-        "execution_started_at": worker.started_at,
-        "execution_completed_at": worker.ended_at,
-    }
-
-
-def _replicas(role: str, states: _States) -> list[str]:
+def _replicas(role: str, states: Mapping[tuple[str, int, int], str]) -> list[str]:
     """The state of each replica of a role: the worst of its processes'."""
     replicas: dict[int, set[str]] = {}
     for (name, replica, _), state in states.items():
@@ -301,14 +311,3 @@ def _replicas(role: str, states: _States) -> list[str]:
 
 def _counts(states: list[str]) -> dict[str, int]:
     return {**{state: states.count(state) for state in _STATES}, "total": len(states)}
-
-
-def _logs(client: Client, run: api.Run, named: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for chunk in client.logs(run.id, tail=LOG_LINES):
-        form = named.get(chunk.role)
-        role = form["short_name"] if form else chunk.role
-        yield {
-            "hostname": chunk.node,
-            "source": f"{role}.{chunk.replica}.{chunk.worker}",
-            "contents": chunk.text,
-        }
