@@ -4,6 +4,7 @@ Every reader of `dialects` adds to one `Problems` and continues with a harmless 
 it calls `raise_any` before using the result.
 """
 
+import re
 from collections.abc import Sequence
 
 from tarmac.dialects.located import Node, on_line
@@ -61,6 +62,16 @@ class Problems:
         return (
             [*listed, Problem(message=f"and {len(rest)} more problems", file=self.file)] if rest else listed
         )
+
+    @property
+    def sorted_warnings(self) -> tuple[str, ...]:
+        """The warnings in the order of the lines that they refer to, those about the whole text first."""
+
+        def line(text: str) -> int:
+            found = re.match(r"line ([0-9]+): ", text)
+            return int(found[1]) if found is not None else 0
+
+        return tuple(sorted(self.warnings, key=line))
 
     def raise_any(self) -> None:
         """Raise InvalidInput with all problems in the order of the text, if there are any."""

@@ -189,8 +189,11 @@ def read_value(value: Value, shape: Shape) -> Json:
 def read_record(value: Value, shape: Record, *, besides: frozenset[str] = frozenset()) -> Any:
     """A mapping with known fields; those in `besides` are accepted and dropped."""
     section = section_of(value, shape, besides=besides)
-    if section is None:
-        return MISSING
+    return MISSING if section is None else read_section(section, shape)
+
+
+def read_section(section: Section, shape: Record) -> Any:
+    """The record of a mapping; MISSING if a required field is. Reports everything wrong with the mapping."""
     found = read_fields(section, shape)
     if shape.make is None:
         return found

@@ -171,6 +171,15 @@ class Section:
         """The value of a given field."""
         return self._values[name]
 
+    def __setitem__(self, name: str, value: Value) -> None:
+        """Take a value from elsewhere in the file for a field."""
+        self._values[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        """Ignore a field, with a problem reported: it does not count as missing."""
+        del self._values[name]
+        self.suggestions.add(name)
+
     def get(self, name: str) -> Value | None:
         """The value of a field, None if it is not given."""
         return self._values.get(name)

@@ -194,7 +194,7 @@ def check_pattern(section: Section, found: Mapping[str, Any]) -> None:
             value.refuse(f"this is not a regular expression: {error}")
 
 
-def _mapping(description: str) -> Custom:
+def mapping(description: str) -> Custom:
     """Any mapping, passed on unchanged."""
 
     def read(value: Value) -> Any:
@@ -244,7 +244,7 @@ LOG_POLICY = record(
 CONVENTIONS = record(
     {
         "system": matching(r"[a-z][a-z0-9]{0,31}", "the name of a dialect"),
-        "facts": _mapping("a mapping"),
+        "facts": mapping("a mapping"),
     },
     make=Conventions,
 )
@@ -281,7 +281,7 @@ RUN = record(
         "datasets": Field(ids("datasets"), words="dataset dataset_id_list"),
         "input_artifacts": Field(ids("artifacts"), words="input_artifact_id_list"),
         "artifacts": ARTIFACTS,
-        "parameters": Field(_mapping("a mapping from names to values"), words="params hyperparameters"),
+        "parameters": Field(mapping("a mapping from names to values"), words="params hyperparameters"),
         "search": Field(SEARCH, words="searcher sweep hyperparameter_search"),
         "secrets": Field(SECRETS, words="secret"),
         "site": Custom(_site, encode),

@@ -9,79 +9,50 @@ from tarmac.dialects.plain import to_yaml
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.run import Attempt, Run
-from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch
-from tarmac.systems.mcli.fields import RUN, WORKSPACE, known_as
-from tarmac.systems.mcli.reader import NAME, read_mcli
+from tarmac.systems.mcli.fields import WORKSPACE
+from tarmac.systems.mcli.reader import NAME, RUN, read_mcli
 from tarmac.systems.mcli.statuses import status
 from tarmac.systems.mcli.view import configuration, script
 
-NUM_NODES = "NUM_NODES"
-WORLD_SIZE = "WORLD_SIZE"
-LOCAL_WORLD_SIZE = "LOCAL_WORLD_SIZE"
-RUN_NAME = "RUN_NAME"
-COMPOSER_RUN_NAME = "COMPOSER_RUN_NAME"
-RESUMPTION_INDEX = "RESUMPTION_INDEX"
-PLATFORM = "MOSAICML_PLATFORM"
-PARAMETERS = "PARAMETERS"
-WANDB_NAME = "WANDB_NAME"
-
-CONFIG = "/mnt/config"
-PARAMETERS_FILE = f"{CONFIG}/parameters.yaml"
-RUN_CONFIG_FILE = f"{CONFIG}/run_config.yaml"
-COMMAND_FILE = f"{CONFIG}/usercommand.bash"
-
-
-_PARAMETERS = "mcli/parameters.yaml"
-_RUN_CONFIG = "mcli/run_config.yaml"
-_COMMAND = "mcli/usercommand.bash"
-
 
 def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
-    """The launch with variables, files and mounts."""
-    own = run.spec.environment.variables
+    """The launch with variables, unless the run has them itself, and with files and mounts."""
+    own, facts = run.spec.environment.variables, run.spec.conventions.facts
     slots = sum(len(worker.slots) for node in launch.nodes for worker in node.workers)
     shared = {
-        NUM_NODES: str(len(launch.nodes)),
-        WORLD_SIZE: str(slots),
-        RUN_NAME: run.name,
-        COMPOSER_RUN_NAME: run.name,
-        RESUMPTION_INDEX: str(attempt.number - 1),
-        PLATFORM: "true",
+        "NUM_NODES": str(len(launch.nodes)),
+        "WORLD_SIZE": str(slots),
+        "RUN_NAME": run.name,
+        "COMPOSER_RUN_NAME": run.name,
+        "RESUMPTION_INDEX": str(attempt.number - 1),
+        "MOSAICML_PLATFORM": "true",
+        **({"WANDB_NAME": run.name} if facts.get("wandb") else {}),
     }
-    if run.spec.conventions.facts.get("wandb"):
-        shared[WANDB_NAME] = run.name
     shared = {name: value for name, value in shared.items() if name not in own}
 
     def family(_node: NodeLaunch, worker: WorkerLaunch) -> Mapping[str, str]:
-        if LOCAL_WORLD_SIZE in own:
-            return shared
-        return {**shared, LOCAL_WORLD_SIZE: str(len(worker.slots))}
+        size = str(len(worker.slots))
+        return shared if "LOCAL_WORLD_SIZE" in own else {**shared, "LOCAL_WORLD_SIZE": size}
 
+    # Parameters whose names begin with `_` are private to the file.
+    parameters = {name: each for name, each in (run.spec.parameters or {}).items() if name[:1] != "_"}
+    config = configuration(run.spec, name=run.name, slot_types=attempt.allocation.slot_types)
     files = {
-        _PARAMETERS: _parameters(run.spec),
-        _RUN_CONFIG: to_yaml(
-            configuration(run.spec, name=run.name, slot_types=attempt.allocation.slot_types)
-        ),
-        _COMMAND: script(run.spec) + "\n",
+        "parameters.yaml": to_yaml(parameters),
+        "run_config.yaml": to_yaml(config),
+        "usercommand.bash": script(run.spec) + "\n",
     }
-    named = () if PARAMETERS in own else (PARAMETERS,)
-    mounts: tuple[Mount, ...] = (
-        Mount(source=_PARAMETERS, target=PARAMETERS_FILE, variables=named),
-        Mount(source=_RUN_CONFIG, target=RUN_CONFIG_FILE),
-        Mount(source=_COMMAND, target=COMMAND_FILE),
-    )
-    if run.spec.conventions.facts.get("workspace"):
-        mounts += (Mount(source=".", target=WORKSPACE),)
-    launch = with_variables(launch, family)
-    launch = with_setup_variables(launch, shared)
-    return with_files(launch, lambda _node: files, mounts)
-
-
-def _parameters(spec: RunSpec) -> str:
-    """The parameters as YAML, without names that begin with `_`: those are private to the file."""
-    parameters = spec.parameters or {}
-    return to_yaml({name: value for name, value in parameters.items() if not name.startswith("_")})
+    named = {"parameters.yaml": () if "PARAMETERS" in own else ("PARAMETERS",)}
+    mounts = [
+        Mount(source=f"mcli/{name}", target=f"/mnt/config/{name}", variables=named.get(name, ()))
+        for name in files
+    ]
+    if facts.get("workspace"):
+        mounts.append(Mount(source=".", target=WORKSPACE))
+    launch = with_setup_variables(with_variables(launch, family), shared)
+    written = {f"mcli/{name}": text for name, text in files.items()}
+    return with_files(launch, lambda _node: written, tuple(mounts))
 
 
 _OWN = frozenset(
@@ -90,7 +61,6 @@ _OWN = frozenset(
 )
 """Top-level fields that no other dialect has."""
 
-_ACTS = frozenset({"command", "entrypoint"})
 _FOREIGN = frozenset(
     {"slots", "roles", "processes", "resources", "setup", "code", "mode", "environment", "conventions"}
     | {"searcher", "hyperparameters", "experiment_name", "bind_mounts", "project", "workspace", "jobs"}
@@ -105,25 +75,20 @@ def _detect(_filename: str, text: str) -> Detection:
     if not isinstance(tree, Table):
         missed = str(problems.first) if tree is None else f"fields are expected, not {quote(tree)}"
         return not_ours(missed)
-    fields = {known_as(key.text, RUN): node for key, node in tree.entries}
+    fields = {RUN.known_as(key.text): node for key, node in tree.entries}
     own, image = bool(fields.keys() & _OWN), isinstance(fields.get("image"), Scalar)
-    if (own and image) or (not fields.keys() & _FOREIGN and (own or _shown(fields))):
+    listed = fields.get("integrations")
+    integrations = listed.items if isinstance(listed, Items) else ()
+    # Fields that other dialects may share, used as in MCLI.
+    shared = any(map(_is_integration, integrations)) or (image and fields.keys() & {"command", "entrypoint"})
+    if (own and image) or (not fields.keys() & _FOREIGN and (own or shared)):
         return CERTAIN
     return not_ours("an image and a command, compute or integrations")
 
 
-def _shown(fields: dict[str, Node]) -> bool:
-    """Whether fields that other dialects may share are used as in MCLI."""
-    image, listed = fields.get("image"), fields.get("integrations")
-    if isinstance(listed, Items) and any(_is_integration(item) for item in listed.items):
-        return True
-    acts = bool(fields.keys() & _ACTS)
-    return isinstance(image, Scalar) and acts
-
-
 def _is_integration(item: Node) -> bool:
     return isinstance(item, Table) and any(
-        known_as(key.text, RUN) in ("integration_type", "type") for key, _ in item.entries
+        RUN.known_as(key.text) in ("integration_type", "type") for key, _ in item.entries
     )
 
 

@@ -4,15 +4,17 @@ Called by the reader.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from tarmac.dialects.kinds import Misfit, text
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.names import LABEL_NAME, LABEL_VALUE, VARIABLE_NAME, reserved
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.section import Section, Value
-from tarmac.systems.mcli.fields import TRACKER, TRACKER_MLFLOW, TRACKER_WANDB, read_known, read_word
+from tarmac.dialects.schema import MISSING, Field, record
+from tarmac.dialects.section import Value
+from tarmac.systems.mcli.fields import WORD, Vocabulary
 
 MOST_METADATA = 200
 LONGEST_METADATA_KEY = 200
@@ -43,12 +45,12 @@ def read_env(value: Value) -> dict[str, str]:
     return variables
 
 
-def read_metadata(value: Value) -> tuple[dict[str, Any], dict[str, str]]:
+def read_metadata(value: Value) -> Any:
     """All metadata, and the part of it that can be labels of the run."""
     labels: dict[str, str] = {}
     if not isinstance(value.node, Table):
         value.expected("a mapping from names to values")
-        return {}, labels
+        return MISSING
     metadata: dict[str, Any] = to_plain(value.node)
     if len(metadata) > MOST_METADATA:
         value.refuse(f"{len(metadata)} keys; at most {MOST_METADATA} are allowed")
@@ -61,38 +63,6 @@ def read_metadata(value: Value) -> tuple[dict[str, Any], dict[str, str]]:
         if isinstance(item.node, Scalar) and not item.node.empty and _is_label(key.node, item.node):
             labels[name] = item.node.text
     return {name: item for name, item in metadata.items() if item is not None}, labels
-
-
-def read_trackers(run: Section) -> dict[str, str]:
-    """The variables of `experiment_tracker`."""
-    value = run.get("experiment_tracker")
-    section = read_known(value, TRACKER, description="a mapping with mlflow or wandb") if value else None
-    if section is None:
-        return {}
-    variables: dict[str, str | None] = {}
-    if (mlflow := section.get("mlflow")) is not None:
-        description = "a mapping with experiment_path"
-        if (found := read_known(mlflow, TRACKER_MLFLOW, description=description)) is not None:
-            variables["MLFLOW_TRACKING_URI"] = read_word(found.get("tracking_uri")) or DATABRICKS
-            variables["MLFLOW_EXPERIMENT_NAME"] = read_word(found.get("experiment_path"))
-    if (wandb := section.get("wandb")) is not None:
-        description = "a mapping with project and entity"
-        if (found := read_known(wandb, TRACKER_WANDB, description=description)) is not None:
-            variables["WANDB_PROJECT"] = read_word(found.get("project"))
-            variables["WANDB_ENTITY"] = read_word(found.get("entity"))
-    return {name: item for name, item in variables.items() if item is not None}
-
-
-def expand_variables(value: Value, word: str, variables: Mapping[str, str]) -> str:
-    """The text with `$NAME` replaced by values of env_variables, as the platform's shell did."""
-
-    def named(found: re.Match[str]) -> str:
-        name = found[1].strip("{}")
-        if name not in variables:
-            value.refuse(f"{found[0]!r} is not known here", f"set {name} in env_variables, or write it out")
-        return variables.get(name, "")
-
-    return EXPANSION.sub(named, word)
 
 
 def _pairs(value: Value) -> Iterator[tuple[Value, Value]]:
@@ -120,3 +90,31 @@ def _is_label(key: Any, item: Scalar) -> bool:
     except Misfit:
         return False
     return all(character.isprintable() for character in item.text)
+
+
+_TRACKER_MLFLOW = Vocabulary(
+    shape=record(
+        {
+            "tracking_uri": Field(WORD, sets="MLFLOW_TRACKING_URI"),
+            "experiment_path": Field(WORD, sets="MLFLOW_EXPERIMENT_NAME"),
+        },
+        make=partial(dict, MLFLOW_TRACKING_URI=DATABRICKS),
+    ),
+    renamed={"experiment_name": "experiment_path"},
+    ignored={"model_registry_path": "your own code registers the model; MLFLOW_REGISTRY_URI is not set"},
+)
+_TRACKER_WANDB = Vocabulary(
+    shape=record(
+        {"project": Field(WORD, sets="WANDB_PROJECT"), "entity": Field(WORD, sets="WANDB_ENTITY")}, make=dict
+    ),
+)
+TRACKER = Vocabulary(
+    shape=record(
+        {
+            "mlflow": _TRACKER_MLFLOW.part("a mapping with experiment_path"),
+            "wandb": _TRACKER_WANDB.part("a mapping with project and entity"),
+        },
+        make=lambda mlflow=None, wandb=None: {**(mlflow or {}), **(wandb or {})},
+    )
+)
+"""The variables of `experiment_tracker`."""

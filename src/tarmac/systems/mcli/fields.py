@@ -1,38 +1,21 @@
-"""The fields of an MCLI run file, mapping by mapping: those of every public version, old names included.
+"""How mappings of an MCLI run file are read: those of every public version, old names included.
 
-`read_known` converts a mapping to current names: null counts as unset, `gpuNum` and `run_name` get their
+A `Vocabulary` converts a mapping to current names: null counts as unset, `gpuNum` and `run_name` get their
 current names. An unknown field causes a warning, as in MCLI, unless it is probably a typing error.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tarmac.dialects.kinds import line
 from tarmac.dialects.located import Node, Scalar, Table, quote
-from tarmac.dialects.section import Fields, Section, Value, words_for
+from tarmac.dialects.schema import MISSING, Custom, Record, fields_of, read_section
+from tarmac.dialects.section import Fields, Section, Value
 from tarmac.model.errors import nearest
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vocabulary:
-    """The words of one mapping. `renamed`: old or other words for a known one; `old` ones cause a warning.
-
-    `ignored`: known but without effect here, with the consequence; `refused`: with the reason.
-    """
-
-    known: frozenset[str]
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    old: frozenset[str] = frozenset()
-    ignored: Mapping[str, str] = field(default_factory=dict)
-    refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    synonyms: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def fields(self) -> Fields:
-        """The fields after renaming."""
-        return Fields(known=self.known)
-
+WORD = line("a text")
 
 WORKSPACE = "/workspace"
 """The working directory of the platform's images, and of the run if a file names it."""
@@ -42,76 +25,6 @@ _FREE = frozenset({"name", "command", "parameters", "metadata", "env_variables"}
 
 _PLACEHOLDER = re.compile(r"<[^<>]*>|TODO.*|YOUR_.*|REPLACE_.*")
 _SHOUTED = re.compile(r"[A-Z]++[ _-][A-Z _-]*+")
-_DEPLOYMENT = (
-    "this is the file of an inference deployment, not of a run",
-    "tarmac runs training: a run has name, image, command and compute",
-)
-
-COMPUTE = Vocabulary(
-    known=frozenset({"cluster", "instance", "nodes", "node_names", "gpu_type", "gpus", "cpus"}),
-    synonyms=words_for(gpus="gpu gpu_num num_gpus gpu_count", nodes="num_nodes"),
-)
-
-SCHEDULING = Vocabulary(
-    known=frozenset(
-        {"priority", "preemptible", "max_retries", "retry_on_system_failure", "max_duration"}
-        | {"watchdog_enabled", "resumable"}
-    ),
-    ignored={"priority_int": "the word under 'priority' says it"},
-    synonyms=words_for(max_retries="retries", watchdog_enabled="watchdog", max_duration="timeout"),
-)
-
-RUN = Vocabulary(
-    known=frozenset(
-        {"name", "image", "command", "entrypoint", "compute", "scheduling", "integrations"}
-        | {"env_variables", "parameters", "metadata", "experiment_tracker", "dependent_deployment"}
-        | {"cluster", "gpu_type", "gpu_num", "cpus"}
-    ),
-    renamed={"run_name": "name", "platform": "cluster"},
-    old=frozenset({"run_name", "platform"}),
-    ignored={
-        "partitions": "tarmac chooses among the nodes of the cluster itself; --pool names one of its pools",
-        "optimization_level": "nothing is optimised for you; algorithms are part of your own code",
-        "parent_name": "the run does not end with another one",
-    },
-    refused={
-        "model": _DEPLOYMENT,
-        "default_model": _DEPLOYMENT,
-        "replicas": _DEPLOYMENT,
-        "rate_limits": _DEPLOYMENT,
-    },
-    synonyms={name: f"compute.{name}" for name in COMPUTE.known}
-    | {name: f"scheduling.{name}" for name in SCHEDULING.known}
-    | words_for(
-        env_variables="env envs environment environment_variables",
-        command="cmd script run",
-        image="docker_image container container_image",
-        parameters="params config",
-    ),
-)
-
-TRACKER = Vocabulary(known=frozenset({"mlflow", "wandb"}))
-TRACKER_MLFLOW = Vocabulary(
-    known=frozenset({"tracking_uri", "experiment_path"}),
-    renamed={"experiment_name": "experiment_path"},
-    ignored={"model_registry_path": "your own code registers the model; MLFLOW_REGISTRY_URI is not set"},
-)
-TRACKER_WANDB = Vocabulary(known=frozenset({"project", "entity"}))
-
-GIT_REPO = Vocabulary(
-    known=frozenset({"git_repo", "git_branch", "git_commit", "path", "ssh_clone", "pip_install", "host"})
-    | {"git_clone_recursive"},
-    synonyms=words_for(
-        git_repo="repo", git_branch="branch", git_commit="commit", git_clone_recursive="recursive"
-    ),
-)
-PIP_PACKAGES = Vocabulary(known=frozenset({"packages", "upgrade"}), synonyms={"requirements": "packages"})
-APT_PACKAGES = Vocabulary(known=frozenset({"packages"}))
-WANDB = Vocabulary(known=frozenset({"project", "entity", "group", "job_type", "tags"}))
-MLFLOW = Vocabulary(
-    known=frozenset({"experiment_name", "tracking_uri"}), renamed={"experiment_path": "experiment_name"}
-)
-COMET = Vocabulary(known=frozenset({"project_name", "workspace"}), renamed={"project": "project_name"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +38,9 @@ class LeftOut:
 class KnownSection(Section):
     """A mapping in current words, with its unused keys by name, and old words with their current ones."""
 
-    def __init__(self, table: Table, vocabulary: Vocabulary, value: Value) -> None:
-        super().__init__(table, vocabulary.fields, problems=value.problems, path=value.path)
+    def __init__(self, table: Table, shape: Record, value: Value) -> None:
+        known = Fields(known=frozenset(shape.fields))
+        super().__init__(table, known, problems=value.problems, path=value.path)
         self.left_out: dict[str, LeftOut] = {}
         self.old: dict[str, str] = {}
 
@@ -139,94 +53,103 @@ class KnownSection(Section):
         Value(left.key, self.path, self.problems).refuse(f"'{name}' is missing: {left.reason}", hint)
 
 
-def known_as(key: str, vocabulary: Vocabulary) -> str:
-    """The current word for a key, in any of its spellings."""
-    word = re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1].lower()}", key)
-    return vocabulary.renamed.get(word, word)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """The words of one mapping. `renamed`: old or other words for a known one; `old` ones cause a warning.
 
+    `ignored`: known but without effect here, with the consequence; `refused`: with the reason.
+    """
 
-def read_known(value: Value, vocabulary: Vocabulary, *, description: str) -> KnownSection | None:
-    """The mapping in current words; None, with a problem reported, if it is no mapping."""
-    if not isinstance(value.node, Table):
-        value.expected(description)
-        return None
-    entries: dict[str, tuple[Scalar, Node]] = {}
-    suggested, old = set[str](), dict[str, str]()
-    left_out: dict[str, LeftOut] = {}
-    present = {known_as(key.text, vocabulary) for key, _ in value.node.entries}
-    for key, item in value.node.entries:
-        name = known_as(key.text, vocabulary)
-        if isinstance(item, Scalar) and item.empty:
-            left_out[name] = LeftOut(key=key, reason=f"nothing follows {key.text!r}")
-        elif name in vocabulary.known and name not in _FREE and _is_placeholder(item):
-            left_out[name] = LeftOut(key=key, reason=f"{_placeholder(item)} is a placeholder")
-            value.warn(f"{key.text!r} holds a placeholder, and is taken as not given", key)
-        elif name not in vocabulary.known:
-            suggested |= _unknown(value, key, vocabulary, present)
-        elif name in entries and key.text != name:
-            value.warn(f"{key.text!r} is passed over: {name!r} says it as well", key)
+    shape: Record
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    old: frozenset[str] = frozenset()
+    ignored: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def known_as(self, key: str) -> str:
+        """The current word for a key, in any of its spellings."""
+        word = snake(key)
+        return self.renamed.get(word, word)
+
+    def part(self, description: str = "") -> Custom:
+        """The record of a mapping in these words."""
+
+        def read(value: Value) -> Any:
+            section = self.section(value, description)
+            return MISSING if section is None else read_section(section, self.shape)
+
+        return Custom(read)
+
+    def section(self, value: Value, description: str = "") -> KnownSection | None:
+        """The mapping in current words; None, with a problem reported, if it is no mapping."""
+        if not isinstance(value.node, Table):
+            value.expected(description or f"a mapping with the fields {', '.join(sorted(self.shape.fields))}")
+            return None
+        entries: dict[str, tuple[Scalar, Node]] = {}
+        suggested, old = set[str](), dict[str, str]()
+        left_out: dict[str, LeftOut] = {}
+        present = {self.known_as(key.text) for key, _ in value.node.entries}
+        for key, item in value.node.entries:
+            name = self.known_as(key.text)
+            if isinstance(item, Scalar) and item.empty:
+                left_out[name] = LeftOut(key=key, reason=f"nothing follows {key.text!r}")
+            elif name not in self.shape.fields:
+                suggested |= self._unknown(value, key, present)
+            elif name not in _FREE and (shown := _placeholder(item)) is not None:
+                left_out[name] = LeftOut(key=key, reason=f"{shown} is a placeholder")
+                value.warn(f"{key.text!r} holds a placeholder, and is taken as not given", key)
+            elif name in entries and key.text != name:
+                value.warn(f"{key.text!r} is passed over: {name!r} says it as well", key)
+            else:
+                if key.text in self.old:
+                    old[key.text] = name
+                entries[name] = (Scalar(text=name, line=key.line, column=key.column), item)
+        table = Table(entries=tuple(entries.values()), line=value.node.line, column=value.node.column)
+        section = KnownSection(table, self.shape, value)
+        section.suggestions |= suggested
+        section.old |= old
+        section.left_out |= {name: left for name, left in left_out.items() if name not in entries}
+        return section
+
+    def _unknown(self, value: Value, key: Scalar, present: set[str]) -> set[str]:
+        """Warn of an unknown key or refuse it; return the field that was probably meant if it is refused.
+
+        A key that is near a field of the same mapping is no typing error, but the user's own key.
+        """
+        word = self.known_as(key.text)
+        if word in self.refused:
+            at = Value(key, f"{value.path}.{key.text}" if value.path else key.text, value.problems)
+            at.refuse(*self.refused[word])
+        elif word in self.ignored:
+            value.warn(f"{key.text!r} has no effect: {self.ignored[word]}", key)
+        elif (near := self._intended(word, present)) is not None:
+            note = Value(key, value.path, value.problems)
+            note.refuse(f"unknown field {quote(key)}", f"did you mean '{near}'?")
+            return {near}
         else:
-            if key.text in vocabulary.old:
-                old[key.text] = name
-            entries[name] = (Scalar(text=name, line=key.line, column=key.column), item)
-    table = Table(entries=tuple(entries.values()), line=value.node.line, column=value.node.column)
-    section = KnownSection(table, vocabulary, value)
-    section.suggestions |= suggested
-    section.old |= old
-    section.left_out |= {name: left for name, left in left_out.items() if name not in entries}
-    return section
+            value.warn(f"unknown field {quote(key)} has no effect, as in MCLI", key)
+        return set()
+
+    def _intended(self, word: str, present: set[str]) -> str | None:
+        if (meant := fields_of(self.shape).synonyms.get(word.lower())) is not None:
+            return meant
+        near = nearest(word, self.shape.fields)
+        holds_anchors = word.startswith(("_", "x-"))
+        return None if near in present or holds_anchors else near
 
 
-def _is_placeholder(node: Node) -> bool:
-    """Whether the value is still a template's placeholder."""
+def snake(key: str) -> str:
+    """A key in lower case, with `_` between its words."""
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1].lower()}", key)
+
+
+def _placeholder(node: Node) -> str | None:
+    """A template's placeholder as messages quote it; None for any other value."""
     if isinstance(node, Table) and len(node.entries) == 1:
         key, item = node.entries[0]
-        return isinstance(item, Scalar) and item.empty and bool(_SHOUTED.fullmatch(key.text))
-    return isinstance(node, Scalar) and bool(_PLACEHOLDER.fullmatch(node.text))
-
-
-def _placeholder(node: Node) -> str:
-    """A placeholder as messages quote it."""
-    return f"{{{node.entries[0][0].text}}}" if isinstance(node, Table) else quote(node)
-
-
-def _unknown(value: Value, key: Scalar, vocabulary: Vocabulary, present: set[str]) -> set[str]:
-    """Warn of an unknown key or refuse it; return the field that was probably meant if it is refused.
-
-    A key that is near a field of the same mapping is no typing error, but the user's own key.
-    """
-    at = Value(key, f"{value.path}.{key.text}" if value.path else key.text, value.problems)
-    word = known_as(key.text, vocabulary)
-    if word in vocabulary.refused:
-        at.refuse(*vocabulary.refused[word])
-    elif word in vocabulary.ignored:
-        value.warn(f"{key.text!r} has no effect: {vocabulary.ignored[word]}", key)
-    elif (near := _intended(word, vocabulary, present)) is not None:
-        note = Value(key, value.path, value.problems)
-        note.refuse(f"unknown field {quote(key)}", f"did you mean '{near}'?")
-        return {near}
-    else:
-        value.warn(f"unknown field {quote(key)} has no effect, as in MCLI", key)
-    return set()
-
-
-def _intended(word: str, vocabulary: Vocabulary, present: set[str]) -> str | None:
-    if word.lower() in vocabulary.synonyms:
-        return vocabulary.synonyms[word.lower()]
-    if word.startswith(("_", "x-")):  # holds YAML anchors
-        return None
-    near = nearest(word, vocabulary.known)
-    return None if near in present else near
-
-
-def read_word(value: Value | None, description: str = "a text") -> str | None:
-    """A text of one line, or None if it is missing or wrong."""
-    if value is None:
-        return None
-    if not isinstance(value.node, Scalar):
-        value.expected(description)
-        return None
-    return value.read(line(description), None)
+        if isinstance(item, Scalar) and item.empty and _SHOUTED.fullmatch(key.text):
+            return f"{{{key.text}}}"
+    return quote(node) if isinstance(node, Scalar) and _PLACEHOLDER.fullmatch(node.text) else None
 
 
 def read_words(value: Value, description: str) -> tuple[str, ...]:

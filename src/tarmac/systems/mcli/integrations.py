@@ -4,19 +4,20 @@ Called by the reader.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from tarmac.dialects.kinds import did_you_mean, flag, lenient
+from tarmac.dialects.kinds import Kind, did_you_mean, flag, lenient
 from tarmac.dialects.located import Items, Node, Scalar, Table, quote
 from tarmac.dialects.native.code import REFERENCE, read_url
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.section import Section, Value
+from tarmac.dialects.schema import MISSING, Custom, Field, read_section, record
+from tarmac.dialects.section import Value
 from tarmac.model.spec import Checkout, PythonPackages, Repository, SetupStep, SystemPackages
-from tarmac.systems.mcli import fields
-from tarmac.systems.mcli.environment import DATABRICKS, EXPANSION, expand_variables
-from tarmac.systems.mcli.fields import WORKSPACE, Vocabulary, known_as, read_known, read_word, read_words
+from tarmac.systems.mcli.environment import DATABRICKS, EXPANSION
+from tarmac.systems.mcli.fields import WORD, WORKSPACE, Vocabulary, read_words, snake
 
 _USUAL_SITE = "github.com"
 
@@ -33,7 +34,6 @@ class Integrations:
     setup: list[SetupStep] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
     records: list[dict[str, Any]] = field(default_factory=list)
-    wandb: bool = False
 
 
 def read_integrations(value: Value | None, env: Mapping[str, str]) -> Integrations:
@@ -46,7 +46,7 @@ def read_integrations(value: Value | None, env: Mapping[str, str]) -> Integratio
         return found
     for item in value.items("a list of integrations"):
         _read(item, found, env)
-    if named := sorted(_named(value.node) & env.keys()):
+    if named := sorted({word.strip("{}") for word in _named(value.node)} & env.keys()):
         value.warn(
             f"{', '.join(f'${name}' for name in named)} is what env_variables says: "
             "--env does not reach the integrations"
@@ -58,22 +58,43 @@ def _read(item: Value, found: Integrations, env: Mapping[str, str]) -> None:
     kind, value = _typed(item)
     if kind is None:
         return
-    if kind not in _READERS:
+    if kind not in _KINDS:
         reason = _REFUSED.get(kind, f"there is no integration {kind!r}")
-        hint = did_you_mean(kind, _READERS) if kind not in _REFUSED else None
-        item.refuse(reason, hint or f"known: {', '.join(_READERS)}")
+        hint = did_you_mean(kind, _KINDS) if kind not in _REFUSED else None
+        item.refuse(reason, hint or f"known: {', '.join(_KINDS)}")
         return
-    vocabulary, reader = _READERS[kind]
-    section = read_known(value, vocabulary, description=f"the parameters of {kind}")
+    section = _KINDS[kind].section(value, f"the parameters of {kind}")
     if section is None:
         return
-    reader(section, found, env)
-    plain = {
-        name: to_plain(field_value.node)
-        for name in sorted(vocabulary.known)
-        if (field_value := section.get(name))
-    }
-    found.records.append({"integration_type": kind, **{name: _clean(item) for name, item in plain.items()}})
+    given = {name: section[name] for name in sorted(_KINDS[kind].shape.fields) if name in section}
+    plain = {name: _clean(to_plain(each.node)) for name, each in given.items()}
+    for name, each in given.items():
+        named = _named(each.node) if name != "tags" else set[str]()
+        unknown = sorted(word for word in named if word.strip("{}") not in env)
+        for word in unknown:
+            hint = f"set {word.strip('{}')} in env_variables, or write it out"
+            each.refuse(f"'${word}' is not known here", hint)
+        if unknown:
+            del section[name]
+        elif named:
+            section[name] = replace(each, node=_expanded(each.node, env))
+    made = read_section(section, _KINDS[kind].shape)
+    if kind == "git_repo" and made is not MISSING:
+        made = _checkout(section["git_repo"], found.setup, **made)
+    if isinstance(made, dict):
+        found.variables |= made
+    elif made is not MISSING:
+        found.setup.append(made)
+    found.records.append({"integration_type": kind, **plain})
+
+
+def _expanded(node: Node, env: Mapping[str, str]) -> Node:
+    """The node with `$NAME` in its texts replaced by values of env_variables, as the platform's shell did."""
+    if isinstance(node, Items):
+        return replace(node, items=tuple(_expanded(item, env) for item in node.items))
+    if isinstance(node, Scalar):
+        return replace(node, text=EXPANSION.sub(lambda found: env[found[1].strip("{}")], node.text))
+    return node
 
 
 def _clean(value: Any) -> Any:
@@ -84,9 +105,9 @@ def _clean(value: Any) -> Any:
 
 
 def _named(node: Node) -> set[str]:
-    """The variables named by the texts below a node."""
+    """The variables named by the texts below a node, as written: `A` or `{A}`."""
     if isinstance(node, Scalar):
-        return {name.strip("{}") for name in EXPANSION.findall(node.text)}
+        return set(EXPANSION.findall(node.text))
     parts = node.items if isinstance(node, Items) else [item for _, item in node.entries]
     return {name for part in parts for name in _named(part)}
 
@@ -99,7 +120,7 @@ def _typed(item: Value) -> tuple[str | None, Value]:
     entries: list[tuple[Scalar, Node]] = []
     named: Node | None = None
     for key, node in item.node.entries:
-        word = known_as(key.text, Vocabulary(known=frozenset()))
+        word = snake(key.text)
         if word in ("integration_type", "type"):
             named = node
         elif word == "params" and isinstance(node, Table):
@@ -113,47 +134,43 @@ def _typed(item: Value) -> tuple[str | None, Value]:
                 f"unknown field {quote(near)}", "did you mean 'integration_type'?"
             )
         else:
-            item.refuse("'integration_type' is missing", f"known: {', '.join(_READERS)}")
+            item.refuse("'integration_type' is missing", f"known: {', '.join(_KINDS)}")
         return None, item
-    kind = read_word(Value(named, f"{item.path}.integration_type", item.problems))
+    kind = Value(named, f"{item.path}.integration_type", item.problems).read(WORD, None)
     table = Table(entries=tuple(entries), line=item.node.line, column=item.node.column)
     return kind, Value(table, item.path, item.problems)
 
 
-def _git_repo(section: Section, found: Integrations, env: Mapping[str, str]) -> None:
-    value = section.get("git_repo")
-    if value is None:
-        section.missing("git_repo", "the name of a repository, such as 'git_repo: mosaicml/composer'")
-        return
-    repository = _word(section, "git_repo", env)
-    site = _word(section, "host", env) or _USUAL_SITE
-    by_ssh = section.read("ssh_clone", flag(lenient), True)
-    url = _url(value, repository or "", site=site, by_ssh=by_ssh)
-    branch, commit = _revision(section, "git_branch", env), _revision(section, "git_commit", env)
+def _checkout(
+    value: Value,
+    setup: Sequence[SetupStep],
+    *,
+    git_repo: str = "",
+    host: str = _USUAL_SITE,
+    ssh_clone: bool = True,
+    git_branch: str | None = None,
+    git_commit: str | None = None,
+    git_clone_recursive: bool = False,
+    path: str | None = None,
+    pip_install: str | None = None,
+) -> Any:
+    """The step of a repository; MISSING if its address is invalid, with a problem reported."""
+    url = _url(value, git_repo, site=host, by_ssh=ssh_clone)
+    branch, commit = git_branch, git_commit
     if commit and not _COMMIT.fullmatch(commit):
         branch, commit = commit, None  # in MCLI it may name a branch or tag as well
     elif branch and not commit and _WHOLE_COMMIT.fullmatch(branch):
         branch, commit = None, branch  # and the branch may be a commit
     if branch and commit:
         value.warn(f"git_commit {commit} wins over git_branch {branch}")
-    path = _path(section, env)
+        branch = None
     if url is None:
-        return
+        return MISSING
     path = path or re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git")
-    if any(isinstance(step, Checkout) and step.path == path for step in found.setup):
+    if any(isinstance(step, Checkout) and step.path == path for step in setup):
         value.refuse(f"another repository goes to {path!r} already", "give one of them another 'path'")
-    found.setup.append(
-        Checkout(
-            repository=Repository(
-                url=url,
-                branch=None if commit else branch,
-                commit=commit,
-                submodules=section.read("git_clone_recursive", flag(lenient), False),
-            ),
-            path=path,
-            install=_install(section, env),
-        )
-    )
+    repository = Repository(url=url, branch=branch, commit=commit, submodules=git_clone_recursive)
+    return Checkout(repository=repository, path=path, install=pip_install)
 
 
 def _url(value: Value, repository: str, *, site: str, by_ssh: bool) -> str | None:
@@ -176,29 +193,22 @@ def _checked(value: Value, url: str) -> str | None:
     return read_url(Value(at, value.path, value.problems))
 
 
-def _revision(section: Section, name: str, env: Mapping[str, str]) -> str | None:
-    word = _word(section, name, env)
-    value = section.get(name)
-    if not word or value is None:
-        return None
-    return Value(
-        Scalar(text=word, line=value.node.line, column=value.node.column), value.path, value.problems
-    ).read(REFERENCE, None)
+def _revision(scalar: Scalar) -> str:
+    return REFERENCE.read(Scalar(text=WORD.read(scalar)))
 
 
-def _path(section: Section, env: Mapping[str, str]) -> str | None:
+def _path(value: Value) -> Any:
     """The repository's path in the working directory, which /workspace stands for."""
-    word = _word(section, "path", env)
-    value = section.get("path")
-    if word is None or value is None:
-        return None
+    word = value.read(WORD, None)
+    if word is None:
+        return MISSING
     inside = re.sub(r"^(/workspace(?=/|$)|~|\$HOME|/root(?=/|$))", "", word).strip("/")
     parts = [part for part in inside.split("/") if part not in ("", ".")]
     if ".." in parts or not parts:
         value.refuse(
             "the repository must go into the working directory of the run", "such as 'path: composer'"
         )
-        return None
+        return MISSING
     path = "/".join(parts)
     if not word.startswith(f"{WORKSPACE}/") and path != word.removeprefix("./").rstrip("/"):
         value.warn(
@@ -208,79 +218,71 @@ def _path(section: Section, env: Mapping[str, str]) -> str | None:
     return path
 
 
-def _install(section: Section, env: Mapping[str, str]) -> str | None:
-    value = section.get("pip_install")
-    word = _word(section, "pip_install", env)
-    if value is None or word is None:
-        return None
+def _install(value: Value) -> str | None:
+    word = value.read(WORD, "")
     rest = " ".join(part for part in word.split(" ") if part != "--user")
     if rest != word:
         value.warn("--user is left out: packages go into an environment of the run's own")
     return rest.removeprefix("pip install ").strip() or None
 
 
-def _pip(section: Section, found: Integrations, env: Mapping[str, str]) -> None:
-    packages = _packages(section, env)
-    if packages:
-        upgrade = section.read("upgrade", flag(lenient), False)
-        found.setup.append(PythonPackages(requirements=packages, upgrade=upgrade))
-
-
-def _apt(section: Section, found: Integrations, env: Mapping[str, str]) -> None:
-    if packages := _packages(section, env):
-        found.setup.append(SystemPackages(packages=packages))
-
-
-def _packages(section: Section, env: Mapping[str, str]) -> tuple[str, ...]:
-    value = section.get("packages")
-    if value is None:
-        section.missing("packages", "a list of packages, such as 'packages: [numpy]'")
-        return ()
+def _packages(value: Value) -> Any:
     packages = read_words(value, "a list of packages")
     if any(package.startswith("-") and " " not in package for package in packages):
         value.refuse("a package begins with '-': options are none of its own", "name packages only")
-    return tuple(expand_variables(value, package, env) for package in packages)
+    return packages or MISSING
 
 
-def _wandb(section: Section, found: Integrations, env: Mapping[str, str]) -> None:
-    found.wandb = True
-    tags = section.get("tags")
-    _set(found, section, env, WANDB_PROJECT="project", WANDB_ENTITY="entity", WANDB_RUN_GROUP="group")
-    _set(found, section, env, WANDB_JOB_TYPE="job_type")
-    if tags is not None and (words := read_words(tags, "a list of tags")):
-        found.variables["WANDB_TAGS"] = ",".join(words)
+def _variables(renamed: Mapping[str, str], make: Callable[..., Any] = dict, **names: str) -> Vocabulary:
+    """A mapping whose parameters each set a variable."""
+    rows = {name: Field(WORD, sets=variable) for name, variable in names.items()}
+    return Vocabulary(shape=record(rows, make=make), renamed=renamed)
 
 
-def _mlflow(section: Section, found: Integrations, env: Mapping[str, str]) -> None:
-    found.variables.setdefault("MLFLOW_TRACKING_URI", DATABRICKS)
-    _set(found, section, env, MLFLOW_EXPERIMENT_NAME="experiment_name", MLFLOW_TRACKING_URI="tracking_uri")
-
-
-def _comet(section: Section, found: Integrations, env: Mapping[str, str]) -> None:
-    _set(found, section, env, COMET_PROJECT_NAME="project_name", COMET_WORKSPACE="workspace")
-
-
-def _set(found: Integrations, section: Section, env: Mapping[str, str], **names: str) -> None:
-    """Set the variables to the given parameters."""
-    for variable, name in names.items():
-        if (word := _word(section, name, env)) is not None:
-            found.variables[variable] = word
-
-
-def _word(section: Section, name: str, env: Mapping[str, str]) -> str | None:
-    value = section.get(name)
-    word = read_word(value)
-    return None if value is None or word is None else expand_variables(value, word, env)
-
-
-_Reader = Callable[[Section, Integrations, Mapping[str, str]], None]
-_READERS: Mapping[str, tuple[Vocabulary, _Reader]] = {
-    "git_repo": (fields.GIT_REPO, _git_repo),
-    "pip_packages": (fields.PIP_PACKAGES, _pip),
-    "apt_packages": (fields.APT_PACKAGES, _apt),
-    "wandb": (fields.WANDB, _wandb),
-    "mlflow": (fields.MLFLOW, _mlflow),
-    "comet_ml": (fields.COMET, _comet),
+_REVISION = Kind(REFERENCE.description, _revision)
+_PACKAGES = Field(
+    Custom(_packages), words="requirements", required="a list of packages, such as 'packages: [numpy]'"
+)
+_REPOSITORY = "the name of a repository, such as 'git_repo: mosaicml/composer'"
+_WANDB = _variables(
+    {}, project="WANDB_PROJECT", entity="WANDB_ENTITY", group="WANDB_RUN_GROUP", job_type="WANDB_JOB_TYPE"
+)
+_TAGS = Custom(lambda value: ",".join(read_words(value, "a list of tags")) or MISSING)
+_KINDS: Mapping[str, Vocabulary] = {
+    "git_repo": Vocabulary(
+        shape=record(
+            {
+                "git_repo": Field(WORD, words="repo", required=_REPOSITORY),
+                "host": WORD,
+                "ssh_clone": flag(lenient),
+                "git_branch": Field(_REVISION, words="branch"),
+                "git_commit": Field(_REVISION, words="commit"),
+                "path": Custom(_path),
+                "git_clone_recursive": Field(flag(lenient), words="recursive"),
+                "pip_install": Custom(_install),
+            },
+            make=dict,
+        )
+    ),
+    "pip_packages": Vocabulary(
+        shape=record(
+            {"packages": replace(_PACKAGES, sets="requirements"), "upgrade": flag(lenient)},
+            make=PythonPackages,
+        )
+    ),
+    "apt_packages": Vocabulary(shape=record({"packages": replace(_PACKAGES, words="")}, make=SystemPackages)),
+    "wandb": Vocabulary(
+        shape=record({**_WANDB.shape.fields, "tags": Field(_TAGS, sets="WANDB_TAGS")}, make=dict)
+    ),
+    "mlflow": _variables(
+        {"experiment_path": "experiment_name"},
+        partial(dict, MLFLOW_TRACKING_URI=DATABRICKS),
+        experiment_name="MLFLOW_EXPERIMENT_NAME",
+        tracking_uri="MLFLOW_TRACKING_URI",
+    ),
+    "comet_ml": _variables(
+        {"project": "project_name"}, project_name="COMET_PROJECT_NAME", workspace="COMET_WORKSPACE"
+    ),
 }
 _REFUSED = {
     "local": "the integration 'local' built a container image of your directories, which tarmac does not; "

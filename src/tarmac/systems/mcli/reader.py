@@ -9,16 +9,17 @@ from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import line, text
 from tarmac.dialects.located import Scalar, Table
-from tarmac.dialects.plain import to_plain
+from tarmac.dialects.native.fields import mapping
 from tarmac.dialects.problems import Problems
+from tarmac.dialects.schema import MISSING, Custom, Field, read_fields, record
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.spec import Command, Conventions, Environment, RunSpec
-from tarmac.systems.mcli.compute import Compute, read_compute
-from tarmac.systems.mcli.environment import read_env, read_metadata, read_trackers
-from tarmac.systems.mcli.fields import RUN, WORKSPACE, KnownSection, read_known, read_word
-from tarmac.systems.mcli.integrations import Integrations, read_integrations
-from tarmac.systems.mcli.scheduling import Scheduling, read_scheduling
+from tarmac.systems.mcli.compute import COMPUTE, Compute, read_compute
+from tarmac.systems.mcli.environment import TRACKER, read_env, read_metadata
+from tarmac.systems.mcli.fields import WORKSPACE, KnownSection, Vocabulary
+from tarmac.systems.mcli.integrations import read_integrations
+from tarmac.systems.mcli.scheduling import PRIORITIES, SCHEDULING, WATCHDOG_RETRIES
 
 NAME = "mcli"
 SHELL = ("bash", "-ec")
@@ -36,68 +37,67 @@ def read_mcli(source: str, *, filename: str, directory: str, extras: Extras = NO
     refuse_extras(extras, filename=filename, dialect=NAME)
     problems = Problems(filename)
     tree = compose_table(source, problems, "fields such as 'name: hello-world' are", lenient=True)
-    run = read_known(Value(tree, "", problems), RUN, description="a mapping")
+    run = RUN.section(Value(tree, "", problems))
     assert run is not None, "the tree is a mapping"
     spec = _spec(run, source, elsewhere=extras.override_fields)
     problems.raise_any()
-    return Reading(spec=spec, warnings=tuple(sorted(problems.warnings, key=_line)))
-
-
-def _line(warning: str) -> int:
-    """The line of a warning, for sorting; 0 for a warning about the whole text."""
-    found = re.match(r"line ([0-9]+): ", warning)
-    return int(found[1]) if found else 0
+    return Reading(spec=spec, warnings=problems.sorted_warnings)
 
 
 def _spec(run: KnownSection, source: str, *, elsewhere: frozenset[str]) -> RunSpec:
-    name = read_name(run, elsewhere="name" in elsewhere)
-    image = _image(run)
+    if "name" not in run and "name" not in elsewhere:
+        run.missing("name", "a run name must be provided using the keyword name, or by --name")
+    if "image" not in run and "image" not in run.suggestions:
+        run.problems.warn(
+            None, "'image' is missing, which MCLI asks for; commands run on the nodes as they are"
+        )
     compute = read_compute(run, counted="slots" in elsewhere)
-    scheduling = read_scheduling(run)
-    listed = run.get("env_variables")
-    env = {} if listed is None else read_env(listed)
+    found = read_fields(run, RUN.shape)
+    env, metadata_and_labels = found.get("env_variables", {}), found.get("metadata", ({}, {}))
     integrations = read_integrations(run.get("integrations"), env)
-    trackers = read_trackers(run)
-    metadata, labels = ({}, {}) if (value := run.get("metadata")) is None else read_metadata(value)
-    _refuse_deployment(run.get("dependent_deployment"))
+    scheduling = found.get("scheduling", {})
+    retries = 0
+    if scheduling.get("watchdog_enabled") or scheduling.get("retry_on_system_failure"):
+        retries = WATCHDOG_RETRIES
     command = _command(run)
     if compute.slots and "slots" not in elsewhere and (value := run.get("command")) is not None:
         for doubt in _doubts(str(command), compute):
             value.warn(doubt)
-    facts = _facts(scheduling, integrations, metadata)
-    if _WORKSPACE.search(
-        " ".join([str(command), *(str(record.get("path")) for record in integrations.records)])
-    ):
-        facts["workspace"] = True
+    paths = (str(record.get("path")) for record in integrations.records)
+    facts = {  # for the files and words of the run, beyond its spec: never a value of env_variables
+        "priority": scheduling.get("priority"),
+        "preemptible": scheduling.get("preemptible") or None,
+        "integrations": integrations.records,
+        "metadata": metadata_and_labels[0],
+        "wandb": any(record["integration_type"] == "wandb" for record in integrations.records) or None,
+        "workspace": _WORKSPACE.search(" ".join([str(command), *paths])) is not None or None,
+    }
+    variables = {**found.get("experiment_tracker", {}), **integrations.variables, **env}
     return RunSpec(
-        name=name,
+        name=found.get("name", "run"),
         unique_name=True,
         dialect=NAME,
         source=source,
-        conventions=Conventions(system=NAME, facts=facts),
+        conventions=Conventions(
+            system=NAME, facts={name: fact for name, fact in facts.items() if fact not in (None, [], {})}
+        ),
         roles=(compute.role(command),),
         target=compute.target,
-        priority=scheduling.priority,
-        retries=scheduling.retries,
-        time_limit_s=scheduling.time_limit_s,
+        priority=PRIORITIES[scheduling.get("priority", "default")],
+        retries=scheduling.get("max_retries", retries),
+        time_limit_s=scheduling.get("max_duration"),
         setup=tuple(integrations.setup),
-        environment=Environment(variables={**trackers, **integrations.variables, **env}, image=image),
-        parameters=_parameters(run.get("parameters")),
-        labels=labels,
+        environment=Environment(variables=variables, image=found.get("image")),
+        parameters=found.get("parameters"),
+        labels=metadata_and_labels[1],
     )
 
 
 def _command(run: Section) -> Command:
     """The command that runs once on each node, without surrounding blanks."""
     value, entry = run.get("command"), run.get("entrypoint")
-    if (
-        value is not None
-        and entry is not None
-        and isinstance(entry.node, Scalar)
-        and not entry.node.text.strip()
-    ):
-        entry = None
-    if value is not None and entry is not None:
+    blank = entry is not None and isinstance(entry.node, Scalar) and not entry.node.text.strip()
+    if entry is not None and value is not None and not blank:
         entry.refuse("cannot stand beside 'command'", "an entrypoint is a script that composer starts")
     script = ""
     if value is not None:
@@ -105,7 +105,7 @@ def _command(run: Section) -> Command:
         if not script and isinstance(value.node, Scalar):
             value.refuse("the command is empty")
     elif entry is not None:
-        program = read_word(entry, "the path of a script")
+        program = entry.read(line("the path of a script"), None)
         script = f'composer {program} -f "$PARAMETERS"' if program else ""
     else:
         run.missing("command", "add a line such as 'command: composer train.py'")
@@ -128,51 +128,20 @@ def _doubts(command: str, compute: Compute) -> Iterator[str]:
         )
 
 
-def _image(run: Section) -> str | None:
-    value = run.get("image")
-    if value is None:
-        if "image" not in run.suggestions:
-            run.problems.warn(
-                None, "'image' is missing, which MCLI asks for; commands run on the nodes as they are"
-            )
-        return None
-    image = read_word(value, "the name of a container image")
-    if image is None:
-        return None
-    if not _IMAGE.fullmatch(image):
+def _image(value: Value) -> Any:
+    image = value.read(line("the name of a container image"), None)
+    if image is not None and not _IMAGE.fullmatch(image):
         value.refuse(f"the image name {image[:60]!r} is not valid", "such as mosaicml/pytorch:latest")
-        return None
-    return image
+    return MISSING if image is None else image
 
 
-def _parameters(value: Value | None) -> dict[str, Any] | None:
-    if value is None:
-        return None
-    if not isinstance(value.node, Table):
-        value.expected("a mapping")
-        return None
-    parameters: dict[str, Any] = to_plain(value.node)
-    return parameters
-
-
-def _refuse_deployment(value: Value | None) -> None:
-    if value is not None and not (isinstance(value.node, Table) and not value.node.entries):
+def _refuse_deployment(value: Value) -> Any:
+    if not (isinstance(value.node, Table) and not value.node.entries):
         value.refuse(
             "a server in a container of its own beside each node is not started by tarmac",
             "start the server from the command, in the background, and take this out",
         )
-
-
-def _facts(scheduling: Scheduling, integrations: Integrations, metadata: dict[str, Any]) -> dict[str, Any]:
-    """Facts for the files and words of the run, beyond its spec. Never a value of env_variables."""
-    facts: dict[str, Any] = {
-        "priority": scheduling.word,
-        "preemptible": scheduling.preemptible or None,
-        "integrations": integrations.records,
-        "metadata": metadata,
-        "wandb": integrations.wandb or None,
-    }
-    return {name: fact for name, fact in facts.items() if fact not in (None, [], {})}
+    return MISSING
 
 
 LONGEST = 56
@@ -181,30 +150,57 @@ LONGEST = 56
 _VALID = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 
 
-def read_name(run: Section, *, elsewhere: bool = False) -> str:
-    """The name, made valid with a warning; `elsewhere`: the user gives the name outside the file."""
-    value = run.get("name")
-    if value is None and elsewhere:
-        return "run"
-    if value is None:
-        run.missing("name", "a run name must be provided using the keyword name, or by --name")
-        return "run"
+def _name(value: Value) -> Any:
+    """The name, made valid with a warning."""
     written = value.read(line("a name"), None)
     if written is None:
-        return "run"
+        return MISSING
     name = re.sub(r"[^a-z0-9]+", "-", written.lower(), flags=re.ASCII).strip("-")
     name = written if _VALID.fullmatch(written) else name
     if not name:
         value.refuse(
             f"{written!r} has no letter or digit", "a name has small letters, digits and '-', such as my-run"
         )
-        return "run"
-    if len(name) > LONGEST:
+    elif len(name) > LONGEST:
         value.refuse(
             f"the name has {len(name)} characters and {LONGEST} are allowed, for the run's own end is added",
             f"{name[:LONGEST].rstrip('-')!r} would do",
         )
-        return "run"
-    if name != written:
+    elif name != written:
         value.warn(f"{written!r} becomes {name!r}: names have small letters, digits and '-' only")
     return name
+
+
+_DEPLOYMENT = (
+    "this is the file of an inference deployment, not of a run",
+    "tarmac runs training: a run has name, image, command and compute",
+)
+
+_PASSED = Custom(lambda value: value)
+RUN = Vocabulary(
+    shape=record(
+        {
+            "name": Custom(_name),
+            "image": Field(Custom(_image), words="docker_image container container_image"),
+            "command": Field(_PASSED, words="cmd script run"),
+            **dict.fromkeys(("entrypoint", "compute", "integrations"), _PASSED),
+            **dict.fromkeys(("cluster", "gpu_type", "gpu_num", "cpus"), _PASSED),
+            "scheduling": SCHEDULING.part(),
+            "env_variables": Field(Custom(read_env), words="env envs environment environment_variables"),
+            "experiment_tracker": TRACKER.part("a mapping with mlflow or wandb"),
+            "metadata": Custom(read_metadata),
+            "dependent_deployment": Custom(_refuse_deployment),
+            "parameters": Field(mapping("a mapping"), words="params config"),
+        },
+        synonyms={name: f"compute.{name}" for name in COMPUTE.shape.fields}
+        | {name: f"scheduling.{name}" for name in SCHEDULING.shape.fields},
+    ),
+    renamed={"run_name": "name", "platform": "cluster"},
+    old=frozenset({"run_name", "platform"}),
+    ignored={
+        "partitions": "tarmac chooses among the nodes of the cluster itself; --pool names one of its pools",
+        "optimization_level": "nothing is optimised for you; algorithms are part of your own code",
+        "parent_name": "the run does not end with another one",
+    },
+    refused=dict.fromkeys(("model", "default_model", "replicas", "rate_limits"), _DEPLOYMENT),
+)
