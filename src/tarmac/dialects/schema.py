@@ -18,7 +18,7 @@ from msgspec import NODEFAULT, Struct, structs
 from tarmac.dialects.kinds import Kind, did_you_mean, plain, yaml12
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.section import Excuse, Fields, Section, Value
+from tarmac.dialects.section import Fields, Section, Value
 
 R = TypeVar("R", bound=Struct)
 
@@ -127,7 +127,7 @@ class Record:
     checks: Sequence[Check] = ()
     synonyms: Mapping[str, str] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
-    excuse: Excuse | None = None
+    excuse: Callable[[Section, Scalar, Value], bool] = lambda _section, _key, _value: False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ that the rest of the file is checked as well; `Problems.raise_any` keeps the res
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -25,14 +25,14 @@ class Fields:
     """The allowed keys of one mapping.
 
     `synonyms`: words of other systems, with the word to use here. `within`: the fields of mappings inside
-    these fields. `excuse(key, value, fields)` is asked about each unknown key before it is refused: a dialect
-    that treats one in its own way returns True.
+    these fields. `excuse(section, key, value)` is asked about each unknown key before it is refused: it is
+    True for one that a dialect treats in a way of its own.
     """
 
     known: frozenset[str]
     synonyms: Mapping[str, str] = field(default_factory=dict)
     within: Mapping[str, Fields] = field(default_factory=dict)
-    excuse: Excuse | None = None
+    excuse: Callable[[Section, Scalar, Value], bool] = lambda _section, _key, _value: False
 
     def near(self, word: str, value: Node | None = None) -> str | None:
         """The field that an unknown one was probably meant to be, from here or one level below."""
@@ -139,9 +139,6 @@ class Value:
         self.problems.add(self.node, f"{self.path}: {message}" if self.path else message, hint)
 
 
-Excuse = Callable[[Scalar, Value, Fields], bool]
-
-
 class Section:
     """A mapping with known fields; its constructor reports unknown ones.
 
@@ -152,17 +149,19 @@ class Section:
         self, node: Table, fields: Fields, *, problems: Problems, path: str = "", above: Above = ()
     ) -> None:
         self.node = node
+        self.fields = fields
         self.path = path
         self.problems = problems
         self.suggestions: set[str] = set()
-        self._values: dict[str, Value] = {}
-        for key, value in node.entries:
-            name = f"{path}.{key_text(key)}" if path else key_text(key)
-            found = Value(value, name, problems, (fields, *above))
-            if key.text in fields.known:
-                self._values[key.text] = found
-            elif fields.excuse is None or not fields.excuse(key, found, fields):
-                self._unknown(key, value, fields, above)
+        names = (f"{path}.{key_text(key)}" if path else key_text(key) for key, _ in node.entries)
+        found = [
+            (key, Value(value, name, problems, (fields, *above)))
+            for (key, value), name in zip(node.entries, names, strict=True)
+        ]
+        self._values = {key.text: value for key, value in found if key.text in fields.known}
+        for key, value in found:
+            if key.text not in fields.known and not fields.excuse(self, key, value):
+                self._unknown(key, value.node, above)
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
@@ -210,9 +209,9 @@ class Section:
         """Report a problem with the mapping as a whole."""
         self.problems.add(self.node, f"{self.path}: {message}" if self.path else message, hint)
 
-    def _unknown(self, key: Scalar, value: Node, fields: Fields, above: Sequence[Fields]) -> None:
-        near = fields.near(key.text, value)
-        hint = f"did you mean '{near}'?" if near else f"known here: {', '.join(sorted(fields.known))}"
+    def _unknown(self, key: Scalar, value: Node, above: Above) -> None:
+        near = self.fields.near(key.text, value)
+        hint = f"did you mean '{near}'?" if near else f"known here: {', '.join(sorted(self.fields.known))}"
         outside = next((name for each in above if (name := each.named(key.text, value))), "")
         own = self.path.rpartition(".")[2]
         if not near and outside and not outside.startswith(f"{own}: "):

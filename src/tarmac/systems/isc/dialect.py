@@ -1,11 +1,13 @@
 """The ISC's dialect: TOML under any file name, `.isc` by convention. Listed in `systems.registry`."""
 
+import re
+
 from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, not_ours
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.toml_tree import compose
 from tarmac.systems.isc.conventions import apply_conventions
-from tarmac.systems.isc.fields import RETIRED, RUN, keys_of_lines, only_credentials
-from tarmac.systems.isc.reader import NAME, read_isc
+from tarmac.systems.isc.fields import only_credentials
+from tarmac.systems.isc.reader import NAME, RUN, read_isc
 from tarmac.systems.isc.statuses import status
 
 
@@ -18,10 +20,10 @@ def _detect(filename: str, text: str) -> Detection:
     tree = compose(text, problems)
     broken = bool(problems)
     keys = {key.text for key, _ in tree.entries} if tree is not None else set()
-    keys |= keys_of_lines(text, "=") if broken else set()
+    keys |= set(_KEY.findall(text)) if broken else set()
     if keys & _OWN or (not broken and {"command", "gpus"} <= keys):
         return CERTAIN
-    ours = keys & (RUN.known | RETIRED) or only_credentials(keys)
+    ours = keys & RUN.fields.keys() or only_credentials(keys)
     if ours or (broken and filename.endswith((".isc", ".toml"))):
         return POSSIBLE
     if broken:
@@ -29,6 +31,9 @@ def _detect(filename: str, text: str) -> Detection:
     found = ", ".join(repr(key)[:40] for key in sorted(keys)[:5]) or "nothing"
     return not_ours(f'keys such as experiment_name = "..." are expected (found: {found})')
 
+
+_KEY = re.compile(r"^([A-Za-z_]+)[ \t]*=(?!=)", re.ASCII | re.MULTILINE)
+"""Likely keys at the beginning of lines, for a text that does not parse."""
 
 _OWN = frozenset(
     {"isc_project_id", "experiment_name", "compute_mode", "max_rapid_cycles"} | {"dataset_id_list"}

@@ -1,16 +1,19 @@
 """Reads an ISC launch file: a located tree to a `RunSpec`, every problem reported. Called by the dialect."""
 
+import dataclasses
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
 from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
-from tarmac.dialects.kinds import Kind, choice, integer, text
+from tarmac.dialects.kinds import choice, integer, text
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.names import fit
 from tarmac.dialects.native.fields import IDENTIFIER, MOST_RAPID_CYCLES
 from tarmac.dialects.problems import Problems
+from tarmac.dialects.schema import Custom, Field, Free, read_fields, record, section_of
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.slot_types import is_known
 from tarmac.dialects.toml_tree import compose
@@ -18,10 +21,10 @@ from tarmac.dialects.topology import fixed_nodes
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
-from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Command, Conventions, Process, Role, RunSpec
+from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Conventions, Process, Role, RunSpec
 from tarmac.systems.isc.commands import command_of, doubts, joined
 from tarmac.systems.isc.conventions import DATASET_AT_DATA
-from tarmac.systems.isc.fields import Retired, line_of, only_credentials, split_keys, warn
+from tarmac.systems.isc.fields import REQUIRED, Retired, excuse, only_credentials, warn
 
 NAME = "isc"
 MOST_SLOTS = 1_000_000
@@ -58,38 +61,55 @@ def read_isc(source: str, *, filename: str, directory: str, extras: Extras = NO_
     if only_credentials({key.text for key, _ in tree.entries}):
         problems.add(tree.entries[0][0], *_CREDENTIALS)
         problems.raise_any()
-    run, retired = split_keys(tree, problems)
+    run = section_of(Value(tree, "", problems), RUN)
+    assert run is not None, "the tree is a mapping"
+    found, retired = read_fields(run, RUN), Retired(run)
     facts: dict[str, Any] = {}
-    slots = _slots(run, retired)
-    _note_output(retired)
-    mode = _mode(run, slots)
+    slots = _slots(run, retired, found)
+    if (output := retired.values.get("output_path")) is not None:
+        retired.note(output, "'output_path' is ignored (the run saves to $OUTPUT_PATH)")
+    mode = _mode(run, found, slots)
     spec = RunSpec(
-        name=_name(run, facts),
-        project=_project(run, retired, facts),
+        name=_name(run, found, facts),
+        project=_project(run, retired, found, facts),
         dialect=NAME,
         source=source,
-        roles=(_role(run, retired, slots, has_code="code" in extras.override_fields),),
+        roles=(_role(run, retired, found, slots, has_code="code" in extras.override_fields),),
         mode=mode,
-        max_rapid_cycles=_turns(run, mode),
-        datasets=_datasets(run, retired, facts),
-        input_artifacts=_inputs(run),
+        max_rapid_cycles=_turns(run, found, mode),
+        datasets=_datasets(run, retired, found, facts),
+        input_artifacts=found.get("input_artifact_id_list", ()),
     )
-    _shapes(run, mode, facts)
+    if (shapes := found.get("burst_shape_priority_list")) is not None and mode is Mode.BURST:
+        facts["burst_shapes"] = shapes
+    elif shapes is not None:
+        text = f"'burst_shape_priority_list' has no effect: it is for burst, this is {mode}"
+        warn(run["burst_shape_priority_list"], text)
     retired.warn()
     problems.raise_any()
     return Reading(
         spec=replace(spec, conventions=Conventions(system=NAME, facts=facts)),
-        warnings=tuple(sorted(problems.warnings, key=line_of)),
+        warnings=problems.sorted_warnings,
     )
 
 
-def _role(run: Section, retired: Retired, slots: int | None, *, has_code: bool) -> Role:
+def _role(
+    run: Section, retired: Retired, found: Mapping[str, Any], slots: int | None, *, has_code: bool
+) -> Role:
     """The command once on each node: on as many nodes as the command names, else on as few as possible."""
-    command = _command(run, retired, slots, has_code=has_code)
+    written = found.get("command", "")
+    if joined(written).startswith("#"):
+        run["command"].refuse(
+            "a comment begins it, and line breaks act as blanks in an ISC command: nothing of it would run",
+            "take the comment out",
+        )
+    for doubt in doubts(written, slots, has_code=has_code) if written else ():
+        warn(run["command"], f"command: {doubt}")
+    command = command_of(_activated(written, retired, found))
     nodes = fixed_nodes(str(command), slots)
-    if nodes is not None and nodes > 1 and (value := run.get("command")) is not None:
+    if nodes is not None and nodes > 1 and "command" in run:
         warn(
-            value,
+            run["command"],
             f"command: it says itself that there are {nodes} nodes: it waits for as many; "
             "with $NNODES and $N_PROC in their place, any that have the GPUs will do",
         )
@@ -97,7 +117,7 @@ def _role(run: Section, retired: Retired, slots: int | None, *, has_code: bool) 
         processes=(Process(command=command),),
         replicas=None,
         slots=slots or 1,
-        slot_type=_slot_type(retired) or ACCELERATOR,
+        slot_type=_slot_type(retired, found) or ACCELERATOR,
         nodes=nodes,
         uneven=nodes is None,
     )
@@ -106,33 +126,36 @@ def _role(run: Section, retired: Retired, slots: int | None, *, has_code: bool) 
 # --- names
 
 
-def _name(run: Section, facts: dict[str, Any]) -> str:
-    value = run.get("experiment_name")
-    if value is None:
-        run.missing("experiment_name", 'as in experiment_name = "my-experiment"')
+def _name(run: Section, found: Mapping[str, Any], facts: dict[str, Any]) -> str:
+    if "experiment_name" not in run:
         return NAME
-    written = _words(value)
-    facts["experiment_name"] = written
+    written = facts["experiment_name"] = found.get("experiment_name", "")
     name = fit(written) or "experiment"
     if written and name != written:
-        warn(value, f"the run is called {name!r} here; STRONG_EXPERIMENT_NAME is as it is written")
+        text = f"the run is called {name!r} here; STRONG_EXPERIMENT_NAME is as it is written"
+        warn(run["experiment_name"], text)
     return name
 
 
-def _project(run: Section, retired: Retired, facts: dict[str, Any]) -> str:
-    value = run.get("isc_project_id")
-    if value is None and "nnodes" in retired and "gpus" not in run:
-        retired.note(retired["nnodes"], "'isc_project_id' is missing (project 'default')")
+def _project(run: Section, retired: Retired, found: Mapping[str, Any], facts: dict[str, Any]) -> str:
+    if "isc_project_id" not in run:
+        if "nnodes" in retired.values:
+            retired.note(retired.values["nnodes"], "'isc_project_id' is missing (project 'default')")
         return "default"
-    if value is None:
-        run.missing("isc_project_id", "any name will do here: runs of one project are listed together")
-        return "default"
-    written = _stripped(value, _words(value))
-    facts["isc_project_id"] = written
+    written = facts["isc_project_id"] = _stripped(run["isc_project_id"], found.get("isc_project_id", ""))
     project = fit(written) or "default"
-    if re.fullmatch(r"<.*>", written):
-        warn(value, f"{written[:60]!r} is a placeholder; the run belongs to project {project!r}")
+    if _PLACEHOLDER.fullmatch(written):
+        text = f"{written[:60]!r} is a placeholder; the run belongs to project {project!r}"
+        warn(run["isc_project_id"], text)
     return project
+
+
+def _require(run: Section, _found: Mapping[str, Any]) -> None:
+    """Report the required keys that are missing; a file with `nnodes` alone is of the years without two."""
+    old = frozenset({"gpus", "isc_project_id"}) if "nnodes" in run and "gpus" not in run else frozenset()
+    for name, hint in REQUIRED.items():
+        if name not in run and name not in old:
+            run.missing(name, hint)
 
 
 def _words(value: Value) -> str:
@@ -155,29 +178,26 @@ def _stripped(value: Value, written: str) -> str:
 # --- size and mode
 
 
-def _slots(run: Section, retired: Retired) -> int | None:
-    value, old = run.get("gpus"), retired.get("nnodes")
-    if value is not None:
+def _slots(run: Section, retired: Retired, found: Mapping[str, Any]) -> int | None:
+    old = retired.values.get("nnodes")
+    if "gpus" in run:
         if old is not None:
             retired.note(old, "'nnodes' is ignored ('gpus' says how many)")
-        return value.read(integer(1, MOST_SLOTS), None)
-    if old is None:
-        run.missing("gpus", "how many GPUs in all, as in gpus = 8")
-        return None
-    nodes = old.read(integer(1, MOST_NODES), None)
-    if nodes is None:
+        return found.get("gpus")
+    nodes: int | None = found.get("nnodes")
+    if old is None or nodes is None:
         return None
     slots = nodes * OLD_SLOTS_PER_NODE
     retired.note(old, f"'nnodes' is read as gpus = {slots} ({nodes} x {OLD_SLOTS_PER_NODE})")
     return slots
 
 
-def _slot_type(retired: Retired) -> str | None:
+def _slot_type(retired: Retired, found: Mapping[str, Any]) -> str | None:
     """The slot type, if its name is known; otherwise None, with a note that `gpu_type` is ignored."""
-    value = retired.get("gpu_type")
+    value = retired.values.get("gpu_type")
     if value is None:
         return None
-    kind = value.read(text("a text in quotes"), "").strip().lower()
+    kind: str = found.get("gpu_type", "").strip().lower()
     if is_known(kind) and kind != CPU_ONLY:
         retired.note(value, f"'gpu_type' asks for {kind!r}, as --gpu-type does")
         return kind
@@ -185,67 +205,37 @@ def _slot_type(retired: Retired) -> str | None:
     return None
 
 
-def _mode(run: Section, slots: int | None) -> Mode:
-    value = run.get("compute_mode")
-    mode = Mode(run.read("compute_mode", choice(ComputeMode), ComputeMode.CYCLE))
-    if value is not None and mode is Mode.BURST and (slots or 0) > MOST_BURST_SLOTS:
-        (run.get("gpus") or value).refuse(
+def _mode(run: Section, found: Mapping[str, Any], slots: int | None) -> Mode:
+    mode = Mode(found.get("compute_mode", ComputeMode.CYCLE))
+    if mode is Mode.BURST and (slots or 0) > MOST_BURST_SLOTS:
+        run["gpus" if "gpus" in run else "compute_mode"].refuse(
             f"a burst experiment has at most {MOST_BURST_SLOTS} GPUs, not {slots}",
             "other compute modes may have as many as the cluster",
         )
     return mode
 
 
-def _turns(run: Section, mode: Mode) -> int:
-    value = run.get("max_rapid_cycles")
-    if value is None:
+def _turns(run: Section, found: Mapping[str, Any], mode: Mode) -> int:
+    if "max_rapid_cycles" in run and mode is not Mode.CYCLE:
+        text = f"'max_rapid_cycles' has no effect: only cycle experiments cycle, this is {mode}"
+        warn(run["max_rapid_cycles"], text)
         return DEFAULT_RAPID_CYCLES
-    turns = value.read(integer(1, MOST_RAPID_CYCLES), DEFAULT_RAPID_CYCLES)
-    if mode is not Mode.CYCLE:
-        warn(value, f"'max_rapid_cycles' has no effect: only cycle experiments cycle, this is {mode}")
-        return DEFAULT_RAPID_CYCLES
+    turns: int = found.get("max_rapid_cycles", DEFAULT_RAPID_CYCLES)
     return turns
-
-
-def _shapes(run: Section, mode: Mode, facts: dict[str, Any]) -> None:
-    value = run.get("burst_shape_priority_list")
-    if value is None:
-        return
-    shapes = [item.read(text("the id of a shape, in quotes,"), "") for item in value.items(_LIST_OF_IDS)]
-    if mode is Mode.BURST:
-        facts["burst_shapes"] = [shape.strip() for shape in shapes if shape.strip()]
-    else:
-        warn(value, f"'burst_shape_priority_list' has no effect: it is for burst, this is {mode}")
 
 
 # --- command and inputs
 
 
-def _command(run: Section, retired: Retired, slots: int | None, *, has_code: bool) -> Command:
-    value = run.get("command")
-    if value is None:
-        run.missing("command", "what each node executes, as in command = '''source ... && torchrun ...'''")
-        return Command(argv=("true",))
-    written = _words(value)
-    if joined(written).startswith("#"):
-        value.refuse(
-            "a comment begins it, and line breaks act as blanks in an ISC command: nothing of it would run",
-            "take the comment out",
-        )
-    for doubt in doubts(written, slots, has_code=has_code):
-        warn(value, f"command: {doubt}")
-    return command_of(_activated(written, retired))
-
-
-def _activated(command: str, retired: Retired) -> str:
+def _activated(command: str, retired: Retired, found: Mapping[str, Any]) -> str:
     """The command, preceded by its activation script if the file has the retired `venv_path`.
 
     In those years the ISC itself called torchrun: the command could be only a program for it.
     """
-    value = retired.get("venv_path")
-    path = value.read(text("a path in quotes"), "").strip() if value is not None else ""
-    if value is None or not path:
+    path = found.get("venv_path", "").strip()
+    if not path:
         return command
+    value = retired.values["venv_path"]
     if not re.fullmatch(r"(~|\.)?/[\w./@+-]+", path, re.ASCII):
         value.refuse(
             f"'venv_path' is retired, and {path[:60]!r} is not /SOMEWHERE/bin/activate",
@@ -268,50 +258,31 @@ TORCHRUN = (
 """As in the ISC's documentation."""
 
 
-def _note_output(retired: Retired) -> None:
-    value = retired.get("output_path")
-    if value is not None:
-        retired.note(
-            value,
-            "'output_path' is ignored (the run saves to $OUTPUT_PATH)",
-        )
-
-
-def _datasets(run: Section, retired: Retired, facts: dict[str, Any]) -> tuple[str, ...]:
+def _datasets(
+    run: Section, retired: Retired, found: Mapping[str, Any], facts: dict[str, Any]
+) -> tuple[str, ...]:
     """The dataset ids; the content of the one named by the retired key is also mounted at /data."""
-    value, old = run.get("dataset_id_list"), retired.get("dataset_id")
-    found = _ids(value)
+    listed: tuple[str, ...] = found.get("dataset_id_list", ())
+    old = retired.values.get("dataset_id")
     if old is None:
-        return found
-    if value is not None:
+        return listed
+    if "dataset_id_list" in run:
         retired.note(old, "'dataset_id' is ignored beside 'dataset_id_list'")
-        return found
+        return listed
     if isinstance(old.node, Scalar) and not old.node.text.strip():
         retired.note(old, "'dataset_id' is ignored (it is empty)")
-        return found
+        return listed
     written = _stripped(old, old.read(text("an id in quotes"), ""))
     advice = f"'dataset_id' is read as dataset_id_list = [{written[:60]!r}]"
     retired.note(old, f"{advice}, at /data/ID and at /data")
     identifier = _read_id(old, written)
-    if identifier:
-        facts[DATASET_AT_DATA] = identifier
-    return (identifier,) if identifier else ()
-
-
-def _inputs(run: Section) -> tuple[str, ...]:
-    value = run.get("input_artifact_id_list")
-    found = _ids(value)
-    if value is not None and isinstance(value.node, Items) and len(value.node.items) > MOST_INPUTS:
-        value.refuse(f"it has {len(value.node.items)} artifacts, and at most {MOST_INPUTS} are allowed")
-    return found
-
-
-_LIST_OF_IDS = 'a list of ids in quotes, as in ["id"],'
-
-
-def _ids(value: Value | None) -> tuple[str, ...]:
-    if value is None:
+    if not identifier:
         return ()
+    facts[DATASET_AT_DATA] = identifier
+    return (identifier,)
+
+
+def _ids(value: Value) -> tuple[str, ...]:
     found: list[str] = []
     for item in value.items(_LIST_OF_IDS):
         written = _stripped(item, _words(item))
@@ -323,12 +294,48 @@ def _ids(value: Value | None) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _inputs(value: Value) -> tuple[str, ...]:
+    if isinstance(value.node, Items) and len(value.node.items) > MOST_INPUTS:
+        value.refuse(f"it has {len(value.node.items)} artifacts, and at most {MOST_INPUTS} are allowed")
+    return _ids(value)
+
+
+def _shapes(value: Value) -> list[str]:
+    items = value.items(_LIST_OF_IDS)
+    shapes = [item.read(text("the id of a shape, in quotes,"), "").strip() for item in items]
+    return [shape for shape in shapes if shape]
+
+
 def _read_id(value: Value, written: str) -> str | None:
-    if re.fullmatch(r"<.*>", written):
+    if _PLACEHOLDER.fullmatch(written):
         value.refuse(f"{written[:60]!r} is a placeholder", "put the id in its place, or take it out")
         return None
-    kind: Kind[str] = IDENTIFIER
-    at = value.node
-    return Value(
-        Scalar(text=written, quoted=True, line=at.line, column=at.column), value.path, value.problems
-    ).read(kind, None)
+    assert isinstance(value.node, Scalar), "a text was read"
+    stripped: str | None = dataclasses.replace(
+        value, node=dataclasses.replace(value.node, text=written, quoted=True)
+    ).read(IDENTIFIER, None)
+    return stripped
+
+
+_LIST_OF_IDS = 'a list of ids in quotes, as in ["id"],'
+_PLACEHOLDER = re.compile(r"<.*>")
+RUN = record(
+    {
+        "experiment_name": Field(Custom(_words), words="name"),
+        "isc_project_id": Field(Custom(_words), words="project_id project"),
+        "gpus": Field(integer(1, MOST_SLOTS), words="num_gpus n_gpus ngpus"),
+        "command": Field(Custom(_words), words="cmd"),
+        "compute_mode": Field(choice(ComputeMode), words="mode"),
+        "max_rapid_cycles": Field(integer(1, MOST_RAPID_CYCLES), words="cycles"),
+        "dataset_id_list": Field(Custom(_ids), words="dataset_ids"),
+        "input_artifact_id_list": Custom(_inputs),
+        "burst_shape_priority_list": Custom(_shapes),
+        **dict.fromkeys(("output_path", "dataset_id"), Free()),
+        "nnodes": integer(1, MOST_NODES),
+        "gpu_type": text("a text in quotes"),
+        "venv_path": text("a path in quotes"),
+    },
+    _require,
+    excuse=excuse,
+)
+"""The keys of a launch file, current and retired ones."""

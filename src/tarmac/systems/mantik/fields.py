@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from tarmac.dialects.located import Scalar
 from tarmac.dialects.schema import Check, Field, Record, Shape
 from tarmac.dialects.schema import record as record_of
-from tarmac.dialects.section import Fields, Value
+from tarmac.dialects.section import Section, Value
 from tarmac.model.errors import nearest
 from tarmac.node.files.secrecy import names_secret
 
@@ -22,21 +22,22 @@ def record(
 ) -> Record:
     """A mapping with these keys, in which null is the same as absent; those in `silent` are dropped."""
 
-    def excuse(key: Scalar, value: Value, known: Fields) -> bool:
-        return key.text in silent or _excuse(key, value, known)
+    def excuse(section: Section, key: Scalar, value: Value) -> bool:
+        return key.text in silent or _excuse(section, key, value)
 
     return record_of(fields, *checks, nulls=True, excuse=excuse, **more)
 
 
-def _excuse(key: Scalar, value: Value, fields: Fields) -> bool:
+def _excuse(section: Section, key: Scalar, value: Value) -> bool:
     """Whether an unknown key is dealt with: refused as a secret, or ignored with a warning."""
+    fields, problems = section.fields, section.problems
     if names_secret(key.text):
         message = f"{value.path}: secrets do not belong into a file"
-        value.problems.add(key, message, "take it out; the site's login is given apart")
+        problems.add(key, message, "take it out; the site's login is given apart")
         return True
     if nearest(key.text, fields.known, fields.synonyms) is not None:
         return False
     near, usual = fields.near(key.text, value.node), ", ".join(sorted(fields.known - _LEGACY))
     known = f"did you mean '{near}'?" if near else f"known here: {usual}"
-    value.problems.warn(key, f"{value.path}: there is no such key; it is ignored ({known})")
+    problems.warn(key, f"{value.path}: there is no such key; it is ignored ({known})")
     return True
