@@ -15,15 +15,16 @@ from tarmac.dialects.plain import to_plain
 from tarmac.dialects.pool_rules import POOL, read_pools
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.schema import (
+    Custom,
     Field,
     attributes,
-    fields_of,
     read_fields,
     record,
+    section_of,
     tuple_of,
     write_record,
 )
-from tarmac.dialects.section import Fields, Section, Value, words_for
+from tarmac.dialects.section import Section, Value
 from tarmac.dialects.slot_types import doubt
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.cluster import (
@@ -38,11 +39,6 @@ from tarmac.model.cluster import (
 )
 from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import CPU_ONLY, Resources
-
-CLUSTER = Fields(
-    known=frozenset({"name", "engine", "settings", "credentials", "nodes", "pools", "disks"}),
-    synonyms=words_for(name="cluster", nodes="groups node_groups", pools="partitions", disks="disk"),
-)
 
 UNNAMED = REHEARSAL_PREFIX.removesuffix("-")
 """The name of a cluster described in a run file until its run has an id."""
@@ -63,13 +59,12 @@ def read_cluster(text: str, *, filename: str, named: str | None = None) -> Clust
     """
     problems = Problems(filename)
     tree = compose_table(text, problems, "fields such as 'nodes: [...]' are")
-    section = Section(tree, CLUSTER, problems=problems)
-    name = section.read("name", CLUSTER_NAME, "")
-    if named is not None:
-        name = named
-    elif "name" not in section:
-        name = _name_from_file(section, filename)
-    cluster = _cluster(section, name)
+    section = section_of(Value(tree, "", problems), CLUSTER)
+    assert section is not None, "the tree is a mapping"
+    found = read_fields(section, CLUSTER)
+    if named is None:
+        named = found.get("name", "") if "name" in section else _name_from_file(section, filename)
+    cluster = _cluster(section, found, named)
     problems.raise_any()
     return ClusterReading(cluster=cluster, warnings=tuple(problems.warnings))
 
@@ -85,24 +80,19 @@ def check_cluster_name(name: str) -> str:
 
 def read_inline(value: Value) -> Cluster | None:
     """A description inside another file, for one run alone; None, with problems reported, if invalid."""
-    section = value.section(CLUSTER)
-    if section is None:
-        return None
-    section.read("name", CLUSTER_NAME, "")
-    return _cluster(section, UNNAMED)
+    section = section_of(value, CLUSTER)
+    return None if section is None else _cluster(section, read_fields(section, CLUSTER), UNNAMED)
 
 
-def _cluster(section: Section, name: str) -> Cluster:
+def _cluster(section: Section, found: Mapping[str, Any], name: str) -> Cluster:
     groups: tuple[NodeGroup, ...] = ()
-    nodes = section.get("nodes")
-    disks = section.read("disks", _DISKS, Disks.SHARED)
-    engine = section.read("engine", text(), LOCAL_ENGINE)
+    engine = found.get("engine", LOCAL_ENGINE)
     if engine != LOCAL_ENGINE:
         section.exclude("engine", "nodes", "disks", reason=f"the engine {engine} finds the nodes itself")
-    elif nodes is None:
+    elif "nodes" not in section:
         section.missing("nodes", "a cluster has nodes, such as 'nodes: [{count: 4, slots: 8}]'")
     else:
-        groups = _read_groups(nodes, disks=disks)
+        groups = _read_groups(section["nodes"], disks=found.get("disks", Disks.SHARED))
     read = read_pools(section.get("pools"), name)
     known = dict.fromkeys(group.pool for group in groups)
     for pool, value in read:
@@ -114,27 +104,20 @@ def _cluster(section: Section, name: str) -> Cluster:
         groups=groups,
         pools=tuple(pool for pool, _ in read),
         engine=engine,
-        settings=_settings(section),
-        credentials=_credentials(section),
+        settings=found.get("settings", {}),
+        credentials=found.get("credentials", {}),
     )
 
 
-def _settings(section: Section) -> dict[str, Any]:
+def _settings(value: Value) -> dict[str, Any]:
     """The engine's own settings, unchecked: the engine reads them."""
-    value = section.get("settings")
-    if value is None:
-        return {}
     return {key.read(text(), ""): to_plain(item.node) for key, item in value.entries("settings by name")}
 
 
-def _credentials(section: Section) -> dict[str, str]:
+def _credentials(value: Value) -> dict[str, str]:
     """The name of a secret for each credential."""
-    value = section.get("credentials")
-    if value is None:
-        return {}
-    return {
-        key.read(text(), ""): item.read(text(), "") for key, item in value.entries("names of secrets by use")
-    }
+    pairs = value.entries("names of secrets by use")
+    return {key.read(text(), ""): item.read(text(), "") for key, item in pairs}
 
 
 def _name_from_file(section: Section, filename: str) -> str:
@@ -147,30 +130,40 @@ def _name_from_file(section: Section, filename: str) -> str:
         return name
 
 
-def _cluster_name() -> Kind[str]:
-    plain = matching(
-        r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?",
-        "the name of a cluster, 1 to 63 letters, digits, '_' and '-', first and last a letter or digit,",
-    )
-
-    def read(scalar: Scalar) -> str:
-        if "." in scalar.text:
-            raise Misfit(f"without a dot: {scalar.text.replace('.', '-')!r}")
-        name = plain.read(scalar)
-        if name == LOCAL_CLUSTER:
-            raise Misfit("'local' is this machine's own: settings.toml describes it")
-        if name.startswith(REHEARSAL_PREFIX):
-            raise Misfit(f"names that begin with '{REHEARSAL_PREFIX}' are those of rehearsals")
-        return name
-
-    return Kind(plain.description, read)
+_NAME = matching(
+    r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?",
+    "the name of a cluster, 1 to 63 letters, digits, '_' and '-', first and last a letter or digit,",
+)
 
 
-CLUSTER_NAME = _cluster_name()
+def _cluster_name(scalar: Scalar) -> str:
+    if "." in scalar.text:
+        raise Misfit(f"without a dot: {scalar.text.replace('.', '-')!r}")
+    name = _NAME.read(scalar)
+    if name == LOCAL_CLUSTER:
+        raise Misfit("'local' is this machine's own: settings.toml describes it")
+    if name.startswith(REHEARSAL_PREFIX):
+        raise Misfit(f"names that begin with '{REHEARSAL_PREFIX}' are those of rehearsals")
+    return name
+
+
+CLUSTER_NAME = Kind(_NAME.description, _cluster_name)
 """No dot: node names are a host name, a dot and the cluster name (`model.described`)."""
 
 
 _DISKS = choice(Disks)
+_PASSED = Custom(lambda value: value)
+CLUSTER = record(
+    {
+        "name": Field(CLUSTER_NAME, words="cluster"),
+        "engine": text(),
+        "settings": Custom(_settings),
+        "credentials": Custom(_credentials),
+        "nodes": Field(_PASSED, words="groups node_groups"),
+        "pools": Field(_PASSED, words="partitions"),
+        "disks": Field(_DISKS, words="disk"),
+    }
+)
 _MOST_SLOTS = 1024
 _PREFIX = matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "letters, digits, '.', '_' and '-', first no sign,")
 
@@ -182,8 +175,7 @@ def _read_groups(value: Value, *, disks: Disks = Disks.SHARED) -> tuple[NodeGrou
     """
     read: list[tuple[NodeGroup, Value]] = []
     for item in value.items("a list of groups of nodes, such as [{count: 4, slots: 8}],"):
-        section = item.section(fields_of(GROUP))
-        if section is not None:
+        if (section := section_of(item, GROUP)) is not None:
             read.append((_group(section, item, disks), item))
     groups = tuple(group for group, _ in read)
     if isinstance(value.node, Items) and not value.node.items:
@@ -201,10 +193,9 @@ def _group(section: Section, item: Value, disks: Disks) -> NodeGroup:
     hostnames = found.get("hostnames", ())
     count = found.get("count", len(hostnames) or 1)
     if hostnames and count != len(hostnames):
-        if (wrong := section.get("count")) is not None:
-            wrong.refuse(
-                f"{count} nodes have {len(hostnames)} hostnames", "leave 'count' out, or name each node"
-            )
+        section["count"].refuse(
+            f"{count} nodes have {len(hostnames)} hostnames", "leave 'count' out, or name each node"
+        )
         hostnames = ()
     section.exclude("hostnames", "prefix", reason="nodes with host names need no others")
     slots = _slots(section, item, found)
@@ -252,9 +243,9 @@ GROUP = record(
     {
         "count": Field(integer(1, MOST_NODES), sets="nodes", words="nodes replicas number"),
         "slots": Field(quantities.slots(1), words="gpu gpus"),
-        "slot_type": Field(quantities.type_name(), words="type gpu_type"),
+        "slot_type": Field(quantities.TYPE_NAME, words="type gpu_type"),
         "cpus": Field(number(0, 1_000_000.0), words="cpu"),
-        "memory": Field(quantities.size_bytes(), sets="memory_bytes", words="mem ram"),
+        "memory": Field(quantities.SIZE, sets="memory_bytes", words="mem ram"),
         "pool": Field(names.NAME, words="partition"),
         "shard": names.NAME,
         "hostnames": Field(tuple_of(names.HOSTNAME, "a list of host names"), words="hosts names"),

@@ -23,7 +23,7 @@ def with_variables(launch: Launch, family: Family) -> Launch:
         nodes=tuple(
             node._replace(workers=tuple(worker(node, launched) for launched in node.workers))
             for node in launch.nodes
-        ),
+        )
     )
 
 
@@ -40,7 +40,7 @@ def with_files(
         nodes=tuple(
             node._replace(files={**node.files, **files(node)}, mounts=(*node.mounts, *mounts))
             for node in launch.nodes
-        ),
+        )
     )
 
 

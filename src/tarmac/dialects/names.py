@@ -19,8 +19,7 @@ ROLE_NAME = matching(
     "a role name of 1 to 32 letters, digits, '_' and '-', first and last a letter or digit,",
 )
 HOSTNAME = matching(
-    r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?",
-    "a host name of letters, digits, '.', '_' and '-'",
+    r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", "a host name of letters, digits, '.', '_' and '-'"
 )
 LABEL_NAME = matching(
     r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?",

@@ -48,7 +48,7 @@ OVERRIDES = record(
         "code": Field(PATH, sets=None),
         "no_code": Field(flag(), sets=None),
         "slots": Field(quantities.slots(0), sets=None, words="gpus"),
-        "slot_type": Field(quantities.type_name(), sets=None, words="gpu_type"),
+        "slot_type": Field(quantities.TYPE_NAME, sets=None, words="gpu_type"),
         "nodes": Field(RUN.fields["nodes"].shape, sets=None),
         "uneven": Field(flag(), sets=None),
         "command": Field(COMMAND, sets=None),
@@ -75,7 +75,9 @@ def override(spec: RunSpec, overrides: Mapping[str, Any], *, scale: Scale | None
     changed = replace(
         changed,
         roles=_roles(spec, flags, found),
-        priority=flags.read("priority", _unquoted(priority(scale)), spec.priority),
+        priority=(
+            flags["priority"].read(_unquoted(priority(scale)), 0) if "priority" in flags else spec.priority
+        ),
         code=_code(spec, flags, found),
         labels={**spec.labels, **found.get("labels", {})},
         slurm={**spec.slurm, **found.get("slurm", {})},

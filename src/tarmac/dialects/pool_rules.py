@@ -1,11 +1,12 @@
 """Reads the rules of pools. Called by `clusterfile`, and for the local cluster by a server's settings."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from tarmac.dialects import names
 from tarmac.dialects.kinds import choice, flag, matching, number, written_number
 from tarmac.dialects.quantities import duration_s
-from tarmac.dialects.schema import Custom, Field, attributes, fields_of, read_fields, record
+from tarmac.dialects.schema import MISSING, Custom, Field, attributes, read_value, record
 from tarmac.dialects.section import Section, Value
 from tarmac.model.cluster import Packing, Policy, Pool, ShareBy
 
@@ -19,20 +20,15 @@ def read_pools(value: Value | None, cluster: str) -> tuple[tuple[Pool, Value], .
     read: list[tuple[Pool, Value]] = []
     for key, rules in value.entries("pools by name, each with its rules,"):
         name = key.read(names.NAME, "")
-        section = rules.section(fields_of(POOL))
-        if name and section is not None:
-            read.append((_pool(section, name, cluster), rules))
+        found = read_value(rules, POOL)
+        if name and found is not MISSING:
+            read.append((Pool(name=name, cluster=cluster, **found), rules))
     return tuple(read)
 
 
-def _pool(section: Section, name: str, cluster: str) -> Pool:
-    pool = Pool(name=name, cluster=cluster, **attributes(read_fields(section, POOL), POOL))
-    _check(section, pool)
-    return pool
-
-
-def _check(section: Section, pool: Pool) -> None:
+def _check(section: Section, found: Mapping[str, Any]) -> None:
     """Report fields that contradict each other."""
+    pool = Pool(name="", cluster="", **attributes(found, POOL))
     if pool.policy is not Policy.FAIR_SHARE:
         for name in ("share_by", "shares", "half_life"):
             if (value := section.get(name)) is not None:
@@ -74,5 +70,7 @@ POOL = record(
         "turn": Field(duration_s(), sets="turn_s", words="quantum cycle"),
         "period": Field(duration_s(), sets="period_s"),
         "floor": Field(duration_s(), sets="floor_s", words="block"),
-    }
+    },
+    _check,
+    make=dict,
 )

@@ -30,20 +30,15 @@ def duration_s(minimum_s: float = 1.0) -> Kind[float]:
     return Kind("a duration such as 90s, 10m, 2h or 1d", read, write=written_duration)
 
 
-def size_bytes() -> Kind[int]:
-    """A size of one number and one unit, in bytes."""
-
-    def read(scalar: Scalar) -> int:
-        found = _SIZE.fullmatch(scalar.text)
-        if found is None:
-            bare = _AMOUNT.fullmatch(scalar.text)
-            raise Misfit(f"add a unit: {scalar.text}GiB or {scalar.text}MiB" if bare else None)
-        size = int(float(found["amount"]) * BYTES[found["unit"]])
-        if not 0 < size <= _LARGEST_BYTES:
-            raise Misfit("at most 1024TiB")
-        return size
-
-    return Kind("a size such as 512MiB or 16GiB", read, write=written_size)
+def _size_bytes(scalar: Scalar) -> int:
+    found = _SIZE.fullmatch(scalar.text)
+    if found is None:
+        bare = _AMOUNT.fullmatch(scalar.text)
+        raise Misfit(f"add a unit: {scalar.text}GiB or {scalar.text}MiB" if bare else None)
+    size = int(float(found["amount"]) * BYTES[found["unit"]])
+    if not 0 < size <= _LARGEST_BYTES:
+        raise Misfit("at most 1024TiB")
+    return size
 
 
 def written_duration(seconds: float) -> str:
@@ -73,40 +68,26 @@ def slots(minimum: int) -> Kind[Resources]:
             raise Misfit("take the quotes away")
         if len(found["count"]) > 9 or not minimum <= int(found["count"]) <= MOST_SLOTS:
             raise Misfit()
-        return Resources(slots=int(found["count"]), slot_type=slot_type(found["type"]))
+        slot_type = found["type"].lower() if found["type"] is not None else None
+        return Resources(slots=int(found["count"]), slot_type=slot_type)
 
     return Kind(f"a number of slots from {minimum} to {MOST_SLOTS}, alone or with its type (h100:8),", read)
 
 
-def type_name() -> Kind[str]:
-    """The type of a slot, without a number."""
-
-    def read(scalar: Scalar) -> str:
-        if not _TYPE.fullmatch(scalar.text):
-            raise Misfit()
-        return scalar.text.lower()
-
-    return Kind("a type of slot such as h100", read)
+def _type_name(scalar: Scalar) -> str:
+    if not _TYPE.fullmatch(scalar.text):
+        raise Misfit()
+    return scalar.text.lower()
 
 
-def slot_type(name: str | None) -> str | None:
-    """The type in lower case: comparisons ignore case."""
-    return name.lower() if name is not None else None
-
-
-def rehearsal() -> Kind[Rehearsal]:
-    """A cluster for one run: `NODESxSLOTS`."""
-
-    def read(scalar: Scalar) -> Rehearsal:
-        found = _REHEARSAL.fullmatch(scalar.text)
-        if found is None:
-            raise Misfit()
-        nodes, each = int(found["nodes"]), int(found["slots"])
-        if not (1 <= nodes <= MOST_REHEARSAL_NODES and 1 <= each <= MOST_REHEARSAL_SLOTS):
-            raise Misfit(f"at most {MOST_REHEARSAL_NODES} nodes of {MOST_REHEARSAL_SLOTS} slots")
-        return Rehearsal(nodes=nodes, slots_per_node=each)
-
-    return Kind("nodes x slots per node, such as 2x1,", read)
+def _rehearsal(scalar: Scalar) -> Rehearsal:
+    found = _REHEARSAL.fullmatch(scalar.text)
+    if found is None:
+        raise Misfit()
+    nodes, each = int(found[1]), int(found[2])
+    if not (1 <= nodes <= MOST_REHEARSAL_NODES and 1 <= each <= MOST_REHEARSAL_SLOTS):
+        raise Misfit(f"at most {MOST_REHEARSAL_NODES} nodes of {MOST_REHEARSAL_SLOTS} slots")
+    return Rehearsal(nodes=nodes, slots_per_node=each)
 
 
 def _duration_hint(text: str) -> str | None:
@@ -140,4 +121,13 @@ _LARGEST_BYTES = 1024 * 1024**4
 _SIZE = re.compile(rf"(?P<amount>{_AMOUNT.pattern}) ?(?P<unit>[KMGT]i?B|B)", re.ASCII)
 _TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 _SLOTS = re.compile(rf"(?:(?P<type>{_TYPE.pattern}):)?(?P<count>0|[1-9][0-9]*)", re.ASCII)
-_REHEARSAL = re.compile(r"(?P<nodes>[0-9]{1,9})x(?P<slots>[0-9]{1,9})", re.ASCII)
+_REHEARSAL = re.compile(r"([0-9]{1,9})x([0-9]{1,9})", re.ASCII)
+
+SIZE = Kind("a size such as 512MiB or 16GiB", _size_bytes, write=written_size)
+"""A size of one number and one unit, in bytes."""
+
+TYPE_NAME = Kind("a type of slot such as h100", _type_name)
+"""The type of a slot, without a number, in lower case: comparisons ignore case."""
+
+REHEARSAL = Kind("nodes x slots per node, such as 2x1,", _rehearsal)
+"""A cluster for one run: `NODESxSLOTS`."""

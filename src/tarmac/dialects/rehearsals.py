@@ -6,13 +6,13 @@ from tarmac.dialects import quantities
 from tarmac.dialects.clusterfile import UNNAMED, cluster_fields, read_cluster, read_inline
 from tarmac.dialects.kinds import text
 from tarmac.dialects.located import Scalar, Table
-from tarmac.dialects.schema import MISSING, Custom
-from tarmac.dialects.section import Fields, Value
+from tarmac.dialects.schema import MISSING, Custom, read_value, record
+from tarmac.dialects.section import Value
 from tarmac.model.codec import replace
 from tarmac.model.resources import ACCELERATOR
 from tarmac.model.spec import Process, Rehearsal, Role, RunSpec, Target
 
-FILE = Fields(known=frozenset({"source", "filename"}))
+FILE = record({"source": text(), "filename": text()})
 """A cluster file in a submission: its text, and its name for messages."""
 
 
@@ -43,7 +43,7 @@ def _read(value: Value) -> Any:
     Raises InvalidInput for problems in a file.
     """
     if isinstance(value.node, Scalar):
-        return value.read(quantities.rehearsal(), MISSING)
+        return value.read(quantities.REHEARSAL, MISSING)
     if not isinstance(value.node, Table):
         value.expected("nodes x slots per node, such as 2x1, or the description of a cluster")
         return MISSING
@@ -60,13 +60,12 @@ def _write(rehearsal: Rehearsal) -> Any:
 
 
 def _from_file(value: Value) -> Rehearsal | None:
-    section = value.section(FILE)
-    source, filename = (section.get("source"), section.get("filename")) if section else (None, None)
-    if source is None or not isinstance(source.node, Scalar):
+    found = read_value(value, FILE)
+    if "source" not in found:
         value.refuse("the text of a cluster file is expected as its 'source'")
         return None
-    name = filename.read(text(), "") if filename is not None else "cluster.yaml"
-    reading = read_cluster(source.node.text, filename=name, named=UNNAMED)
+    name = found.get("filename", "cluster.yaml")
+    reading = read_cluster(found["source"], filename=name, named=UNNAMED)
     value.problems.warnings += reading.warnings
     return Rehearsal(described=reading.cluster)
 

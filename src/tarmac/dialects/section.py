@@ -52,12 +52,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.:-]{1,40}")
 """A value that a hint may repeat: it cannot contain a login of a URL."""
 
 
-def words_for(phrases: Mapping[str, str] | None = None, /, **fields: str) -> dict[str, str]:
-    """Synonyms: for each field the words of other systems, separated by blanks.
-
-    `phrases` likewise, for fields that are no names in Python: `{"as": "form kind"}`.
-    """
-    return {word: use for use, words in {**(phrases or {}), **fields}.items() for word in words.split()}
+def words_for(**fields: str) -> dict[str, str]:
+    """Synonyms: for each field the words of other systems, separated by blanks."""
+    return {word: use for use, words in fields.items() for word in words.split()}
 
 
 Above = tuple[Fields, ...]
@@ -114,13 +111,6 @@ class Value:
                 Value(key, self.path, self.problems),
                 Value(value, f"{self.path}.{key_text(key)}", self.problems, self.above),
             )
-
-    def section(self, fields: Fields) -> Section | None:
-        """The mapping with these fields; None, with a problem reported, if it is no mapping."""
-        if not isinstance(self.node, Table):
-            self.expected(f"a mapping with the fields {', '.join(sorted(fields.known))}")
-            return None
-        return Section(self.node, fields, problems=self.problems, path=self.path, above=self.above)
 
     def expected(self, description: str, hint: str | None = None) -> None:
         """Report that another value is expected here."""
@@ -182,16 +172,6 @@ class Section:
     def get(self, name: str) -> Value | None:
         """The value of a field, None if it is not given."""
         return self._values.get(name)
-
-    def read(self, name: str, kind: Kind[T], default: D) -> T | D:
-        """A scalar field, or the default if it is not given or wrong."""
-        value = self._values.get(name)
-        return default if value is None else value.read(kind, default)
-
-    def read_list(self, name: str, kind: Kind[T], description: str, *, or_one: bool = False) -> tuple[T, ...]:
-        """A field with a list of values of one kind; empty if it is not given."""
-        value = self._values.get(name)
-        return () if value is None else value.read_list(kind, description, or_one=or_one)
 
     def exclude(self, name: str, *others: str, reason: str) -> None:
         """Report each of the others that is given beside `name`."""

@@ -37,12 +37,10 @@ def _by_lines(text: str) -> tuple[str, str] | None:
 
 def _by_keys(text: str, filename: str, kinds: Sequence[FileKind]) -> tuple[str, str] | None:
     """The kind that the keys of the file show; of several documents, the first with a known kind."""
-    for document in _NEXT_DOCUMENT.split(text, maxsplit=MOST_DOCUMENTS)[:MOST_DOCUMENTS]:
-        tree = compose(document, Problems(filename), lenient=True)
-        found = _of_table(tree, kinds) if isinstance(tree, Table) else None
-        if found is not None:
-            return found
-    return None
+    documents = _NEXT_DOCUMENT.split(text, maxsplit=MOST_DOCUMENTS)[:MOST_DOCUMENTS]
+    trees = (compose(document, Problems(filename), lenient=True) for document in documents)
+    found = (_of_table(tree, kinds) for tree in trees if isinstance(tree, Table))
+    return next((kind for kind in found if kind is not None), None)
 
 
 def _of_table(tree: Table, kinds: Sequence[FileKind]) -> tuple[str, str] | None:
@@ -114,28 +112,16 @@ _LINES = (
 )
 """Kinds that single lines identify, whatever the rest of the file."""
 
-_LAUNCHING = frozenset(
-    {"command", "roles", "processes", "slots", "entrypoint", "compute", "jobs", "experiment_name", "image"}
-    | {"run", "commands"}
-)
+_LAUNCHES = "command commands run roles processes slots entrypoint compute jobs experiment_name image"
+_LAUNCHING = frozenset(_LAUNCHES.split())
 _FEW = 2
-_PARAMETER_NAMES = frozenset(
-    {"model", "models", "optimizer", "optim", "scheduler", "lr_scheduler", "loss", "criterion", "trainer"}
-    | {
-        "training",
-        "train",
-        "data",
-        "dataset",
-        "datasets",
-        "dataloader",
-        "datamodule",
-        "transforms",
-        "augmentation",
-    }
-    | {"lr", "learning_rate", "batch_size", "train_batch_size", "epochs", "num_epochs", "max_epochs", "seed"}
-    | {"num_workers", "weight_decay", "warmup_steps", "callbacks", "logger", "checkpoint", "tokenizer"}
-    | {"network", "architecture", "backbone", "metrics", "evaluation", "eval", "val", "test", "hparams"}
-)
+_PARAMETERS = """
+model models optimizer optim scheduler lr_scheduler loss criterion trainer training train data dataset
+datasets dataloader datamodule transforms augmentation lr learning_rate batch_size train_batch_size epochs
+num_epochs max_epochs seed num_workers weight_decay warmup_steps callbacks logger checkpoint tokenizer
+network architecture backbone metrics evaluation eval val test hparams
+"""
+_PARAMETER_NAMES = frozenset(_PARAMETERS.split())
 
 _NEXT_DOCUMENT = re.compile(r"^---.*$\n?", re.MULTILINE)
 _DSTACK = {

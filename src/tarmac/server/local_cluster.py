@@ -9,7 +9,7 @@ from typing import Any
 from tarmac.dialects.located import from_plain
 from tarmac.dialects.pool_rules import read_pools
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.quantities import duration_s, size_bytes
+from tarmac.dialects.quantities import SIZE, duration_s
 from tarmac.dialects.section import Value
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, NodeGroup, Pool
 from tarmac.model.errors import Problem
@@ -32,5 +32,5 @@ def amount(text: str, path: str, file: str, *, is_size: bool) -> tuple[float | N
     """A size such as `64GiB`, or a duration such as `2m`, and the problems with it."""
     problems = Problems(file)
     value = Value(from_plain(text), path, problems)
-    read = value.read(size_bytes(), None) if is_size else value.read(duration_s(), None)
+    read = value.read(SIZE, None) if is_size else value.read(duration_s(), None)
     return read, problems.found

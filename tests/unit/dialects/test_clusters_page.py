@@ -18,7 +18,7 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs/operating/clusters.md").read
 def test_every_field_has_its_row_and_every_row_its_field() -> None:
     page = PAGE.partition("\n## Your Slurm\n")[0]
     rows = set(re.findall(r"^\| `([a-z_.]+)` \|", page, re.MULTILINE))
-    parts = {"": CLUSTER.known, "nodes.": GROUP.fields, "pools.": POOL.fields}
+    parts = {"": CLUSTER.fields, "nodes.": GROUP.fields, "pools.": POOL.fields}
     assert rows == {f"{prefix}{name}" for prefix, fields in parts.items() for name in fields}
 
 

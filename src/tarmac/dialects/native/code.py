@@ -91,7 +91,7 @@ DIRECTORY = record(
         "ignore_file": _FILE_NAME,
         "exclude": Field(tuple_of(text("a pattern"), "a list of patterns"), words="ignore excludes"),
         "whole": flag(),
-        "limit": Field(quantities.size_bytes(), sets="limit_bytes"),
+        "limit": Field(quantities.SIZE, sets="limit_bytes"),
     },
     make=LocalDirectory,
 )

@@ -39,20 +39,13 @@ def _labels(value: Value) -> Mapping[str, str]:
     return {key.read(LABEL_NAME, ""): _plain_text(item, LABEL_VALUE) for key, item in pairs}
 
 
-def path_from(directory: str) -> Kind[str]:
-    """A path of the submitter's machine; relative paths start at the run file's directory."""
-
-    def read(scalar: Scalar) -> str:
-        path = scalar.text
-        if found := _EXPANSION.search(path) or re.match("~", path):
-            raise Misfit(
-                f"{found[0]!r} is not expanded: write the whole path, or one relative to the run file"
-            )
-        if not path or len(path.encode()) > 4096:
-            raise Misfit()
-        return posixpath.normpath(posixpath.join(directory, path))
-
-    return Kind("a path", read)
+def _path(scalar: Scalar) -> str:
+    path = scalar.text
+    if found := _EXPANSION.search(path) or re.match("~", path):
+        raise Misfit(f"{found[0]!r} is not expanded: write the whole path, or one relative to the run file")
+    if not path or len(path.encode()) > 4096:
+        raise Misfit()
+    return posixpath.normpath(path)
 
 
 IMAGE = matching(r"[^\s\x00-\x1f\x7f]{1,500}", "the name of a container image, without blanks,")
@@ -70,8 +63,8 @@ def _plain_text(value: Value, kind: Kind[str]) -> str:
 
 VARIABLES = Custom(read_variables, _set_by_users)
 LABELS = Custom(_labels)
-PATH = path_from(".")
-"""A path before it is joined with the directory of its run file."""
+PATH = Kind("a path", _path)
+"""A path of the submitter's machine, before it is joined with the directory of its run file."""
 
 ENVIRONMENT = record(
     {
@@ -81,7 +74,7 @@ ENVIRONMENT = record(
             sets="pull_always",
             words="force_pull_image pull_policy image_pull_policy",
         ),
-        "shared_memory": Field(quantities.size_bytes(), sets="shared_memory_bytes", words="shm_size shm"),
+        "shared_memory": Field(quantities.SIZE, sets="shared_memory_bytes", words="shm_size shm"),
         "modules": Field(tuple_of(MODULE, "a list of modules", or_one=True), words="module"),
         "venv": Field(PATH, words="virtualenv python"),
         "variables": Field(VARIABLES, words="env vars"),

@@ -242,10 +242,7 @@ LOG_POLICY = record(
     make=LogPolicy,
 )
 CONVENTIONS = record(
-    {
-        "system": matching(r"[a-z][a-z0-9]{0,31}", "the name of a dialect"),
-        "facts": mapping("a mapping"),
-    },
+    {"system": matching(r"[a-z][a-z0-9]{0,31}", "the name of a dialect"), "facts": mapping("a mapping")},
     make=Conventions,
 )
 RUN = record(

@@ -7,11 +7,7 @@ from tarmac.dialects import quantities
 from tarmac.dialects.kinds import choice, flag, integer, number
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.names import ROLE_NAME
-from tarmac.dialects.native.commands import (
-    COMMAND,
-    refuse_launcher_programs,
-    warn_of_fixed_numbers,
-)
+from tarmac.dialects.native.commands import COMMAND, refuse_launcher_programs, warn_of_fixed_numbers
 from tarmac.dialects.schema import (
     MISSING,
     Custom,
@@ -22,6 +18,7 @@ from tarmac.dialects.schema import (
     read_fields,
     read_value,
     record,
+    section_of,
     tuple_of,
     write_record,
 )
@@ -41,7 +38,7 @@ def read_roles(listed: Value) -> tuple[Role, ...]:
     roles: list[Role] = []
     for key, value in listed.entries("a mapping from role names to roles"):
         name = key.read(ROLE_NAME, DEFAULT_ROLE)
-        if (section := value.section(fields_of(ROLE))) is not None:
+        if (section := section_of(value, ROLE)) is not None:
             roles += read_role(section, read_fields(section, ROLE), name=name)
     if not roles and not listed.problems:
         listed.refuse("at least one role is needed")
@@ -167,9 +164,9 @@ def _written_role(role: Role) -> dict[str, Any]:
 RESOURCES = record(
     {
         "slots": Field(quantities.slots(0), words="gpu gpus"),
-        "type": Field(quantities.type_name(), sets="slot_type", words="gpu_type slot_type"),
+        "type": Field(quantities.TYPE_NAME, sets="slot_type", words="gpu_type slot_type"),
         "cpus": Field(number(0, 100_000), words="cpu"),
-        "memory": Field(quantities.size_bytes(), sets="memory_bytes", words="mem ram memory_mb"),
+        "memory": Field(quantities.SIZE, sets="memory_bytes", words="mem ram memory_mb"),
     },
     _two_types,
     make=_needs,

@@ -11,8 +11,8 @@ from typing import Any
 from tarmac.dialects.kinds import Kind, Misfit, choice, flag, integer, number, one_of, text, words
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.schema import Alternatives, Field, record, tuple_of, write_record
-from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.schema import Alternatives, Custom, Field, read_value, record, tuple_of, write_record
+from tarmac.dialects.section import Section, Value
 from tarmac.model.codec import replace
 from tarmac.model.search import (
     HALVING,
@@ -84,11 +84,8 @@ def _ranges(value: Value, path: tuple[str, ...] = ()) -> Iterator[ParameterRange
 
 
 def _range(value: Value, kind: RangeKind, path: tuple[str, ...]) -> ParameterRange | None:
-    section = value.section(Fields(known=frozenset({kind.value, "count"})))
-    assert section is not None, "a table was seen"
-    listed = section.get(kind.value)
-    assert listed is not None, "its word was seen"
-    count = section.read("count", integer(1, MOST_TRIALS), None)
+    found = read_value(value, record({kind.value: Custom(lambda value: value), "count": _TRIALS}))
+    listed, count = found[kind.value], found.get("count")
     if kind is RangeKind.CHOICE:
         if not isinstance(listed.node, Items) or not listed.node.items:
             listed.expected("a list of at least one value")
@@ -96,15 +93,15 @@ def _range(value: Value, kind: RangeKind, path: tuple[str, ...]) -> ParameterRan
         return ParameterRange(
             path=path, kind=kind, values=tuple(to_plain(each) for each in listed.node.items)
         )
-    number_of: Kind[float] = _WHOLE if kind is RangeKind.INT else _NUMBER
-    bounds = listed.read_list(number_of, "a list of two numbers")
-    if not isinstance(listed.node, Items) or len(bounds) != 2:
-        if isinstance(listed.node, Items) and len(listed.node.items) != 2:
-            listed.refuse("two numbers are expected, the lowest value and the highest", f"{kind}: [1, 10]")
+    bounds = listed.read_list(_WHOLE if kind is RangeKind.INT else _NUMBER, "a list of two numbers")
+    if isinstance(listed.node, Items) and len(listed.node.items) != 2:
+        listed.refuse("two numbers are expected, the lowest value and the highest", f"{kind}: [1, 10]")
         return None
-    low, high = float(bounds[0]), float(bounds[1])
+    if len(bounds) != 2:
+        return None
+    low, high = bounds
     if low >= high:
-        listed.refuse(f"the first number ({bounds[0]:g}) must be less than the second ({bounds[1]:g})")
+        listed.refuse(f"the first number ({low:g}) must be less than the second ({high:g})")
         return None
     if kind is RangeKind.LOG:
         if low <= 0:

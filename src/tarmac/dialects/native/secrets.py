@@ -1,13 +1,15 @@
 """The field `secrets`: the secrets that a run uses, by name, each with its form. A row of `fields`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tarmac.dialects.kinds import Kind, Misfit, choice, matching, words
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.names import VARIABLE_NAME, reserved
-from tarmac.dialects.schema import Custom, Field, fields_of, record, write_record
+from tarmac.dialects.schema import MISSING, Custom, Field, read_value, record, write_record
 from tarmac.dialects.section import Section, Value
+from tarmac.model import codec
 from tarmac.model.secret import SecretForm, SecretUse, variables_of
 
 SECRET_NAME = matching(
@@ -52,13 +54,8 @@ def _mapped(key: Value, item: Value) -> SecretUse | None:
     if isinstance(item.node, Scalar):
         name = item.read(SECRET_NAME, None)
         return None if name is None else SecretUse(name=name, form=SecretForm.VARIABLE, variable=variable)
-    section = item.section(fields_of(USE))
-    if section is None:
-        return None
-    if (again := section.get("variable")) is not None:
-        again.refuse(f"the variable is {variable} already", "take the line out")
-    form = section.read("as", words({str(form): form for form in _VARIABLE_FORMS}), SecretForm.FILE)
-    return _use(section, form=form, variable=variable)
+    use = read_value(item, _MAPPED)
+    return None if use is MISSING else codec.replace(use, variable=variable)
 
 
 def _listed(item: Value) -> SecretUse | None:
@@ -66,26 +63,27 @@ def _listed(item: Value) -> SecretUse | None:
     if isinstance(item.node, Scalar):
         name = item.read(SECRET_NAME, None)
         return None if name is None else SecretUse(name=name)
-    section = item.section(fields_of(USE))
-    if section is None:
-        return None
-    form = section.read("as", choice(SecretForm), None)
-    variable = _variable(named) if (named := section.get("variable")) is not None else None
-    if form is SecretForm.VARIABLE and variable is None:
+    use = read_value(item, USE)
+    return None if use is MISSING else use
+
+
+def _check(section: Section, found: Mapping[str, Any]) -> None:
+    _check_path(section, found.get("as"))
+    form = found.get("as")
+    if form is SecretForm.VARIABLE and not found.get("variable"):
         section.missing("variable", "such as 'variable: WANDB_API_KEY', or write '{WANDB_API_KEY: NAME}'")
-    elif form not in (SecretForm.VARIABLE, SecretForm.FILE) and named is not None:
-        named.refuse("a variable goes with 'as: variable' or 'as: file' only")
-    return _use(section, form=form, variable=variable)
+    elif form not in _VARIABLE_FORMS and "variable" in section:
+        section["variable"].refuse("a variable goes with 'as: variable' or 'as: file' only")
 
 
-def _use(section: Section, *, form: SecretForm | None, variable: str | None) -> SecretUse | None:
-    path = section.read("path", LITERAL_PATH, None)
-    if path is not None and form is not SecretForm.FILE:
+def _check_path(section: Section, form: SecretForm | None) -> None:
+    if "path" in section and form is not SecretForm.FILE:
         section.refuse("a path goes with 'as: file' only")
-    name = section.read("name", SECRET_NAME, None)
-    if "name" not in section:
-        section.missing("name", "the name it was set under: tarmac secret ls")
-    return None if name is None else SecretUse(name=name, form=form, variable=variable, path=path)
+
+
+def _again(value: Value) -> Any:
+    value.refuse(f"the variable is {value.path.split('.')[-2]} already", "take the line out")
+    return MISSING
 
 
 def _variable(value: Value) -> str | None:
@@ -104,26 +102,36 @@ def _refuse_twice(value: Value, uses: tuple[SecretUse, ...]) -> None:
             seen.add(variable)
 
 
-def _literal_path() -> Kind[str]:
-    def read(scalar: Scalar) -> str:
-        parts = scalar.text.split("/")
-        if parts[0] or not scalar.text.isprintable() or len(scalar.text) > 4000 or len(parts) < 2:
-            raise Misfit()
-        if {"", ".", ".."} & set(parts[1:]):
-            raise Misfit("write it without '.', '..' and double slashes")
-        return scalar.text
-
-    return Kind("an absolute path where the file is to be seen", read)
+def _literal_path(scalar: Scalar) -> str:
+    parts = scalar.text.split("/")
+    if parts[0] or not scalar.text.isprintable() or len(scalar.text) > 4000 or len(parts) < 2:
+        raise Misfit()
+    if {"", ".", ".."} & set(parts[1:]):
+        raise Misfit("write it without '.', '..' and double slashes")
+    return scalar.text
 
 
-LITERAL_PATH = _literal_path()
+LITERAL_PATH = Kind("an absolute path where the file is to be seen", _literal_path)
 
 USE = record(
     {
-        "name": Field(SECRET_NAME, words="secret"),
+        "name": Field(SECRET_NAME, words="secret", required="the name it was set under: tarmac secret ls"),
         "as": Field(choice(SecretForm), sets="form", words="form kind type"),
-        "variable": Field(VARIABLE_NAME, words="env"),
+        "variable": Field(Custom(lambda value: _variable(value) or MISSING), words="env"),
         "path": Field(LITERAL_PATH, words="target file mount"),
-    }
+    },
+    _check,
+    make=SecretUse,
+)
+_MAPPED = record(
+    {
+        **USE.fields,
+        "as": Field(
+            words({str(form): form for form in _VARIABLE_FORMS}), sets="form", words="form kind type"
+        ),
+        "variable": Field(Custom(_again), words="env"),
+    },
+    lambda section, found: _check_path(section, found.get("as", SecretForm.FILE)),
+    make=partial(SecretUse, form=SecretForm.FILE),
 )
 SECRETS = Custom(_read, _write)

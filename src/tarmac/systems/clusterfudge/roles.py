@@ -95,8 +95,7 @@ def _one_kind(section: Section, found: Mapping[str, int]) -> None:
     kinds = [name for name in SLOT_TYPES if found.get(name)]
     if len(kinds) > 1:
         section.refuse(
-            f"one process asks for {' and '.join(kinds)}",
-            "a node has one kind: give each its own process",
+            f"one process asks for {' and '.join(kinds)}", "a node has one kind: give each its own process"
         )
 
 

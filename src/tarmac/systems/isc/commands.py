@@ -56,10 +56,7 @@ _STARTERS = re.compile(
     re.ASCII,
 )
 _ASSIGNED = re.compile(r"""(?:\s*[A-Za-z_]\w*=(?:'[^']*+'|"[^"]*+"|[^\s'"]++)*+)++\s*""", re.ASCII)
-_GOES_ON = re.compile(
-    r"(?:&&|\|\|?|;|&|\\|[({]|\b(?:then|do|else|env|exec|nohup|time|sudo))\s*$",
-    re.ASCII,
-)
+_GOES_ON = re.compile(r"(?:&&|\|\|?|;|&|\\|[({]|\b(?:then|do|else|env|exec|nohup|time|sudo))\s*$", re.ASCII)
 _COMMENT = re.compile(r"""'[^']*+'|"(?:[^"\\]++|\\[\s\S])*+"|\\[\s\S]|(?:(?<=[\s;&|(])|\A)(#)""")
 
 

@@ -13,15 +13,7 @@ from typing import Any
 from tarmac.dialects.kinds import Kind, Misfit, line, text
 from tarmac.dialects.located import Items, Scalar, Table, key_text, quote
 from tarmac.dialects.names import VARIABLE_NAME, reserved
-from tarmac.dialects.schema import (
-    MISSING,
-    Alternatives,
-    Custom,
-    Field,
-    Record,
-    read_value,
-    tuple_of,
-)
+from tarmac.dialects.schema import MISSING, Alternatives, Custom, Field, Record, read_value, tuple_of
 from tarmac.dialects.section import Section, Value
 from tarmac.model import codec
 from tarmac.model.site import Apptainer
@@ -142,8 +134,7 @@ def _venv(value: Value) -> Any:
     trimmed = posixpath.normpath(_without_semicolon(path, value))
     if trimmed.startswith("../") or trimmed == "..":
         value.refuse(
-            f"{path!r} leads out of the project",
-            "a path within the project, or an absolute one of the site",
+            f"{path!r} leads out of the project", "a path within the project, or an absolute one of the site"
         )
     if trimmed.endswith("/bin/activate"):
         value.warn("the directory of the virtual environment is meant, without /bin/activate")
@@ -254,9 +245,7 @@ APPTAINER = record(
     make=Apptainer,
 )
 _IMAGE = Alternatives(
-    "a mapping with the fields Options, Path, Type",
-    scalar=Custom(_refuse_text),
-    table=APPTAINER,
+    "a mapping with the fields Options, Path, Type", scalar=Custom(_refuse_text), table=APPTAINER
 )
 PYTHON = record(
     {"Path": Field(Custom(_venv), sets="path", required="name the virtual environment")},

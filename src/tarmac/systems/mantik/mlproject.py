@@ -7,7 +7,7 @@ is an entry point, as in MLflow. Values are quoted for the shell before they are
 import posixpath
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from string import Formatter
 from typing import Any
@@ -52,11 +52,7 @@ class Project:
 
 
 def read_project(
-    source: str | None,
-    *,
-    entry_point: str | None,
-    parameters: Mapping[str, str],
-    problems: Problems,
+    source: str | None, *, entry_point: str | None, parameters: Mapping[str, str], problems: Problems
 ) -> Project:
     """The project in the text of its file, which may be None; problems carry that file's name."""
     name: str | None = None
@@ -109,11 +105,8 @@ def _refuse_entry_point(
         )
         return
     near = nearest(entry, listed)
-    known = (
-        f"did you mean {near!r}?"
-        if near
-        else f"there are: {', '.join(map(_key_text, sorted(listed))) or 'none'}"
-    )
+    there = ", ".join(map(_key_text, sorted(listed))) or "none"
+    known = f"did you mean {near!r}?" if near else f"there are: {there}"
     problems.add(None, f"there is no entry point {entry!r}", f"{known}; {scripts}")
 
 
@@ -154,62 +147,42 @@ def _type(value: Value) -> None:
         _warn(value, f"types are {', '.join(_TYPES)}; values of this one are taken as text")
 
 
-def _on_one_line(template: str) -> str:
-    """The command on one line: each line break, with or without a backslash before it, becomes a blank."""
-    return " ".join(_CONTINUED.sub(r"\1 ", template).splitlines())
-
-
 def _filled(template: str, values: Mapping[str, str], command: Value) -> str | None:
     """The command with values in place of parameter names; None, with a problem reported, if that fails."""
     quoted = re.findall(r"\"[^\"]*+\"|'[^']*+'", template)
     if found := next((part for part in quoted if re.search(r"\{\w+\}", part)), None):
         _warn(command, f"values are quoted already: take the quotes away: {found[:60]}")
     try:
-        pieces = list(Formatter().parse(_on_one_line(template)))
+        # Each line break, with or without a backslash before it, becomes a blank.
+        line = " ".join(_CONTINUED.sub(r"\1 ", template).splitlines())
+        pieces = list(Formatter().parse(line))
     except ValueError:
         command.refuse(
             "a single brace in it belongs to no parameter",
             "braces that are meant are written twice: {{ and }}",
         )
         return None
-    filled, unknown, used = [], [], set()
+    filled, wrong, used = list[str](), False, set[str]()
     for literal, name, spec, conversion in pieces:
         filled.append(literal)
         if name is None:
             continue
-        if name not in values or spec or conversion:
-            unknown.append(_placeholder(literal, name, spec, conversion))
+        if name in values and not spec and not conversion:
+            used.add(name)
+            filled.append(shlex.quote(values[name]))
             continue
-        used.add(name)
-        filled.append(shlex.quote(values[name]))
-    _note_mismatch(unknown, sorted(values.keys() - used), values, command)
-    return "".join(filled) if not unknown else None
-
-
-def _placeholder(literal: str, name: str, spec: str | None, conversion: str | None) -> str:
-    written = name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
-    return f"{'$' if literal.endswith('$') else ''}{{{written}}}"
-
-
-def _note_mismatch(
-    unknown: Sequence[str],
-    unused: Sequence[str],
-    values: Mapping[str, str],
-    command: Value,
-) -> None:
-    for written in unknown:
-        if written.startswith("$"):
-            hint = f"for a variable of the environment write {written.replace('{', '{{').replace('}', '}}')}"
+        wrong = True
+        placed = name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
+        if literal.endswith("$"):
+            written, hint = f"${{{placed}}}", f"for a variable of the environment write ${{{{{placed}}}}}"
         else:
-            near = nearest(written.strip("{}"), values)
-            hint = (
-                f"did you mean {{{near}}}?"
-                if near
-                else f"parameters: {', '.join(map(_key_text, values)) or 'none'}"
-            )
+            written, near = f"{{{placed}}}", nearest(placed, values)
+            known = ", ".join(map(_key_text, values)) or "none"
+            hint = f"did you mean {{{near}}}?" if near else f"parameters: {known}"
         command.refuse(f"{written[:80]!r} names no parameter of the entry point", hint)
-    for name in unused:
+    for name in sorted(values.keys() - used):
         _warn(command, f"the parameter {name!r} has no place in the command")
+    return "".join(filled) if not wrong else None
 
 
 def _further(parameters: Mapping[str, str]) -> str:

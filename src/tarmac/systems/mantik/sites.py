@@ -33,11 +33,7 @@ def _unicore(machine: str, source: str) -> Site:
 
 def _firecrest(machine: str, api_url: str, source: str) -> Site:
     return Site(
-        machine=machine,
-        centre=_CSCS,
-        source=source,
-        firecrest_api_url=api_url,
-        firecrest_token_url=_TOKEN,
+        machine=machine, centre=_CSCS, source=source, firecrest_api_url=api_url, firecrest_token_url=_TOKEN
     )
 
 

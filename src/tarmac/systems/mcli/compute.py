@@ -146,7 +146,7 @@ def _slot_type(value: Value) -> Any:
     written = value.read(WORD, None)
     if written is None:
         return MISSING
-    return CPU_ONLY if written.lower() in _NO_SLOTS else value.read(quantities.type_name(), MISSING)
+    return CPU_ONLY if written.lower() in _NO_SLOTS else value.read(quantities.TYPE_NAME, MISSING)
 
 
 def _hostnames(value: Value) -> tuple[str, ...]:

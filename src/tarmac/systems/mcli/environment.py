@@ -106,7 +106,7 @@ _TRACKER_MLFLOW = Vocabulary(
 _TRACKER_WANDB = Vocabulary(
     shape=record(
         {"project": Field(WORD, sets="WANDB_PROJECT"), "entity": Field(WORD, sets="WANDB_ENTITY")}, make=dict
-    ),
+    )
 )
 TRACKER = Vocabulary(
     shape=record(

@@ -286,5 +286,5 @@ _KINDS: Mapping[str, Vocabulary] = {
 }
 _REFUSED = {
     "local": "the integration 'local' built a container image of your directories, which tarmac does not; "
-    "use git_repo, or a native run file with 'code: .'",
+    "use git_repo, or a native run file with 'code: .'"
 }
