@@ -10,6 +10,7 @@ from dataclasses import replace
 from tarmac.dialects.located import Items, Node, Scalar, Table, quote
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
+from tarmac.model.errors import InvalidInput
 
 Changes = Sequence[tuple[str, str]]
 """Dotted paths, each with the text of a YAML value; the last of equal paths counts."""
@@ -28,20 +29,12 @@ def change(tree: Table, changes: Changes, problems: Problems) -> Table:
             continue
         try:
             changed = _with(tree, _as_written(tree, parts), value, origin)
-        except _NowhereError as nowhere:
-            _refuse(problems, origin, str(nowhere), nowhere.hint)
+        except InvalidInput as error:
+            _refuse(problems, origin, error.message, error.hint)
             continue
         assert isinstance(changed, Table), "a mapping stays one"
         tree = changed
     return tree
-
-
-class _NowhereError(Exception):
-    """The path leads into a value without parts, or beyond the end of a list."""
-
-    def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 def _value(text: str, origin: str, problems: Problems) -> Node | None:
@@ -82,7 +75,10 @@ _VARIABLES = ["environment", "variables"]
 
 
 def _with(node: Node | None, parts: Sequence[str], value: Node, origin: str) -> Node:
-    """The node with the value at a path below it; creates the mappings that are missing on the way."""
+    """The node with the value at a path below it; creates the mappings that are missing on the way.
+
+    Raises InvalidInput for a path into a value without parts, or beyond the end of a list.
+    """
     if not parts:
         return value
     part, rest = parts[0], parts[1:]
@@ -91,7 +87,7 @@ def _with(node: Node | None, parts: Sequence[str], value: Node, origin: str) -> 
     if isinstance(node, Items):
         return _with_item(node, part, rest, value, origin)
     if isinstance(node, Scalar):
-        raise _NowhereError(f"{quote(node)} stands before {part!r}, and has no parts")
+        raise InvalidInput(f"{quote(node)} stands before {part!r}, and has no parts")
     if part not in node.values:
         added = _with(None, rest, value, origin)
         return replace(node, entries=(*node.entries, (_key(part, origin), added)))
@@ -105,7 +101,7 @@ def _with_item(node: Items, part: str, rest: Sequence[str], value: Node, origin:
     count = len(node.items)
     if not (part.isascii() and part.isdigit()) or int(part) > count:
         hint = f"write a number from 0 to {count}; {count} adds one"
-        raise _NowhereError(f"{part!r} is no place in a list of {count}", hint)
+        raise InvalidInput(f"{part!r} is no place in a list of {count}", hint=hint)
     at = int(part)
     items = list(node.items)
     items[at : at + 1] = [_with(items[at] if at < count else None, rest, value, origin)]

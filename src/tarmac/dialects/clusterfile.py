@@ -17,6 +17,7 @@ from tarmac.dialects.problems import Problems
 from tarmac.dialects.schema import (
     Custom,
     Field,
+    MapOf,
     attributes,
     read_fields,
     record,
@@ -109,17 +110,6 @@ def _cluster(section: Section, found: Mapping[str, Any], name: str) -> Cluster:
     )
 
 
-def _settings(value: Value) -> dict[str, Any]:
-    """The engine's own settings, unchecked: the engine reads them."""
-    return {key.read(text(), ""): to_plain(item.node) for key, item in value.entries("settings by name")}
-
-
-def _credentials(value: Value) -> dict[str, str]:
-    """The name of a secret for each credential."""
-    pairs = value.entries("names of secrets by use")
-    return {key.read(text(), ""): item.read(text(), "") for key, item in pairs}
-
-
 def _name_from_file(section: Section, filename: str) -> str:
     """The file's name turned into a cluster name; reports a problem if no valid name results."""
     name = names.name_from_file(filename).replace(".", "-")
@@ -157,8 +147,9 @@ CLUSTER = record(
     {
         "name": Field(CLUSTER_NAME, words="cluster"),
         "engine": text(),
-        "settings": Custom(_settings),
-        "credentials": Custom(_credentials),
+        # The engine's own, unchecked: the engine reads them.
+        "settings": MapOf(Custom(lambda value: to_plain(value.node)), "settings by name"),
+        "credentials": MapOf(text(), "names of secrets by use"),
         "nodes": Field(_PASSED, words="groups node_groups"),
         "pools": Field(_PASSED, words="partitions"),
         "disks": Field(_DISKS, words="disk"),

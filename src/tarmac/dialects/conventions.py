@@ -27,11 +27,6 @@ def with_variables(launch: Launch, family: Family) -> Launch:
     )
 
 
-def with_setup_variables(launch: Launch, family: Mapping[str, str]) -> Launch:
-    """The launch with these variables for the setup steps as well."""
-    return launch._replace(setup_env={**launch.setup_env, **family})
-
-
 def with_files(
     launch: Launch, files: Callable[[NodeLaunch], Mapping[str, str]], mounts: tuple[Mount, ...] = ()
 ) -> Launch:
@@ -46,11 +41,7 @@ def with_files(
 
 def refuse_extras(extras: Extras, *, filename: str, dialect: str) -> None:
     """Raise InvalidInput if an entry point or parameters are given for a dialect that has none."""
-    extra_names = [
-        name
-        for name, value in (("an entry point", extras.entry_point), ("parameters", extras.parameters))
-        if value
-    ]
-    if extra_names:
+    given = {"an entry point": extras.entry_point, "parameters": extras.parameters}
+    if extra_names := [name for name, value in given.items() if value]:
         message = f"{' and '.join(extra_names)} cannot be given for a run file of dialect {dialect!r}"
         raise InvalidInput([Problem(message=message, file=filename, hint="only MLflow projects take them")])

@@ -165,14 +165,11 @@ def _count(least: int, most: int) -> Kind[int]:
     return dataclasses.replace(kind, description=f"{kind.description} is expected")
 
 
-def _ipv4() -> Kind[str]:
-    def read(scalar: Scalar) -> str:
-        try:
-            return str(ipaddress.IPv4Address(scalar.text))
-        except ValueError:
-            raise Misfit() from None
-
-    return Kind("an address such as 10.0.0.7, at which the other hosts reach this one", read)
+def _ipv4(scalar: Scalar) -> str:
+    try:
+        return str(ipaddress.IPv4Address(scalar.text))
+    except ValueError:
+        raise Misfit() from None
 
 
 _ALIKE = {
@@ -184,7 +181,7 @@ _FIELDS: dict[str, Kind[Any]] = {
     "port": _count(1024, 65_535),
     "slots": _count(1, 1_024),
     "cpus": _count(1, 65_536),
-    "address": _ipv4(),
+    "address": Kind("an address such as 10.0.0.7, at which the other hosts reach this one", _ipv4),
     "python": matching(rf"{_BELOW}[A-Za-z0-9_./+~-]{{1,200}}", "a command or a path, without blanks"),
     "directory": matching(
         rf"{_BELOW}/[A-Za-z0-9_./+@-]{{0,200}}",

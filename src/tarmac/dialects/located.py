@@ -15,18 +15,22 @@ SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scalar:
-    """One value without parts. `quoted`: a text in quotes or a block, not a bare word or number.
-
-    Lines and columns count from 1 and are None if the value does not come from a text; `origin` then names
-    its source, such as the change `--set PATH`.
+class Placed:
+    """A place in a text. Lines and columns count from 1 and are None if the value does not come from a text;
+    `origin` then names its source, such as the change `--set PATH`.
     """
 
-    text: str
-    quoted: bool = False
     line: int | None = None
     column: int | None = None
     origin: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar(Placed):
+    """One value without parts. `quoted`: a text in quotes or a block, not a bare word or number."""
+
+    text: str
+    quoted: bool = False
 
     @property
     def empty(self) -> bool:
@@ -35,23 +39,17 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Items:
+class Items(Placed):
     """A list."""
 
     items: tuple[Node, ...]
-    line: int | None = None
-    column: int | None = None
-    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class Table(Placed):
     """A mapping, in the order of the text; its keys are distinct."""
 
     entries: tuple[tuple[Scalar, Node], ...]
-    line: int | None = None
-    column: int | None = None
-    origin: str | None = None
 
     @property
     def values(self) -> dict[str, Node]:

@@ -8,9 +8,10 @@ from tarmac.dialects.kinds import text
 from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.schema import MISSING, Custom, read_value, record
 from tarmac.dialects.section import Value
+from tarmac.dialects.slot_types import with_types
 from tarmac.model.codec import replace
 from tarmac.model.resources import ACCELERATOR
-from tarmac.model.spec import Process, Rehearsal, Role, RunSpec, Target
+from tarmac.model.spec import Rehearsal, Role, RunSpec, Target
 
 FILE = record({"source": text(), "filename": text()})
 """A cluster file in a submission: its text, and its name for messages."""
@@ -71,11 +72,7 @@ def _from_file(value: Value) -> Rehearsal | None:
 
 
 def _any_type(role: Role) -> Role:
-    processes = tuple(
-        Process(command=process.command, resources=replace(process.resources, slot_type=None))
-        for process in role.processes
-    )
-    return replace(role, slot_type=None, processes=processes)
+    return with_types(role, lambda _: None)
 
 
 REHEARSAL = Custom(_read, _write)

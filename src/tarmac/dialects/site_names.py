@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
+from tarmac.dialects.slot_types import with_types
 from tarmac.model.codec import replace
-from tarmac.model.spec import Process, Role, RunSpec
+from tarmac.model.spec import Role, RunSpec
 
 ANY = ""
 """The target of names that any local one may replace."""
@@ -41,9 +42,8 @@ def use_local_names(spec: RunSpec, names: Names) -> tuple[RunSpec, tuple[str, ..
     target = replace(
         target, cluster=_here(target.cluster, names.clusters), pool=_here(target.pool, names.pools)
     )
-    return replace(spec, target=target, roles=tuple(_role(role, types) for role in spec.roles)), tuple(
-        sentences
-    )
+    roles = tuple(with_types(role, lambda kind: _here(kind, types)) for role in spec.roles)
+    return replace(spec, target=target, roles=roles), tuple(sentences)
 
 
 def _types(role: Role) -> Iterator[str]:
@@ -60,16 +60,3 @@ def _sentences(what: str, name: str | None, names: Mapping[str, str]) -> Iterato
 
 def _here(name: str | None, names: Mapping[str, str]) -> str | None:
     return name if name is None else names.get(name, name) or None
-
-
-def _role(role: Role, types: Mapping[str, str]) -> Role:
-    def process(item: Process) -> Process:
-        return replace(
-            item, resources=replace(item.resources, slot_type=_here(item.resources.slot_type, types))
-        )
-
-    return replace(
-        role,
-        slot_type=_here(role.slot_type, types),
-        processes=tuple(process(item) for item in role.processes),
-    )

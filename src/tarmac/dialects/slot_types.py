@@ -3,8 +3,12 @@
 Used by the readers.
 """
 
+from collections.abc import Callable
+
+from tarmac.model.codec import replace
 from tarmac.model.errors import nearest
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY, is_of_type
+from tarmac.model.spec import Role
 
 KNOWN = frozenset(
     {CPU_ONLY, ACCELERATOR}
@@ -33,3 +37,12 @@ def doubt(slot_type: str) -> str | None:
         return None
     near = nearest(slot_type.replace("-", "_"), KNOWN, cutoff=_NEAR)
     return f"{slot_type!r} is taken as written; did you mean {near!r}?" if near else None
+
+
+def with_types(role: Role, changed: Callable[[str | None], str | None]) -> Role:
+    """The role with other types of slots, its own and those of its processes."""
+    processes = (
+        replace(each, resources=replace(each.resources, slot_type=changed(each.resources.slot_type)))
+        for each in role.processes
+    )
+    return replace(role, slot_type=changed(role.slot_type), processes=tuple(processes))

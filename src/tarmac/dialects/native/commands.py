@@ -21,21 +21,12 @@ from tarmac.dialects.schema import (
     write_record,
 )
 from tarmac.dialects.section import Value
-from tarmac.model.spec import (
-    Checkout,
-    Command,
-    Hooks,
-    PythonPackages,
-    Repository,
-    SetupCommand,
-    SetupStep,
-    SystemPackages,
-)
+from tarmac.model import spec
 
 _COMMAND = "a script, or a list of a program and its arguments,"
 
 
-def read_command(value: Value) -> Command | None:
+def read_command(value: Value) -> spec.Command | None:
     """The command; None, with a problem reported, if it is invalid."""
     if isinstance(value.node, Scalar):
         return _script(value)
@@ -52,7 +43,7 @@ def read_command(value: Value) -> Command | None:
                 "as it is; write the command as one text to have it expanded"
             )
             break
-    return Command(argv=argv)
+    return spec.Command(argv=argv)
 
 
 def warn_of_fixed_numbers(value: Value) -> None:
@@ -101,14 +92,14 @@ _SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
 _COMMAND_FLAG = re.compile(r"-[a-z]*c", re.ASCII)
 
 
-def _script(value: Value) -> Command | None:
+def _script(value: Value) -> spec.Command | None:
     script = value.read(text(_COMMAND), None)
     if script is None:
         return None
     if not script.strip():
         value.refuse("the command is empty")
         return None
-    return Command(script=script)
+    return spec.Command(script=script)
 
 
 def _argument(value: Value) -> str:
@@ -141,7 +132,7 @@ def _step(value: Value) -> Any:
     """A step; MISSING if it is invalid, with a problem reported."""
     if not isinstance(value.node, Table):
         command = read_command(value)
-        return SetupCommand(script=command.script, argv=command.argv) if command is not None else MISSING
+        return spec.SetupCommand(script=command.script, argv=command.argv) if command is not None else MISSING
     keys = {key.text for key, _ in value.node.entries}
     for shape in (_GIT, _PIP, _APT):
         fields = fields_of(shape)
@@ -151,21 +142,21 @@ def _step(value: Value) -> Any:
     return MISSING
 
 
-def written_command(command: Command) -> str | list[str]:
+def written_command(command: spec.Command) -> str | list[str]:
     """The script, or the arguments as a list."""
     return command.script if command.script is not None else list(command.argv or ())
 
 
-def _written_step(step: SetupStep) -> Any:
+def _written_step(step: spec.SetupStep) -> Any:
     match step:
-        case Command():
+        case spec.Command():
             return written_command(step)
-        case Checkout():
+        case spec.Checkout():
             source = write_record(step.repository, _REVISION)
             return {"git": {"url": step.repository.url, **source, **write_record(step, _PLACED)}}
-        case PythonPackages():
+        case spec.PythonPackages():
             return write_record(step, _PIP)
-        case SystemPackages():
+        case spec.SystemPackages():
             return write_record(step, _APT)
 
 
@@ -176,9 +167,11 @@ def _checkout(value: Value) -> Any:
     return read_value(value, _CHECKOUT)
 
 
-def _checked_out(url: str, path: str | None = None, install: str | None = None, **revision: Any) -> Checkout:
-    repository = Repository(url=url, **revision)
-    return Checkout(repository=repository, path=path or _default_path(url), install=install)
+def _checked_out(
+    url: str, path: str | None = None, install: str | None = None, **revision: Any
+) -> spec.Checkout:
+    repository = spec.Repository(url=url, **revision)
+    return spec.Checkout(repository=repository, path=path or _default_path(url), install=install)
 
 
 def _requirements(value: Value) -> Any:
@@ -198,7 +191,7 @@ HOOKS = record(
         "after": Field(_HOOK, words="post_run post"),
         "after_login": _HOOK,
     },
-    make=Hooks,
+    make=spec.Hooks,
 )
 _REVISION = record(REVISION)
 _PLACED = record(
@@ -232,7 +225,7 @@ _PIP = record(
         ),
         "upgrade": flag(),
     },
-    make=PythonPackages,
+    make=spec.PythonPackages,
 )
 _APT = record(
     {
@@ -243,7 +236,7 @@ _APT = record(
             required="a list of packages",
         )
     },
-    make=lambda packages: SystemPackages(packages=packages) if packages else MISSING,
+    make=lambda packages: spec.SystemPackages(packages=packages) if packages else MISSING,
 )
 SETUP = tuple_of(Custom(_step, _written_step), "a script, or a list of steps,", or_one=True)
 """The steps that prepare a node, in order."""

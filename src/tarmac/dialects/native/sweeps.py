@@ -29,7 +29,11 @@ def swept(spec: RunSpec, sweep: Sequence[tuple[str, str]]) -> RunSpec:
             f"--sweep makes a grid, and the file searches already ({spec.search.method})",
             hint="take the search out of the file, or leave --sweep out",
         )
-    problems = [problem for name, text in sweep for problem in _problems(name, text)]
+    problems = [
+        Problem(message=f"--sweep {name}: {found[0]}", hint=found[1])
+        for name, text in sweep
+        if (found := _problem(name, text)) is not None
+    ]
     if problems:
         raise InvalidInput(problems)
     named = {tuple(name.split(".")): values_of(text) for name, text in sweep}
@@ -55,27 +59,23 @@ def values_of(text: str) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _problems(name: str, text: str) -> list[Problem]:
-    where = f"--sweep {name}"
+def _problem(name: str, text: str) -> tuple[str, str] | None:
+    """The problem with the values of a parameter, with a hint."""
     if not name or "" in name.split("."):
-        return [Problem(message=f"{where}: a parameter has a name", hint="--sweep lr=1e-3,1e-4")]
+        return "a parameter has a name", "--sweep lr=1e-3,1e-4"
     parts = [part.strip() for part in text.split(",")]
     if "" in parts:
-        return [Problem(message=f"{where}: a value is missing in {text!r}", hint="--sweep lr=1e-3,1e-4")]
+        return f"a value is missing in {text!r}", "--sweep lr=1e-3,1e-4"
     for part in parts:
         if _LIKE_SPAN.fullmatch(part) and not _SPAN.fullmatch(part):
-            message = f"{where}: a range is of whole numbers, such as 0..9, and {part!r:.60} is none"
-            return [Problem(message=message, hint="list other values: --sweep lr=0.1,0.2,0.3")]
+            message = f"a range is of whole numbers, such as 0..9, and {part!r:.60} is none"
+            return message, "list other values: --sweep lr=0.1,0.2,0.3"
     spans = [span for part in parts if (span := _SPAN.fullmatch(part)) is not None]
     if any(abs(int(span[2]) - int(span[1])) >= MOST_POINTS for span in spans):
-        return [
-            Problem(message=f"{where}: at most {MOST_POINTS:,} values are allowed", hint="--sweep seed=0..9")
-        ]
+        return f"at most {MOST_POINTS:,} values are allowed", "--sweep seed=0..9"
     values = [repr(value) for value in values_of(text)]
-    if len(set(values)) < len(values):
-        twice = next(value for value in values if values.count(value) > 1)
-        return [Problem(message=f"{where}: {twice} stands there twice", hint="each value is one trial")]
-    return []
+    twice = next((value for value in values if values.count(value) > 1), None)
+    return (f"{twice} stands there twice", "each value is one trial") if twice is not None else None
 
 
 def _refuse_unknown(named: Collection[tuple[str, ...]], kept: Sequence[ParameterRange]) -> None:

@@ -28,16 +28,6 @@ from tarmac.systems.clusterfudge.identity import launch_uuid
 from tarmac.systems.clusterfudge.reader import NAME, REQUEST, read_request
 from tarmac.systems.clusterfudge.statuses import status
 
-LAUNCH_ID = "CLUSTERFUDGE_LAUNCH_ID"
-ROLE_NAME = "CLUSTERFUDGE_JOB_NAME"
-REPLICA_INDEX = "CLUSTERFUDGE_REPLICA_INDEX"
-REPLICA_COUNT = "CLUSTERFUDGE_REPLICA_COUNT"
-PROCESS_COUNT = "CLUSTERFUDGE_PROCESS_COUNT_ACROSS_ALL_REPLICAS"
-PROCESS_INDEX = "CLUSTERFUDGE_PROCESS_INDEX"
-GLOBAL_INDEX = "CLUSTERFUDGE_PROCESS_INDEX_ACROSS_ALL_REPLICAS"
-FIRST_INDEX = "CLUSTERFUDGE_TASK_ID"
-
-
 _Key = tuple[int, int]
 """The replica of a worker and its place in it: distinct within a role."""
 
@@ -54,14 +44,14 @@ def apply_conventions(run: Run, _attempt: Attempt, launch: Launch) -> Launch:
         everywhere = placed[worker.role]
         here = sorted(_key(item) for item in node.workers if item.role == worker.role)
         return {
-            LAUNCH_ID: launch_uuid(run.id),
-            ROLE_NAME: str(shown_names.get(worker.role, worker.role)),
-            REPLICA_INDEX: str(worker.replica),
-            REPLICA_COUNT: str(len({replica for replica, _ in everywhere})),
-            PROCESS_COUNT: str(len(everywhere)),
-            PROCESS_INDEX: str(here.index(_key(worker))),
-            GLOBAL_INDEX: str(everywhere.index(_key(worker))),
-            FIRST_INDEX: str(worker.replica),
+            "CLUSTERFUDGE_LAUNCH_ID": launch_uuid(run.id),
+            "CLUSTERFUDGE_JOB_NAME": str(shown_names.get(worker.role, worker.role)),
+            "CLUSTERFUDGE_REPLICA_INDEX": str(worker.replica),
+            "CLUSTERFUDGE_REPLICA_COUNT": str(len({replica for replica, _ in everywhere})),
+            "CLUSTERFUDGE_PROCESS_COUNT_ACROSS_ALL_REPLICAS": str(len(everywhere)),
+            "CLUSTERFUDGE_PROCESS_INDEX": str(here.index(_key(worker))),
+            "CLUSTERFUDGE_PROCESS_INDEX_ACROSS_ALL_REPLICAS": str(everywhere.index(_key(worker))),
+            "CLUSTERFUDGE_TASK_ID": str(worker.replica),
         }
 
     return with_variables(launch, family)._replace(own_directories=True)

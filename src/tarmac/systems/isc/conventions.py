@@ -7,19 +7,10 @@ artifact paths, which are the same for runs of any dialect.
 import json
 from collections.abc import Mapping
 
-from tarmac.dialects.conventions import with_setup_variables, with_variables
+from tarmac.dialects.conventions import with_variables
 from tarmac.dialects.names import fit
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch
-
-EXPERIMENT_ID = "STRONG_EXPERIMENT_ID"
-EXPERIMENT_NAME = "STRONG_EXPERIMENT_NAME"
-COMPUTE_MODE = "STRONG_COMPUTE_MODE"
-CYCLE_COUNT = "STRONG_CYCLE_COUNT"
-CYCLE_TIME_MS = "STRONG_CYCLE_TIME_MS"
-IP_TO_RANK = "IP_TO_RANK_MAPPING"
-RANK = "RANK"
-
 
 DATA = "/data"
 DATASET_AT_DATA = "dataset_id"
@@ -31,18 +22,18 @@ def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
     launch = _with_dataset_at_data(launch, run.spec.conventions.facts.get(DATASET_AT_DATA))
     ranks = {node.address: node.rank for node in launch.nodes}
     common = {
-        EXPERIMENT_ID: run.id,
-        EXPERIMENT_NAME: _name(run),
-        COMPUTE_MODE: run.spec.mode.value,
-        CYCLE_COUNT: str(attempt.number),
-        CYCLE_TIME_MS: str(round((attempt.allotted_s or 0) * 1000)),
-        IP_TO_RANK: json.dumps(ranks, separators=(",", ":")),
+        "STRONG_EXPERIMENT_ID": run.id,
+        "STRONG_EXPERIMENT_NAME": _name(run),
+        "STRONG_COMPUTE_MODE": run.spec.mode.value,
+        "STRONG_CYCLE_COUNT": str(attempt.number),
+        "STRONG_CYCLE_TIME_MS": str(round((attempt.allotted_s or 0) * 1000)),
+        "IP_TO_RANK_MAPPING": json.dumps(ranks, separators=(",", ":")),
     }
 
     def family(node: NodeLaunch, worker: WorkerLaunch) -> Mapping[str, str]:
-        return {**common, RANK: worker.env.get("NODE_RANK", str(node.rank))}
+        return {**common, "RANK": worker.env.get("NODE_RANK", str(node.rank))}
 
-    return with_setup_variables(with_variables(launch, family), common)
+    return with_variables(launch, family)._replace(setup_env={**launch.setup_env, **common})
 
 
 def _with_dataset_at_data(launch: Launch, identifier: object) -> Launch:

@@ -3,7 +3,7 @@
 The ISC and tarmac ignore unknown keys; tarmac warns of them.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from tarmac.dialects.located import Scalar, quote
 from tarmac.dialects.section import Section, Value
@@ -23,24 +23,6 @@ RETIRED = frozenset({"nnodes", "output_path", "gpu_type", "dataset_id", "venv_pa
 
 _PLACES = frozenset({"checkpoint_artifact_path", "crud_artifact_path", "lossy_artifact_path"})
 """Variables that some files have as keys, in place of `output_path`."""
-
-
-class Retired:
-    """The retired keys of a file, and one warning that covers all of them."""
-
-    def __init__(self, run: Section) -> None:
-        self.values: Mapping[str, Value] = {name: run[name] for name in RETIRED if name in run}
-        self._notes: list[tuple[Value, str]] = []
-
-    def note(self, value: Value, text: str) -> None:
-        """Add a sentence to the warning."""
-        self._notes.append((value, text))
-
-    def warn(self) -> None:
-        """Add the warning, at the first line that it covers."""
-        notes = sorted(self._notes, key=lambda note: note[0].node.line or 0)
-        if notes:
-            warn(notes[0][0], f"retired keys: {'; '.join(text for _, text in notes)}")
 
 
 def only_credentials(keys: Collection[str]) -> bool:

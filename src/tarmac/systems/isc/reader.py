@@ -24,7 +24,7 @@ from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Conventions, Process, Role, RunSpec
 from tarmac.systems.isc.commands import command_of, doubts, joined
 from tarmac.systems.isc.conventions import DATASET_AT_DATA
-from tarmac.systems.isc.fields import REQUIRED, Retired, excuse, only_credentials, warn
+from tarmac.systems.isc.fields import REQUIRED, excuse, only_credentials, warn
 
 NAME = "isc"
 MOST_SLOTS = 1_000_000
@@ -63,91 +63,185 @@ def read_isc(source: str, *, filename: str, directory: str, extras: Extras = NO_
         problems.raise_any()
     run = section_of(Value(tree, "", problems), RUN)
     assert run is not None, "the tree is a mapping"
-    found, retired = read_fields(run, RUN), Retired(run)
-    facts: dict[str, Any] = {}
-    slots = _slots(run, retired, found)
-    if (output := retired.values.get("output_path")) is not None:
-        retired.note(output, "'output_path' is ignored (the run saves to $OUTPUT_PATH)")
-    mode = _mode(run, found, slots)
-    spec = RunSpec(
-        name=_name(run, found, facts),
-        project=_project(run, retired, found, facts),
-        dialect=NAME,
-        source=source,
-        roles=(_role(run, retired, found, slots, has_code="code" in extras.override_fields),),
-        mode=mode,
-        max_rapid_cycles=_turns(run, found, mode),
-        datasets=_datasets(run, retired, found, facts),
-        input_artifacts=found.get("input_artifact_id_list", ()),
-    )
-    if (shapes := found.get("burst_shape_priority_list")) is not None and mode is Mode.BURST:
-        facts["burst_shapes"] = shapes
-    elif shapes is not None:
-        text = f"'burst_shape_priority_list' has no effect: it is for burst, this is {mode}"
-        warn(run["burst_shape_priority_list"], text)
-    retired.warn()
+    spec = _LaunchFile(run).spec(source, has_code="code" in extras.override_fields)
     problems.raise_any()
-    return Reading(
-        spec=replace(spec, conventions=Conventions(system=NAME, facts=facts)),
-        warnings=problems.sorted_warnings,
-    )
+    return Reading(spec=spec, warnings=problems.sorted_warnings)
 
 
-def _role(
-    run: Section, retired: Retired, found: Mapping[str, Any], slots: int | None, *, has_code: bool
-) -> Role:
-    """The command once on each node: on as many nodes as the command names, else on as few as possible."""
-    written = found.get("command", "")
-    if joined(written).startswith("#"):
-        run["command"].refuse(
-            "a comment begins it, and line breaks act as blanks in an ISC command: nothing of it would run",
-            "take the comment out",
+class _LaunchFile:
+    """The keys of a file with their values, the facts about them, and notes on retired keys."""
+
+    def __init__(self, run: Section) -> None:
+        self._run = run
+        self._found = read_fields(run, RUN)
+        self._facts: dict[str, Any] = {}
+        self._notes: list[tuple[Value, str]] = []
+
+    def spec(self, source: str, *, has_code: bool) -> RunSpec:
+        """The spec; reports contradictions between keys, and warns of retired ones."""
+        slots = self._slots()
+        self._note("output_path", "is ignored (the run saves to $OUTPUT_PATH)")
+        mode = self._mode(slots)
+        spec = RunSpec(
+            name=self._name(),
+            project=self._project(),
+            dialect=NAME,
+            source=source,
+            roles=(self._role(slots, has_code=has_code),),
+            mode=mode,
+            max_rapid_cycles=self._turns(mode),
+            datasets=self._datasets(),
+            input_artifacts=self._found.get("input_artifact_id_list", ()),
         )
-    for doubt in doubts(written, slots, has_code=has_code) if written else ():
-        warn(run["command"], f"command: {doubt}")
-    command = command_of(_activated(written, retired, found))
-    nodes = fixed_nodes(str(command), slots)
-    if nodes is not None and nodes > 1 and "command" in run:
-        warn(
-            run["command"],
-            f"command: it says itself that there are {nodes} nodes: it waits for as many; "
-            "with $NNODES and $N_PROC in their place, any that have the GPUs will do",
+        if (shapes := self._found.get("burst_shape_priority_list")) is not None and mode is Mode.BURST:
+            self._facts["burst_shapes"] = shapes
+        elif shapes is not None:
+            text = f"'burst_shape_priority_list' has no effect: it is for burst, this is {mode}"
+            warn(self._run["burst_shape_priority_list"], text)
+        notes = sorted(self._notes, key=lambda note: note[0].node.line or 0)
+        if notes:
+            warn(notes[0][0], f"retired keys: {'; '.join(text for _, text in notes)}")
+        return replace(spec, conventions=Conventions(system=NAME, facts=self._facts))
+
+    def _note(self, name: str, text: str, *, named: bool = True) -> None:
+        """Add a sentence about a retired key, if it is given, to the one warning of all."""
+        if name in self._run:
+            self._notes.append((self._run[name], f"'{name}' {text}" if named else text))
+
+    def _role(self, slots: int | None, *, has_code: bool) -> Role:
+        """The command once on each node: on as many nodes as it names, else on as few as possible."""
+        written, value = self._found.get("command", ""), self._run.get("command")
+        if value is not None:
+            if joined(written).startswith("#"):
+                message = "a comment begins it, and line breaks act as blanks in an ISC command"
+                value.refuse(f"{message}: nothing of it would run", "take the comment out")
+            for doubt in doubts(written, slots, has_code=has_code):
+                warn(value, f"command: {doubt}")
+        command = command_of(self._activated(written))
+        nodes = fixed_nodes(str(command), slots)
+        if nodes is not None and nodes > 1 and value is not None:
+            warn(
+                value,
+                f"command: it says itself that there are {nodes} nodes: it waits for as many; "
+                "with $NNODES and $N_PROC in their place, any that have the GPUs will do",
+            )
+        return Role(
+            processes=(Process(command=command),),
+            replicas=None,
+            slots=slots or 1,
+            slot_type=self._slot_type() or ACCELERATOR,
+            nodes=nodes,
+            uneven=nodes is None,
         )
-    return Role(
-        processes=(Process(command=command),),
-        replicas=None,
-        slots=slots or 1,
-        slot_type=_slot_type(retired, found) or ACCELERATOR,
-        nodes=nodes,
-        uneven=nodes is None,
-    )
+
+    def _name(self) -> str:
+        if "experiment_name" not in self._run:
+            return NAME
+        written = self._facts["experiment_name"] = self._found["experiment_name"]
+        name = fit(written) or "experiment"
+        if written and name != written:
+            text = f"the run is called {name!r} here; STRONG_EXPERIMENT_NAME is as it is written"
+            warn(self._run["experiment_name"], text)
+        return name
+
+    def _project(self) -> str:
+        if "isc_project_id" not in self._run:
+            self._note("nnodes", "'isc_project_id' is missing (project 'default')", named=False)
+            return "default"
+        value = self._run["isc_project_id"]
+        written = self._facts["isc_project_id"] = _stripped(value, self._found["isc_project_id"])
+        project = fit(written) or "default"
+        if _PLACEHOLDER.fullmatch(written):
+            warn(value, f"{written[:60]!r} is a placeholder; the run belongs to project {project!r}")
+        return project
+
+    def _slots(self) -> int | None:
+        if "gpus" in self._run:
+            self._note("nnodes", "is ignored ('gpus' says how many)")
+            return self._found.get("gpus")
+        nodes: int | None = self._found.get("nnodes")
+        if nodes is None:
+            return None
+        slots = nodes * OLD_SLOTS_PER_NODE
+        self._note("nnodes", f"is read as gpus = {slots} ({nodes} x {OLD_SLOTS_PER_NODE})")
+        return slots
+
+    def _slot_type(self) -> str | None:
+        """The slot type, if its name is known; otherwise None, with a note that `gpu_type` is ignored."""
+        kind: str = self._found.get("gpu_type", "").strip().lower()
+        if is_known(kind) and kind != CPU_ONLY:
+            self._note("gpu_type", f"asks for {kind!r}, as --gpu-type does")
+            return kind
+        self._note("gpu_type", "is ignored (--gpu-type asks for a type)")
+        return None
+
+    def _mode(self, slots: int | None) -> Mode:
+        mode = Mode(self._found.get("compute_mode", ComputeMode.CYCLE))
+        if mode is Mode.BURST and (slots or 0) > MOST_BURST_SLOTS:
+            self._run["gpus" if "gpus" in self._run else "compute_mode"].refuse(
+                f"a burst experiment has at most {MOST_BURST_SLOTS} GPUs, not {slots}",
+                "other compute modes may have as many as the cluster",
+            )
+        return mode
+
+    def _turns(self, mode: Mode) -> int:
+        turns: int = self._found.get("max_rapid_cycles", DEFAULT_RAPID_CYCLES)
+        if "max_rapid_cycles" in self._run and mode is not Mode.CYCLE:
+            text = f"'max_rapid_cycles' has no effect: only cycle experiments cycle, this is {mode}"
+            warn(self._run["max_rapid_cycles"], text)
+            return DEFAULT_RAPID_CYCLES
+        return turns
+
+    def _activated(self, command: str) -> str:
+        """The command, preceded by its activation script if the file has the retired `venv_path`.
+
+        In those years the ISC itself called torchrun: the command could be only a program for it.
+        """
+        path = self._found.get("venv_path", "").strip()
+        if not path:
+            return command
+        if not re.fullmatch(r"(~|\.)?/[\w./@+-]+", path, re.ASCII):
+            self._run["venv_path"].refuse(
+                f"'venv_path' is retired, and {path[:60]!r} is not /SOMEWHERE/bin/activate",
+                "take it out, and begin the command with: source /SOMEWHERE/bin/activate &&",
+            )
+            return command
+        if not path.endswith("/activate"):  # the ISC also accepted the environment's directory
+            path = f"{path.rstrip('/')}/bin/activate"
+        self._note("venv_path", f"begins the command with source {path} &&")
+        if re.match(r"\s*(-m\s|[\w./~-]+\.py(\s|$))", command, re.ASCII):
+            text = "torchrun starts the command, which names only a program"
+            self._note("venv_path", text, named=False)
+            command = f"{TORCHRUN} {command}"
+        return f"source {path} && {command}"
+
+    def _datasets(self) -> tuple[str, ...]:
+        """The dataset ids; the content of the one named by the retired key is also mounted at /data."""
+        listed: tuple[str, ...] = self._found.get("dataset_id_list", ())
+        old = self._run.get("dataset_id")
+        if old is None:
+            return listed
+        if "dataset_id_list" in self._run:
+            self._note("dataset_id", "is ignored beside 'dataset_id_list'")
+            return listed
+        if isinstance(old.node, Scalar) and not old.node.text.strip():
+            self._note("dataset_id", "is ignored (it is empty)")
+            return listed
+        written = _stripped(old, old.read(text("an id in quotes"), ""))
+        place = f"dataset_id_list = [{written[:60]!r}], at /data/ID and at /data"
+        self._note("dataset_id", f"is read as {place}")
+        identifier = _read_id(old, written)
+        if not identifier:
+            return ()
+        self._facts[DATASET_AT_DATA] = identifier
+        return (identifier,)
 
 
-# --- names
-
-
-def _name(run: Section, found: Mapping[str, Any], facts: dict[str, Any]) -> str:
-    if "experiment_name" not in run:
-        return NAME
-    written = facts["experiment_name"] = found.get("experiment_name", "")
-    name = fit(written) or "experiment"
-    if written and name != written:
-        text = f"the run is called {name!r} here; STRONG_EXPERIMENT_NAME is as it is written"
-        warn(run["experiment_name"], text)
-    return name
-
-
-def _project(run: Section, retired: Retired, found: Mapping[str, Any], facts: dict[str, Any]) -> str:
-    if "isc_project_id" not in run:
-        if "nnodes" in retired.values:
-            retired.note(retired.values["nnodes"], "'isc_project_id' is missing (project 'default')")
-        return "default"
-    written = facts["isc_project_id"] = _stripped(run["isc_project_id"], found.get("isc_project_id", ""))
-    project = fit(written) or "default"
-    if _PLACEHOLDER.fullmatch(written):
-        text = f"{written[:60]!r} is a placeholder; the run belongs to project {project!r}"
-        warn(run["isc_project_id"], text)
-    return project
+TORCHRUN = (
+    "torchrun --nnodes=$NNODES --nproc-per-node=$N_PROC --node_rank=$RANK --master_addr=$MASTER_ADDR "
+    "--master_port=$MASTER_PORT"
+)
+"""As in the ISC's documentation."""
 
 
 def _require(run: Section, _found: Mapping[str, Any]) -> None:
@@ -173,113 +267,6 @@ def _stripped(value: Value, written: str) -> str:
     if written != written.strip():
         warn(value, f"{value.path}: blanks around {written.strip()[:60]!r} are left out")
     return written.strip()
-
-
-# --- size and mode
-
-
-def _slots(run: Section, retired: Retired, found: Mapping[str, Any]) -> int | None:
-    old = retired.values.get("nnodes")
-    if "gpus" in run:
-        if old is not None:
-            retired.note(old, "'nnodes' is ignored ('gpus' says how many)")
-        return found.get("gpus")
-    nodes: int | None = found.get("nnodes")
-    if old is None or nodes is None:
-        return None
-    slots = nodes * OLD_SLOTS_PER_NODE
-    retired.note(old, f"'nnodes' is read as gpus = {slots} ({nodes} x {OLD_SLOTS_PER_NODE})")
-    return slots
-
-
-def _slot_type(retired: Retired, found: Mapping[str, Any]) -> str | None:
-    """The slot type, if its name is known; otherwise None, with a note that `gpu_type` is ignored."""
-    value = retired.values.get("gpu_type")
-    if value is None:
-        return None
-    kind: str = found.get("gpu_type", "").strip().lower()
-    if is_known(kind) and kind != CPU_ONLY:
-        retired.note(value, f"'gpu_type' asks for {kind!r}, as --gpu-type does")
-        return kind
-    retired.note(value, "'gpu_type' is ignored (--gpu-type asks for a type)")
-    return None
-
-
-def _mode(run: Section, found: Mapping[str, Any], slots: int | None) -> Mode:
-    mode = Mode(found.get("compute_mode", ComputeMode.CYCLE))
-    if mode is Mode.BURST and (slots or 0) > MOST_BURST_SLOTS:
-        run["gpus" if "gpus" in run else "compute_mode"].refuse(
-            f"a burst experiment has at most {MOST_BURST_SLOTS} GPUs, not {slots}",
-            "other compute modes may have as many as the cluster",
-        )
-    return mode
-
-
-def _turns(run: Section, found: Mapping[str, Any], mode: Mode) -> int:
-    if "max_rapid_cycles" in run and mode is not Mode.CYCLE:
-        text = f"'max_rapid_cycles' has no effect: only cycle experiments cycle, this is {mode}"
-        warn(run["max_rapid_cycles"], text)
-        return DEFAULT_RAPID_CYCLES
-    turns: int = found.get("max_rapid_cycles", DEFAULT_RAPID_CYCLES)
-    return turns
-
-
-# --- command and inputs
-
-
-def _activated(command: str, retired: Retired, found: Mapping[str, Any]) -> str:
-    """The command, preceded by its activation script if the file has the retired `venv_path`.
-
-    In those years the ISC itself called torchrun: the command could be only a program for it.
-    """
-    path = found.get("venv_path", "").strip()
-    if not path:
-        return command
-    value = retired.values["venv_path"]
-    if not re.fullmatch(r"(~|\.)?/[\w./@+-]+", path, re.ASCII):
-        value.refuse(
-            f"'venv_path' is retired, and {path[:60]!r} is not /SOMEWHERE/bin/activate",
-            "take it out, and begin the command with: source /SOMEWHERE/bin/activate &&",
-        )
-        return command
-    if not path.endswith("/activate"):  # the ISC also accepted the environment's directory
-        path = f"{path.rstrip('/')}/bin/activate"
-    retired.note(value, f"'venv_path' begins the command with source {path} &&")
-    if re.match(r"\s*(-m\s|[\w./~-]+\.py(\s|$))", command, re.ASCII):
-        retired.note(value, "torchrun starts the command, which names only a program")
-        command = f"{TORCHRUN} {command}"
-    return f"source {path} && {command}"
-
-
-TORCHRUN = (
-    "torchrun --nnodes=$NNODES --nproc-per-node=$N_PROC --node_rank=$RANK --master_addr=$MASTER_ADDR "
-    "--master_port=$MASTER_PORT"
-)
-"""As in the ISC's documentation."""
-
-
-def _datasets(
-    run: Section, retired: Retired, found: Mapping[str, Any], facts: dict[str, Any]
-) -> tuple[str, ...]:
-    """The dataset ids; the content of the one named by the retired key is also mounted at /data."""
-    listed: tuple[str, ...] = found.get("dataset_id_list", ())
-    old = retired.values.get("dataset_id")
-    if old is None:
-        return listed
-    if "dataset_id_list" in run:
-        retired.note(old, "'dataset_id' is ignored beside 'dataset_id_list'")
-        return listed
-    if isinstance(old.node, Scalar) and not old.node.text.strip():
-        retired.note(old, "'dataset_id' is ignored (it is empty)")
-        return listed
-    written = _stripped(old, old.read(text("an id in quotes"), ""))
-    advice = f"'dataset_id' is read as dataset_id_list = [{written[:60]!r}]"
-    retired.note(old, f"{advice}, at /data/ID and at /data")
-    identifier = _read_id(old, written)
-    if not identifier:
-        return ()
-    facts[DATASET_AT_DATA] = identifier
-    return (identifier,)
 
 
 def _ids(value: Value) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ def _refuse_without_number(section: KnownSection) -> None:
     """Report a request for GPUs that lacks their number."""
     left = next((section.left_out[name] for name in _COUNTS if name in section.left_out), None)
     if left is not None:
-        Value(left.key, "", section.problems).refuse(f"how many GPUs? ({left.reason})", _HOW_MANY)
+        section.problems.add(left[0], f"how many GPUs? ({left[1]})", _HOW_MANY)
     elif "gpu_type" in section:
         section["gpu_type"].refuse("a GPU type without a number of GPUs", _HOW_MANY)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tarmac.dialects.conventions import with_files, with_setup_variables, with_variables
+from tarmac.dialects.conventions import with_files, with_variables
 from tarmac.dialects.dialect import CERTAIN, Detection, Dialect, FileKind, not_ours
 from tarmac.dialects.located import Items, Node, Scalar, Table, quote
 from tarmac.dialects.plain import to_yaml
@@ -50,7 +50,7 @@ def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
     ]
     if facts.get("workspace"):
         mounts.append(Mount(source=".", target=WORKSPACE))
-    launch = with_setup_variables(with_variables(launch, family), shared)
+    launch = with_variables(launch, family)._replace(setup_env={**launch.setup_env, **shared})
     written = {f"mcli/{name}": text for name, text in files.items()}
     return with_files(launch, lambda _node: written, tuple(mounts))
 

@@ -58,7 +58,7 @@ class McliDisplay(Display):
             for run in runs
         ]
         widths = [
-            max(least, *(columns(row[index]) + more for row in rows)) if rows else least
+            max([least, *(columns(row[index]) + more for row in rows)])
             for index, (_, least, more) in enumerate(_HEADS)
         ]
         titles = (*(title for title, _, _ in _HEADS), "STATUS")

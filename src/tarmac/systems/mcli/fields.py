@@ -27,21 +27,15 @@ _PLACEHOLDER = re.compile(r"<[^<>]*>|TODO.*|YOUR_.*|REPLACE_.*")
 _SHOUTED = re.compile(r"[A-Z]++[ _-][A-Z _-]*+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
-    """A key whose value is not used, with the reason."""
-
-    key: Scalar
-    reason: str
-
-
 class KnownSection(Section):
-    """A mapping in current words, with its unused keys by name, and old words with their current ones."""
+    """A mapping in current words. `left_out` has keys without a usable value, each with the reason, and `old`
+    the old words with their current ones.
+    """
 
     def __init__(self, table: Table, shape: Record, value: Value) -> None:
         known = Fields(known=frozenset(shape.fields))
         super().__init__(table, known, problems=value.problems, path=value.path)
-        self.left_out: dict[str, LeftOut] = {}
+        self.left_out: dict[str, tuple[Scalar, str]] = {}
         self.old: dict[str, str] = {}
 
     def missing(self, name: str, hint: str) -> None:
@@ -49,8 +43,8 @@ class KnownSection(Section):
         if name not in self.left_out:
             super().missing(name, hint)
             return
-        left = self.left_out[name]
-        Value(left.key, self.path, self.problems).refuse(f"'{name}' is missing: {left.reason}", hint)
+        key, reason = self.left_out[name]
+        Value(key, self.path, self.problems).refuse(f"'{name}' is missing: {reason}", hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,16 +81,16 @@ class Vocabulary:
             return None
         entries: dict[str, tuple[Scalar, Node]] = {}
         suggested, old = set[str](), dict[str, str]()
-        left_out: dict[str, LeftOut] = {}
+        left_out: dict[str, tuple[Scalar, str]] = {}
         present = {self.known_as(key.text) for key, _ in value.node.entries}
         for key, item in value.node.entries:
             name = self.known_as(key.text)
             if isinstance(item, Scalar) and item.empty:
-                left_out[name] = LeftOut(key=key, reason=f"nothing follows {key.text!r}")
+                left_out[name] = key, f"nothing follows {key.text!r}"
             elif name not in self.shape.fields:
                 suggested |= self._unknown(value, key, present)
             elif name not in _FREE and (shown := _placeholder(item)) is not None:
-                left_out[name] = LeftOut(key=key, reason=f"{shown} is a placeholder")
+                left_out[name] = key, f"{shown} is a placeholder"
                 value.warn(f"{key.text!r} holds a placeholder, and is taken as not given", key)
             elif name in entries and key.text != name:
                 value.warn(f"{key.text!r} is passed over: {name!r} says it as well", key)
