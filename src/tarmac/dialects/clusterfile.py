@@ -8,23 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tarmac.dialects import names, quantities
+from tarmac.dialects import names, quantities, schema
 from tarmac.dialects.kinds import Kind, Misfit, choice, did_you_mean, integer, matching, number, text
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.pool_rules import POOL, read_pools
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.schema import (
-    Custom,
-    Field,
-    MapOf,
-    attributes,
-    read_fields,
-    record,
-    section_of,
-    tuple_of,
-    write_record,
-)
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.slot_types import doubt
 from tarmac.dialects.yaml_tree import compose_table
@@ -60,9 +49,9 @@ def read_cluster(text: str, *, filename: str, named: str | None = None) -> Clust
     """
     problems = Problems(filename)
     tree = compose_table(text, problems, "fields such as 'nodes: [...]' are")
-    section = section_of(Value(tree, "", problems), CLUSTER)
+    section = schema.section_of(Value(tree, "", problems), CLUSTER)
     assert section is not None, "the tree is a mapping"
-    found = read_fields(section, CLUSTER)
+    found = schema.read_fields(section, CLUSTER)
     if named is None:
         named = found.get("name", "") if "name" in section else _name_from_file(section, filename)
     cluster = _cluster(section, found, named)
@@ -81,8 +70,8 @@ def check_cluster_name(name: str) -> str:
 
 def read_inline(value: Value) -> Cluster | None:
     """A description inside another file, for one run alone; None, with problems reported, if invalid."""
-    section = section_of(value, CLUSTER)
-    return None if section is None else _cluster(section, read_fields(section, CLUSTER), UNNAMED)
+    section = schema.section_of(value, CLUSTER)
+    return None if section is None else _cluster(section, schema.read_fields(section, CLUSTER), UNNAMED)
 
 
 def _cluster(section: Section, found: Mapping[str, Any], name: str) -> Cluster:
@@ -142,17 +131,17 @@ CLUSTER_NAME = Kind(_NAME.description, _cluster_name)
 
 
 _DISKS = choice(Disks)
-_PASSED = Custom(lambda value: value)
-CLUSTER = record(
+_PASSED = schema.Custom(lambda value: value)
+CLUSTER = schema.record(
     {
-        "name": Field(CLUSTER_NAME, words="cluster"),
+        "name": schema.Field(CLUSTER_NAME, words="cluster"),
         "engine": text(),
         # The engine's own, unchecked: the engine reads them.
-        "settings": MapOf(Custom(lambda value: to_plain(value.node)), "settings by name"),
-        "credentials": MapOf(text(), "names of secrets by use"),
-        "nodes": Field(_PASSED, words="groups node_groups"),
-        "pools": Field(_PASSED, words="partitions"),
-        "disks": Field(_DISKS, words="disk"),
+        "settings": schema.MapOf(schema.Custom(lambda value: to_plain(value.node)), "settings by name"),
+        "credentials": schema.MapOf(text(), "names of secrets by use"),
+        "nodes": schema.Field(_PASSED, words="groups node_groups"),
+        "pools": schema.Field(_PASSED, words="partitions"),
+        "disks": schema.Field(_DISKS, words="disk"),
     }
 )
 _MOST_SLOTS = 1024
@@ -166,7 +155,7 @@ def _read_groups(value: Value, *, disks: Disks = Disks.SHARED) -> tuple[NodeGrou
     """
     read: list[tuple[NodeGroup, Value]] = []
     for item in value.items("a list of groups of nodes, such as [{count: 4, slots: 8}],"):
-        if (section := section_of(item, GROUP)) is not None:
+        if (section := schema.section_of(item, GROUP)) is not None:
             read.append((_group(section, item, disks), item))
     groups = tuple(group for group, _ in read)
     if isinstance(value.node, Items) and not value.node.items:
@@ -180,7 +169,7 @@ def _read_groups(value: Value, *, disks: Disks = Disks.SHARED) -> tuple[NodeGrou
 
 
 def _group(section: Section, item: Value, disks: Disks) -> NodeGroup:
-    found = read_fields(section, GROUP)
+    found = schema.read_fields(section, GROUP)
     hostnames = found.get("hostnames", ())
     count = found.get("count", len(hostnames) or 1)
     if hostnames and count != len(hostnames):
@@ -192,7 +181,7 @@ def _group(section: Section, item: Value, disks: Disks) -> NodeGroup:
     slots = _slots(section, item, found)
     if (uncertain := doubt(slots.slot_type or CPU_ONLY)) is not None:
         item.problems.warn(None, f"{item.path}.slot_type: {uncertain}")
-    given = attributes(found, GROUP) | {
+    given = schema.attributes(found, GROUP) | {
         "nodes": count,
         "slots": slots.slots,
         "slot_type": slots.slot_type or CPU_ONLY,
@@ -230,24 +219,26 @@ def _refuse_twins(read: Iterable[tuple[NodeGroup, Value]]) -> None:
         )
 
 
-GROUP = record(
+GROUP = schema.record(
     {
-        "count": Field(integer(1, MOST_NODES), sets="nodes", words="nodes replicas number"),
-        "slots": Field(quantities.slots(1), words="gpu gpus"),
-        "slot_type": Field(quantities.TYPE_NAME, words="type gpu_type"),
-        "cpus": Field(number(0, 1_000_000.0), words="cpu"),
-        "memory": Field(quantities.SIZE, sets="memory_bytes", words="mem ram"),
-        "pool": Field(names.NAME, words="partition"),
+        "count": schema.Field(integer(1, MOST_NODES), sets="nodes", words="nodes replicas number"),
+        "slots": schema.Field(quantities.slots(1), words="gpu gpus"),
+        "slot_type": schema.Field(quantities.TYPE_NAME, words="type gpu_type"),
+        "cpus": schema.Field(number(0, 1_000_000.0), words="cpu"),
+        "memory": schema.Field(quantities.SIZE, sets="memory_bytes", words="mem ram"),
+        "pool": schema.Field(names.NAME, words="partition"),
         "shard": names.NAME,
-        "hostnames": Field(tuple_of(names.HOSTNAME, "a list of host names"), words="hosts names"),
-        "prefix": Field(_PREFIX, words="name"),
-        "disks": Field(_DISKS, words="disk"),
+        "hostnames": schema.Field(
+            schema.tuple_of(names.HOSTNAME, "a list of host names"), words="hosts names"
+        ),
+        "prefix": schema.Field(_PREFIX, words="name"),
+        "disks": schema.Field(_DISKS, words="disk"),
     }
 )
 
 
 def cluster_fields(cluster: Cluster) -> dict[str, Any]:
     """The fields `nodes` and `pools` that describe the cluster."""
-    nodes = [write_record(group, GROUP) for group in cluster.groups]
-    pools = {pool.name: write_record(pool, POOL) for pool in cluster.pools}
+    nodes = [schema.write_record(group, GROUP) for group in cluster.groups]
+    pools = {pool.name: schema.write_record(pool, POOL) for pool in cluster.pools}
     return {"nodes": nodes} | ({"pools": pools} if pools else {})

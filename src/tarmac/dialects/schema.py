@@ -208,7 +208,12 @@ def section_of(value: Value, shape: Record, *, besides: frozenset[str] = frozens
         value.expected(f"a mapping with the fields {', '.join(sorted(shape.fields))}")
         return None
     known = frozenset(shape.fields) | frozenset(shape.aliases) | besides
-    table = _without_nulls(value.node, known) if shape.nulls else value.node
+    entries = tuple(
+        (key, item)
+        for key, item in value.node.entries
+        if not (shape.nulls and key.text in known and isinstance(item, Scalar) and item.empty)
+    )
+    table = replace(value.node, entries=entries)
     fields = replace(fields_of(shape), known=known, excuse=shape.excuse)
     return Section(table, fields, problems=value.problems, path=value.path, above=value.above)
 
@@ -302,8 +307,7 @@ def _fields(section: Section, shape: Record) -> Iterator[tuple[str, Any]]:
             if current == name and (old := section.get(legacy)) is not None:
                 if value is not None:
                     old.refuse(f"is the old name of '{name}', which is given too")
-                else:
-                    value = old
+                value = value or old
         if value is not None and (found := _field(value, rule)) is not MISSING:
             yield name, found
 
@@ -356,27 +360,22 @@ def _list(value: Value, shape: ListOf) -> Any:
         return MISSING
     if shape.most is not None and len(items) > shape.most[0]:
         value.refuse(f"{len(items)} {shape.most[1]}; at most {shape.most[0]} are allowed")
-    found = []
-    keys = set[Any]()
+    found: dict[Any, Any] = {}
     for item in items:
         if (one := read_value(item, shape.item)) is MISSING:
             continue
-        key = shape.twice[0](one) if shape.twice is not None else len(keys)
-        if shape.twice is not None and key in keys:
+        key = shape.twice[0](one) if shape.twice is not None else len(found)
+        if shape.twice is not None and key in found:
             item.refuse(shape.twice[1].format(key))
-            continue
-        keys.add(key)
-        found.append(one)
-    return shape.make(found)
+        else:
+            found[key] = one
+    return shape.make(list(found.values()))
 
 
 def _map(value: Value, shape: MapOf) -> Json:
-    pairs = [(key, read_value(item, shape.item)) for key, item in value.entries(shape.description)]
-    if not isinstance(value.node, Table):
-        return MISSING
-    return {
-        key.node.text: found for key, found in pairs if found is not MISSING and isinstance(key.node, Scalar)
-    }
+    pairs = [(key.node, read_value(item, shape.item)) for key, item in value.entries(shape.description)]
+    found = {key.text: one for key, one in pairs if one is not MISSING and isinstance(key, Scalar)}
+    return found if isinstance(value.node, Table) else MISSING
 
 
 def _alternative(value: Value, shape: Alternatives) -> Json:
@@ -399,13 +398,3 @@ def _says_nothing(found: Json, rule: Field) -> bool:
     if isinstance(found, Mapping):
         return all(_says_nothing(item, rule) for item in found.values())
     return found is None or found is False or found in ("", [], rule.default)
-
-
-def _without_nulls(table: Table, known: frozenset[str]) -> Table:
-    """The mapping without the known fields that are null: they count as not given."""
-    entries = tuple(
-        (key, item)
-        for key, item in table.entries
-        if not (key.text in known and isinstance(item, Scalar) and item.empty)
-    )
-    return replace(table, entries=entries)

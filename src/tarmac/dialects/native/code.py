@@ -3,20 +3,10 @@
 import re
 from typing import Any
 
-from tarmac.dialects import quantities
+from tarmac.dialects import quantities, schema
 from tarmac.dialects.kinds import flag, matching, text
 from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.native.environment import PATH
-from tarmac.dialects.schema import (
-    MISSING,
-    Custom,
-    Field,
-    fields_of,
-    read_value,
-    record,
-    tuple_of,
-    write_record,
-)
 from tarmac.dialects.section import Fields, Value
 from tarmac.model.spec import LocalDirectory, Repository
 from tarmac.node.files import gitrules
@@ -33,20 +23,20 @@ Code = LocalDirectory | Repository
 def _read(value: Value) -> Any:
     """The code; MISSING if it is invalid, with a problem reported."""
     if isinstance(value.node, Table):
-        words = fields_of(REPOSITORY).synonyms
+        words = schema.fields_of(REPOSITORY).synonyms
         from_git = any(key.text == "git" or words.get(key.text) == "git" for key, _ in value.node.entries)
-        return read_value(value, REPOSITORY if from_git else DIRECTORY)
+        return schema.read_value(value, REPOSITORY if from_git else DIRECTORY)
     if isinstance(value.node, Scalar) and _REMOTE.match(value.node.text):
         url = read_url(value)
-        return Repository(url=url) if url is not None else MISSING
+        return Repository(url=url) if url is not None else schema.MISSING
     path = value.read(PATH, None)
-    return LocalDirectory(path=path) if path is not None else MISSING
+    return LocalDirectory(path=path) if path is not None else schema.MISSING
 
 
 def _write(code: Code) -> Any:
     if isinstance(code, Repository):
-        return write_record(code, REPOSITORY)
-    found = write_record(code, DIRECTORY)
+        return schema.write_record(code, REPOSITORY)
+    found = schema.write_record(code, DIRECTORY)
     return found if len(found) > 1 else code.path
 
 
@@ -81,33 +71,39 @@ _URL = re.compile(
     re.ASCII,
 )
 
-DIRECTORY = record(
+DIRECTORY = schema.record(
     {
-        "path": Field(
+        "path": schema.Field(
             PATH,
             words="directory dir",
             required="a directory such as '.', or 'git' with the URL of a repository",
         ),
         "ignore_file": _FILE_NAME,
-        "exclude": Field(tuple_of(text("a pattern"), "a list of patterns"), words="ignore excludes"),
+        "exclude": schema.Field(
+            schema.tuple_of(text("a pattern"), "a list of patterns"), words="ignore excludes"
+        ),
         "whole": flag(),
-        "limit": Field(quantities.SIZE, sets="limit_bytes"),
+        "limit": schema.Field(quantities.SIZE, sets="limit_bytes"),
     },
     make=LocalDirectory,
 )
-GIT_URL = Custom(lambda value: read_url(value) or MISSING)
+GIT_URL = schema.Custom(lambda value: read_url(value) or schema.MISSING)
 REVISION = {
-    "branch": Field(REFERENCE, words="tag"),
-    "commit": Field(COMMIT, words="rev sha"),
-    "submodules": Field(flag(), words="recursive"),
+    "branch": schema.Field(REFERENCE, words="tag"),
+    "commit": schema.Field(COMMIT, words="rev sha"),
+    "submodules": schema.Field(flag(), words="recursive"),
 }
 """The fields of a repository besides its URL."""
 
-REPOSITORY = record(
+REPOSITORY = schema.record(
     {
-        "git": Field(GIT_URL, sets="url", words="repo url repository", required="the URL of the repository"),
+        "git": schema.Field(
+            GIT_URL, sets="url", words="repo url repository", required="the URL of the repository"
+        ),
         **REVISION,
     },
     make=Repository,
 )
-CODE = Custom(_read, _write, Fields(known=fields_of(DIRECTORY).known | fields_of(REPOSITORY).known))
+CODE = schema.Custom(
+    _read, _write, Fields(known=schema.fields_of(DIRECTORY).known | schema.fields_of(REPOSITORY).known)
+)

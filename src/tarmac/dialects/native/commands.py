@@ -7,19 +7,10 @@ import posixpath
 import re
 from typing import Any
 
+from tarmac.dialects import schema
 from tarmac.dialects.kinds import flag, matching, text
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.native.code import GIT_URL, REVISION, URL, read_url
-from tarmac.dialects.schema import (
-    MISSING,
-    Custom,
-    Field,
-    fields_of,
-    read_value,
-    record,
-    tuple_of,
-    write_record,
-)
 from tarmac.dialects.section import Value
 from tarmac.model import spec
 
@@ -132,14 +123,18 @@ def _step(value: Value) -> Any:
     """A step; MISSING if it is invalid, with a problem reported."""
     if not isinstance(value.node, Table):
         command = read_command(value)
-        return spec.SetupCommand(script=command.script, argv=command.argv) if command is not None else MISSING
+        return (
+            spec.SetupCommand(script=command.script, argv=command.argv)
+            if command is not None
+            else schema.MISSING
+        )
     keys = {key.text for key, _ in value.node.entries}
     for shape in (_GIT, _PIP, _APT):
-        fields = fields_of(shape)
+        fields = schema.fields_of(shape)
         if keys & (fields.known | fields.synonyms.keys()):
-            return read_value(value, shape)
+            return schema.read_value(value, shape)
     value.expected(_STEP)
-    return MISSING
+    return schema.MISSING
 
 
 def written_command(command: spec.Command) -> str | list[str]:
@@ -152,19 +147,19 @@ def _written_step(step: spec.SetupStep) -> Any:
         case spec.Command():
             return written_command(step)
         case spec.Checkout():
-            source = write_record(step.repository, _REVISION)
-            return {"git": {"url": step.repository.url, **source, **write_record(step, _PLACED)}}
+            source = schema.write_record(step.repository, _REVISION)
+            return {"git": {"url": step.repository.url, **source, **schema.write_record(step, _PLACED)}}
         case spec.PythonPackages():
-            return write_record(step, _PIP)
+            return schema.write_record(step, _PIP)
         case spec.SystemPackages():
-            return write_record(step, _APT)
+            return schema.write_record(step, _APT)
 
 
 def _checkout(value: Value) -> Any:
     if isinstance(value.node, Scalar):
         url = read_url(value)
-        return _checked_out(url) if url is not None else MISSING
-    return read_value(value, _CHECKOUT)
+        return _checked_out(url) if url is not None else schema.MISSING
+    return schema.read_value(value, _CHECKOUT)
 
 
 def _checked_out(
@@ -179,46 +174,47 @@ def _requirements(value: Value) -> Any:
     requirements = tuple(item for item in found if item.strip())
     if not requirements:
         value.expected("a list of requirements")
-    return requirements or MISSING
+    return requirements or schema.MISSING
 
 
-COMMAND = Custom(lambda value: read_command(value) or MISSING, written_command)
-_HOOK = tuple_of(COMMAND, "a script, or a list of commands,", or_one=True)
-HOOKS = record(
+COMMAND = schema.Custom(lambda value: read_command(value) or schema.MISSING, written_command)
+_HOOK = schema.tuple_of(COMMAND, "a script, or a list of commands,", or_one=True)
+HOOKS = schema.record(
     {
         "before_login": _HOOK,
-        "before": Field(_HOOK, words="pre_run pre"),
-        "after": Field(_HOOK, words="post_run post"),
+        "before": schema.Field(_HOOK, words="pre_run pre"),
+        "after": schema.Field(_HOOK, words="post_run post"),
         "after_login": _HOOK,
     },
     make=spec.Hooks,
 )
-_REVISION = record(REVISION)
-_PLACED = record(
+_REVISION = schema.record(REVISION)
+_PLACED = schema.record(
     {
-        "path": Field(_PLACE, words="directory"),
-        "install": Field(
+        "path": schema.Field(_PLACE, words="directory"),
+        "install": schema.Field(
             text("what follows 'pip install', such as '.' or '-e .[all]',"), words="pip_install"
         ),
     }
 )
-_CHECKOUT = record(
-    {"url": Field(GIT_URL, words="git repo", required=URL), **REVISION, **_PLACED.fields}, make=_checked_out
+_CHECKOUT = schema.record(
+    {"url": schema.Field(GIT_URL, words="git repo", required=URL), **REVISION, **_PLACED.fields},
+    make=_checked_out,
 )
-_GIT = record(
+_GIT = schema.record(
     {
-        "git": Field(
-            Custom(_checkout),
+        "git": schema.Field(
+            schema.Custom(_checkout),
             words="git_repo checkout clone",
             required="a mapping with the URL of a repository",
         )
     },
     make=lambda git: git,
 )
-_PIP = record(
+_PIP = schema.record(
     {
-        "pip": Field(
-            Custom(_requirements),
+        "pip": schema.Field(
+            schema.Custom(_requirements),
             sets="requirements",
             words="pip_packages packages requirements python",
             required="a list of requirements",
@@ -227,16 +223,16 @@ _PIP = record(
     },
     make=spec.PythonPackages,
 )
-_APT = record(
+_APT = schema.record(
     {
-        "apt": Field(
-            tuple_of(_PACKAGE, "a list of packages", or_one=True),
+        "apt": schema.Field(
+            schema.tuple_of(_PACKAGE, "a list of packages", or_one=True),
             sets="packages",
             words="apt_packages apt-get",
             required="a list of packages",
         )
     },
-    make=lambda packages: spec.SystemPackages(packages=packages) if packages else MISSING,
+    make=lambda packages: spec.SystemPackages(packages=packages) if packages else schema.MISSING,
 )
-SETUP = tuple_of(Custom(_step, _written_step), "a script, or a list of steps,", or_one=True)
+SETUP = schema.tuple_of(schema.Custom(_step, _written_step), "a script, or a list of steps,", or_one=True)
 """The steps that prepare a node, in order."""

@@ -3,25 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tarmac.dialects import quantities
+from tarmac.dialects import quantities, schema
 from tarmac.dialects.kinds import choice, flag, integer, number
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.names import ROLE_NAME
 from tarmac.dialects.native.commands import COMMAND, refuse_launcher_programs, warn_of_fixed_numbers
-from tarmac.dialects.schema import (
-    MISSING,
-    Custom,
-    Field,
-    Record,
-    attributes,
-    fields_of,
-    read_fields,
-    read_value,
-    record,
-    section_of,
-    tuple_of,
-    write_record,
-)
 from tarmac.dialects.section import Section, Value
 from tarmac.model.codec import replace
 from tarmac.model.resources import DEFAULT_ROLE, Resources
@@ -38,8 +24,8 @@ def read_roles(listed: Value) -> tuple[Role, ...]:
     roles: list[Role] = []
     for key, value in listed.entries("a mapping from role names to roles"):
         name = key.read(ROLE_NAME, DEFAULT_ROLE)
-        if (section := section_of(value, ROLE)) is not None:
-            roles += read_role(section, read_fields(section, ROLE), name=name)
+        if (section := schema.section_of(value, ROLE)) is not None:
+            roles += read_role(section, schema.read_fields(section, ROLE), name=name)
     if not roles and not listed.problems:
         listed.refuse("at least one role is needed")
     if len(launched := [role.name for role in roles if role.launcher is not None]) > 1:
@@ -65,7 +51,7 @@ def read_role(section: Section, found: Mapping[str, Any], *, name: str = DEFAULT
     if (command := section.get("command")) is not None and "slots" in found:
         warn_of_fixed_numbers(command)
     given = {key: found[key] for key in ROLE.fields if key in found}
-    role = Role(name=name, processes=processes, **attributes(given, ROLE))
+    role = Role(name=name, processes=processes, **schema.attributes(given, ROLE))
     if (spread := found.get("slots")) is not None:
         return (replace(role, replicas=None, slots=spread.slots, slot_type=spread.slot_type),)
     return (replace(role, nodes=None, uneven=False),)
@@ -98,31 +84,31 @@ def _check_role(section: Section, found: Mapping[str, Any]) -> None:
         refuse_launcher_programs(command, launcher)
 
 
-def processes_of(shape: Record) -> Custom:
+def processes_of(shape: schema.Record) -> schema.Custom:
     """A list of processes of this shape, which share the node of their replica."""
-    several = tuple_of(shape, "a list of processes, each with a command,")
+    several = schema.tuple_of(shape, "a list of processes, each with a command,")
 
     def read(listed: Value) -> Any:
         if isinstance(listed.node, Items) and not 1 <= len(listed.node.items) <= MOST_PROCESSES:
             listed.refuse(f"{len(listed.node.items)} processes; 1 to {MOST_PROCESSES} are allowed")
-            return MISSING
-        processes = read_value(listed, several)
-        if processes is MISSING:
-            return MISSING
+            return schema.MISSING
+        processes = schema.read_value(listed, several)
+        if processes is schema.MISSING:
+            return schema.MISSING
         types = sorted({process.resources.slot_type for process in processes} - {None}, key=str)
         if len(types) > 1:
             kinds = " and ".join(map(str, types))
             listed.refuse(f"processes of one replica share its node, and ask for {kinds}")
         return processes
 
-    return Custom(read)
+    return schema.Custom(read)
 
 
 def _resources(value: Value) -> Any:
     """`h100:8`, `8`, or a mapping with more fields."""
     if isinstance(value.node, Scalar):
-        return value.read(quantities.slots(0), MISSING)
-    return read_value(value, RESOURCES)
+        return value.read(quantities.slots(0), schema.MISSING)
+    return schema.read_value(value, RESOURCES)
 
 
 def _two_types(section: Section, found: Mapping[str, Any]) -> None:
@@ -139,7 +125,7 @@ def _needs(slots: Resources | None = None, slot_type: str | None = None, **more:
 def _written_resources(resources: Resources) -> Any:
     if resources == Resources(slots=resources.slots, slot_type=resources.slot_type) and resources.slots:
         return _written_slots(resources.slots, resources.slot_type)
-    return write_record(resources, RESOURCES)
+    return schema.write_record(resources, RESOURCES)
 
 
 def _written_slots(count: int, slot_type: str | None) -> int | str:
@@ -155,42 +141,42 @@ def written_roles(roles: Sequence[Role]) -> dict[str, Any]:
 
 def _written_role(role: Role) -> dict[str, Any]:
     spread = {"slots": _written_slots(role.slots, role.slot_type)} if role.slots is not None else {}
-    written = spread | write_record(role, ROLE)
+    written = spread | schema.write_record(role, ROLE)
     if len(role.processes) == 1:
-        return written | write_record(role.processes[0], PROCESS)
-    return written | {"processes": [write_record(process, PROCESS) for process in role.processes]}
+        return written | schema.write_record(role.processes[0], PROCESS)
+    return written | {"processes": [schema.write_record(process, PROCESS) for process in role.processes]}
 
 
-RESOURCES = record(
+RESOURCES = schema.record(
     {
-        "slots": Field(quantities.slots(0), words="gpu gpus"),
-        "type": Field(quantities.TYPE_NAME, sets="slot_type", words="gpu_type slot_type"),
-        "cpus": Field(number(0, 100_000), words="cpu"),
-        "memory": Field(quantities.SIZE, sets="memory_bytes", words="mem ram memory_mb"),
+        "slots": schema.Field(quantities.slots(0), words="gpu gpus"),
+        "type": schema.Field(quantities.TYPE_NAME, sets="slot_type", words="gpu_type slot_type"),
+        "cpus": schema.Field(number(0, 100_000), words="cpu"),
+        "memory": schema.Field(quantities.SIZE, sets="memory_bytes", words="mem ram memory_mb"),
     },
     _two_types,
     make=_needs,
 )
-_REQUEST = Custom(_resources, _written_resources, fields_of(RESOURCES))
+_REQUEST = schema.Custom(_resources, _written_resources, schema.fields_of(RESOURCES))
 _COMMAND_WORDS = "cmd entrypoint run script"
-PROCESS = record(
+PROCESS = schema.record(
     {
         "resources": _REQUEST,
-        "command": Field(COMMAND, words=_COMMAND_WORDS, required="each process has its own"),
+        "command": schema.Field(COMMAND, words=_COMMAND_WORDS, required="each process has its own"),
     },
     make=Process,
 )
-ROLE = record(
+ROLE = schema.record(
     {
-        "slots": Field(quantities.slots(1), sets=None, words="gpu gpus"),
+        "slots": schema.Field(quantities.slots(1), sets=None, words="gpu gpus"),
         "nodes": integer(1, MOST_NODES),
         "uneven": flag(),
-        "replicas": Field(integer(1, MOST_REPLICAS), words="count num_replicas"),
-        "launcher": Field(choice(Launcher), words="launch distributed"),
-        "on_failure": Field(choice(FailureBehaviour), words="on_fail failure"),
-        "resources": Field(_REQUEST, sets=None),
-        "command": Field(COMMAND, sets=None, words=_COMMAND_WORDS),
-        "processes": Field(processes_of(PROCESS), sets=None),
+        "replicas": schema.Field(integer(1, MOST_REPLICAS), words="count num_replicas"),
+        "launcher": schema.Field(choice(Launcher), words="launch distributed"),
+        "on_failure": schema.Field(choice(FailureBehaviour), words="on_fail failure"),
+        "resources": schema.Field(_REQUEST, sets=None),
+        "command": schema.Field(COMMAND, sets=None, words=_COMMAND_WORDS),
+        "processes": schema.Field(processes_of(PROCESS), sets=None),
     }
 )
 """The fields of a role; a file without `roles` has them at its top level, for its only role."""

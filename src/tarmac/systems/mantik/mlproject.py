@@ -12,20 +12,10 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
+from tarmac.dialects import schema
 from tarmac.dialects.kinds import text
 from tarmac.dialects.located import Scalar, key_text, on_line
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.schema import (
-    MISSING,
-    Alternatives,
-    Custom,
-    Field,
-    Free,
-    MapOf,
-    read_fields,
-    read_value,
-    section_of,
-)
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.errors import nearest
@@ -59,8 +49,8 @@ def read_project(
     listed: dict[str, Value] = {}
     if source is not None:
         tree = compose(source, problems, lenient=True)
-        found = read_value(Value(tree, "", problems), PROJECT) if tree is not None else MISSING
-        if found is MISSING:
+        found = schema.read_value(Value(tree, "", problems), PROJECT) if tree is not None else schema.MISSING
+        if found is schema.MISSING:
             return Project(name=None, command=None)
         name, listed = found.get("name"), found.get("entry_points", {})
     entry = entry_point or DEFAULT_ENTRY_POINT
@@ -115,8 +105,8 @@ def _key_text(name: str) -> str:
 
 
 def _command(value: Value, name: str, parameters: Mapping[str, str]) -> str | None:
-    section = section_of(value, ENTRY_POINT)
-    found = read_fields(section, ENTRY_POINT) if section is not None else {}
+    section = schema.section_of(value, ENTRY_POINT)
+    found = schema.read_fields(section, ENTRY_POINT) if section is not None else {}
     defaults: dict[str, str | None] = found.get("parameters", {})
     if section is None or "command" not in found:
         return None
@@ -196,7 +186,7 @@ def _warn(value: Value, text: str) -> None:
 
 _FREE_TEXTS = frozenset({"description"})
 PARAMETER = record(
-    {"type": Field(Custom(_type), sets=None), "default": text("a text or number")},
+    {"type": schema.Field(schema.Custom(_type), sets=None), "default": text("a text or number")},
     silent=_FREE_TEXTS,
     make=lambda default=None: default,
 )
@@ -204,20 +194,20 @@ PARAMETER = record(
 
 ENTRY_POINT = record(
     {
-        "parameters": MapOf(
-            Alternatives("a type", scalar=Custom(_type), table=PARAMETER),
+        "parameters": schema.MapOf(
+            schema.Alternatives("a type", scalar=schema.Custom(_type), table=PARAMETER),
             "a mapping from names to parameters",
         ),
-        "command": Field(text("a command"), words="cmd", required="say what the entry point runs"),
+        "command": schema.Field(text("a command"), words="cmd", required="say what the entry point runs"),
     },
     silent=_FREE_TEXTS,
 )
 PROJECT = record(
     {
         "name": text("the name of the project"),
-        **dict.fromkeys(("python_env", "conda_env", "docker_env"), Free()),
-        "entry_points": Field(
-            MapOf(Custom(lambda value: value), "a mapping from names to entry points"),
+        **dict.fromkeys(("python_env", "conda_env", "docker_env"), schema.Free()),
+        "entry_points": schema.Field(
+            schema.MapOf(schema.Custom(lambda value: value), "a mapping from names to entry points"),
             words="entrypoints entrypoint entry_point",
         ),
     },

@@ -9,22 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from tarmac.dialects import schema
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import Kind, Misfit, line, text
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.names import name_from_file
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.schema import (
-    MISSING,
-    Custom,
-    Field,
-    Record,
-    attributes,
-    fields_of,
-    read_fields,
-    section_of,
-    with_values,
-)
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.codec import replace
@@ -53,9 +43,9 @@ def read_mantik(text_: str, *, filename: str, directory: str, extras: Extras = N
     tree = compose_table(text_, problems, "keys such as 'Resources: ...' are", lenient=True)
     tree = update_keys(tree, problems)
     shape = CONFIG[isinstance(tree.values.get("Firecrest"), Table)]
-    config = section_of(Value(tree, "", problems), shape)
+    config = schema.section_of(Value(tree, "", problems), shape)
     assert config is not None, "the tree is a mapping"
-    values = attributes(read_fields(config, shape), shape)
+    values = schema.attributes(schema.read_fields(config, shape), shape)
     exclude = values.pop("Exclude", ())
     for part in ("Environment", "Resources"):
         values |= values.pop(part, {})
@@ -73,7 +63,7 @@ def read_mantik(text_: str, *, filename: str, directory: str, extras: Extras = N
         code=LocalDirectory(path=directory, exclude=exclude, whole=True),
         site=SiteRequest(queue="", log=LOG, directory_variable="MANTIK_WORKING_DIRECTORY"),
     )
-    spec = _completed(with_values(spec, values), project.command, directory)
+    spec = _completed(schema.with_values(spec, values), project.command, directory)
     return Reading(spec=spec, warnings=(*problems.warnings, *beside.warnings))
 
 
@@ -120,7 +110,7 @@ def _refuse_ssh(value: Value) -> Any:
         "a site behind SSH is in no document of this format, and is not supported",
         "name the site's UnicoreApiUrl or Firecrest",
     )
-    return MISSING
+    return schema.MISSING
 
 
 def _exclude(value: Value) -> tuple[str, ...]:
@@ -162,8 +152,8 @@ def _url(value: Value) -> Any:
     url = value.node.text.strip() if isinstance(value.node, Scalar) else ""
     if re.match(r"[a-z]+://[^/?#]*@", url, re.IGNORECASE | re.ASCII):
         value.refuse("a URL with a login in it (not shown)", "take the name and password out of the URL")
-        return MISSING
-    return value.read(_SERVICE, MISSING)
+        return schema.MISSING
+    return value.read(_SERVICE, schema.MISSING)
 
 
 def _service(scalar: Scalar) -> str:
@@ -179,32 +169,38 @@ def _service(scalar: Scalar) -> str:
 
 
 _SERVICE = Kind("the URL of a service, such as https://firecrest.cscs.ch,", _service)
-_URL = Custom(_url)
+_URL = schema.Custom(_url)
 _NEEDS = "firecREST needs ApiUrl, TokenUrl and Machine; tarmac sites lists known ones"
 FIRECREST = record(
     {
-        "ApiUrl": Field(_URL, sets="api_url", words="url", required=_NEEDS),
-        "Machine": Field(line("the name of a machine", 255), sets="machine", words="system", required=_NEEDS),
-        "TokenUrl": Field(_URL, sets="token_url", words="authurl", required=_NEEDS),
+        "ApiUrl": schema.Field(_URL, sets="api_url", words="url", required=_NEEDS),
+        "Machine": schema.Field(
+            line("the name of a machine", 255), sets="machine", words="system", required=_NEEDS
+        ),
+        "TokenUrl": schema.Field(_URL, sets="token_url", words="authurl", required=_NEEDS),
     },
     make=Firecrest,
 )
 
 
-def _config(*, firecrest: bool) -> Record:
+def _config(*, firecrest: bool) -> schema.Record:
     inside = ENVIRONMENT[firecrest]
     return record(
         {
-            "UnicoreApiUrl": Field(_URL, sets="site.unicore_url", words="unicore unicoreurl"),
-            "Firecrest": Field(FIRECREST, sets="site.firecrest"),
-            "SSH": Custom(_refuse_ssh),
-            "SingularityImage": Field(Custom(read_old_image), sets="site.apptainer"),
-            "Environment": Field(
-                Custom(lambda value: read_environment(value, inside), within=fields_of(inside, depth=0)),
+            "UnicoreApiUrl": schema.Field(_URL, sets="site.unicore_url", words="unicore unicoreurl"),
+            "Firecrest": schema.Field(FIRECREST, sets="site.firecrest"),
+            "SSH": schema.Custom(_refuse_ssh),
+            "SingularityImage": schema.Field(schema.Custom(read_old_image), sets="site.apptainer"),
+            "Environment": schema.Field(
+                schema.Custom(
+                    lambda value: read_environment(value, inside), within=schema.fields_of(inside, depth=0)
+                ),
                 words="env",
             ),
-            "Resources": Field(RESOURCES[firecrest], required="add 'Resources:' with at least 'Queue: ...'"),
-            "Exclude": Custom(_exclude),
+            "Resources": schema.Field(
+                RESOURCES[firecrest], required="add 'Resources:' with at least 'Queue: ...'"
+            ),
+            "Exclude": schema.Custom(_exclude),
         },
         _check,
         silent=MLFLOW_KEYS,
