@@ -3,7 +3,7 @@
 Called by `service.ControlPlane.submit` and the dry run.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -125,7 +125,8 @@ class Admission:
         shape = self._control.shapes.of(run.spec)
         if shape not in fitting:
             refuse_elsewhere(self._control, run.spec)
-            refuse_unknown_pool(run.spec, nodes)
+            possible = (node for node in nodes if admits(node.cluster, run.spec.target.cluster))
+            _refuse_pool(run.spec, {node.pool for node in possible})
             fits = any(engine.inventory is not None for engine in self._control.engines)
             fitting[shape] = self._refuse(run, nodes) if fits else ()
 
@@ -168,12 +169,8 @@ def _unequal(allocation: Allocation) -> Iterator[str]:
             )
 
 
-def refuse_unknown_pool(spec: RunSpec, nodes: Sequence[Node]) -> None:
-    """Refuse a run whose pool exists on none of its possible clusters, and list the existing pools."""
-    _refuse_pool(spec, {node.pool for node in nodes if admits(node.cluster, spec.target.cluster)})
-
-
 def _refuse_pool(spec: RunSpec, pools: Collection[str]) -> None:
+    """Refuse a run whose pool exists on none of its possible clusters, and list the existing pools."""
     pool = spec.target.pool
     if pool is not None and pools and pool not in pools:
         near = nearest(pool, pools)
@@ -220,18 +217,14 @@ def _elsewhere(spec: RunSpec, clusters: Collection[str]) -> str | None:
 
 
 def _refuse_what_no_engine_takes(spec: RunSpec, control: ControlState) -> None:
-    if spec.site is not None and spec.rehearsal is None and not goes_to_a_queue(spec, control):
+    delegate = control.engines.delegate_of(spec.target.cluster)  # it accepts settings for sites as well
+    if spec.site is not None and spec.rehearsal is None and delegate is None:
         shape = f"{spec.site.nodes or 1}x{spec.site.slots_per_node or 1}"
         raise Refused(
             f"{spec.name} goes to the site {site_name(spec)}: it needs that site's engine, which is not here",
             hint=f"--dry-run shows what the site is sent, --rehearse {shape} runs it on this machine, "
             "--cluster on a Slurm of yours",
         )
-
-
-def goes_to_a_queue(spec: RunSpec, control: ControlState) -> bool:
-    """Whether a run goes to a cluster with its own queue, which accepts settings for sites as well."""
-    return control.engines.delegate_of(spec.target.cluster) is not None
 
 
 def same_request(one: RunSpec, other: RunSpec) -> bool:
@@ -297,7 +290,12 @@ def refuse_unknown_parameters(spec: RunSpec) -> None:
 def new_run_record(submission: Submission, *, run_id: str, now: float, server: str) -> Run:
     """The run as it would be queued, without a check that it fits. Raises Refused for a burst run."""
     spec = submission.spec
-    _refuse_burst(spec)
+    if spec.mode is Mode.BURST and spec.rehearsal is None:
+        raise Refused(
+            f"{spec.name} is a burst run: it needs a cluster rented for it alone, and this version of tarmac "
+            "provisions no cloud clusters",
+            hint="--rehearse NODESxSLOTS gives it one on this machine, --mode batch a place in the queue",
+        )
     if spec.rehearsal is not None:
         spec = replace(spec, target=spec.target_of(run_id))
     return Run(
@@ -326,13 +324,3 @@ def refusal_reasons(refusal: Refusal) -> list[str]:
         if reason.node is not None:
             named.append(reason.node)
     return [f"{listed(named, NODES_NAMED)}: {text}" if named else text for text, named in nodes.items()]
-
-
-def _refuse_burst(spec: RunSpec) -> None:
-    """Raise Refused for a burst run that brings no cluster of its own, as a rehearsal does."""
-    if spec.mode is Mode.BURST and spec.rehearsal is None:
-        raise Refused(
-            f"{spec.name} is a burst run: it needs a cluster rented for it alone, and this version of tarmac "
-            "provisions no cloud clusters",
-            hint="--rehearse NODESxSLOTS gives it one on this machine, --mode batch a place in the queue",
-        )

@@ -277,7 +277,7 @@ class ClusterMachines:
     def _described(self, name: str) -> Cluster | None:
         with self._control.lock:
             self._control.look_at_clusters()
-            return next((each for each in self._control.inventory.clusters if each.name == name), None)
+            return self._control.inventory.described(name)
 
     def _started(self, name: str) -> Cluster:
         cluster = self._described(name)

@@ -70,7 +70,7 @@ class Clusters:
         control = self._control
         with control.lock:
             control.look_at_clusters()
-            old = next((known for known in control.inventory.clusters if known.name == cluster.name), None)
+            old = control.inventory.described(cluster.name)
             cluster = replace(cluster, server=control.server)
             if old is not None and old.machines:
                 raise Refused(
@@ -116,7 +116,8 @@ class Clusters:
                 raise Refused(
                     f"{name} is the {report.engine} engine's own cluster", hint="settings.toml describes it"
                 )
-            if any(known.name == name and known.machines for known in control.inventory.clusters):
+            described = control.inventory.described(name)
+            if described is not None and described.machines:
                 hint = f"tarmac cluster down {name} ends it"
                 raise Refused(f"cluster {name} was started by tarmac cluster up", hint=hint)
             self.refuse_removal(name)
@@ -127,8 +128,7 @@ class Clusters:
     def check_start(self, name: str, old: Cluster | None) -> None:
         """Raise Refused if another cluster already has this name."""
         with self._control.lock:
-            taken = old is not None and not old.machines
-            if taken:
+            if old is not None and not old.machines:
                 raise Refused(
                     f"there is a cluster {name!r} already, which tarmac cluster up did not start",
                     hint="another name for the file, or --name",
@@ -165,9 +165,7 @@ class Clusters:
         self._find(name)
         control = self._control
         engine = control.engines.at(name)
-        described = next(
-            (known for known in control.inventory.clusters if known.name == name), Cluster(name=name)
-        )
+        described = control.inventory.described(name) or Cluster(name=name)
         try:
             with engine.question() as adapter:
                 adapter.observe([])

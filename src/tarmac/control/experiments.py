@@ -96,7 +96,8 @@ class ExperimentService:
         if spec.start_paused:
             draft.pause()
         stored = control.create_experiment(draft.change())
-        if stored.id != experiment.id and not _same_request(stored, experiment):
+        same = replace(stored.spec, code=None) == replace(experiment.spec, code=None)
+        if stored.id != experiment.id and not same:
             raise Refused(
                 f"the key {stored.idempotency_key!r} was used for another experiment, {stored.id}",
                 hint="use a new key for a new experiment",
@@ -327,7 +328,3 @@ def _refuse_ended(experiment: Experiment, what: str) -> None:
             f"{_named(experiment)} {state} and cannot be {what}",
             hint=f"tarmac experiment continue {experiment.id} goes on with it",
         )
-
-
-def _same_request(one: Experiment, other: Experiment) -> bool:
-    return replace(one.spec, code=None) == replace(other.spec, code=None)

@@ -67,10 +67,10 @@ class Loops:
         self._fetches = _fetches(control)
         stage = partial(stage_pass, fetches=self._fetches)
         self._loops = [
-            self._loop(Wakeup.STAGE, _in_time(stage), 5.0),
+            self._loop(Wakeup.STAGE, stage, 5.0),
             self._loop(Wakeup.SCHEDULE, _schedule, 1.0),
-            self._loop(Wakeup.SEARCH, _in_time(partial(_search, plane.searches)), 1.0),
-            self._loop(Wakeup.LEASE, _in_time(_renew), SIGN_OF_LIFE_S),
+            self._loop(Wakeup.SEARCH, partial(_search, plane.searches), 1.0),
+            self._loop(Wakeup.LEASE, _renew, SIGN_OF_LIFE_S),
         ]
         self._notify = (
             self._loop(Wakeup.NOTIFY, NotifyPass(plane.sender), NOTIFY_PERIOD_S) if plane.sender else None
@@ -138,13 +138,11 @@ class Loops:
         control, news = self._control, _News()
         if engine.attachment is not None:
             engine.attachment.subscribe(partial(_on_news, control, engine, news))
-        reconcile = _Reconcile(engine, news)
-        deliver = _in_time(lambda control, _lease: deliver_pass(control, engine))
-        reap = _in_time(lambda control, lease: reap_pass(control, lease, engine))
+        reconcile, idle_s = _Reconcile(engine, news), engine.pace.idle_s
         return [
-            self._loop(Wakeup.DELIVER, deliver, 1.0, engine=engine.key),
-            self._loop(Wakeup.RECONCILE, reconcile, engine.pace.idle_s, engine=engine.key),
-            self._loop(Wakeup.REAP, reap, REAP_PERIOD_S, engine=engine.key),
+            self._loop(Wakeup.DELIVER, partial(_deliver, engine), 1.0, engine=engine.key),
+            self._loop(Wakeup.RECONCILE, reconcile, idle_s, engine=engine.key),
+            self._loop(Wakeup.REAP, partial(_reap, engine), REAP_PERIOD_S, engine=engine.key),
         ]
 
     def _loop(self, wakeup: Wakeup, body: Pass, period_s: float, *, engine: str = "") -> _Loop:
@@ -190,13 +188,12 @@ def _renew(control: ControlState, lease: Lease | None) -> None:
         control.store.renew_lease(lease, now=control.clock.now())
 
 
-def _in_time(body: Callable[[ControlState, Lease | None], object]) -> Pass:
-    """A pass that runs with the period of its loop."""
+def _deliver(engine: AttachedEngine, control: ControlState, _lease: Lease | None) -> None:
+    deliver_pass(control, engine)
 
-    def turn(control: ControlState, lease: Lease | None) -> None:
-        body(control, lease)
 
-    return turn
+def _reap(engine: AttachedEngine, control: ControlState, lease: Lease | None) -> None:
+    reap_pass(control, lease, engine)
 
 
 def rest_s(next_at: float | None, *, now: float, period_s: float) -> float:

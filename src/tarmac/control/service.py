@@ -53,17 +53,8 @@ from tarmac.sched import WHOLE, Part
 COMMAND_TRIES = 20
 """The number of attempts to decide a command if the run changes meanwhile."""
 
-GOING_STATES = frozenset(
-    {
-        RunState.PENDING,
-        RunState.QUEUED,
-        RunState.SUBMITTED,
-        RunState.STARTING,
-        RunState.RUNNING,
-        RunState.PREEMPTING,
-    }
-)
-"""States in which there is nothing to resume."""
+RESUMED = frozenset({RunState.PAUSED, RunState.PAUSING, RunState.STOPPING, RunState.ENDED})
+"""States in which a run goes on only if a resume changes it, or in which that is refused."""
 
 
 class ControlPlane:
@@ -149,7 +140,7 @@ class ControlPlane:
 
     def record_session(self, actor: Actor, run_id: str, detail: Mapping[str, Any]) -> None:
         """Record in the history of a run that the actor opens a session, and its purpose."""
-        sessions.record(self.control, actor, run_id, detail)
+        self._command(actor, run_id, partial(_open_session, detail=detail))
 
     def set_drained(
         self, actor: Actor, nodes: NodeChoice, drained: bool, reason: str = "", slot: int | None = None
@@ -341,8 +332,12 @@ def _pause(run: Run, attempt: Attempt | None, now: float) -> RunStep | None:
     return steps.pause_run(run, attempt, now)
 
 
+def _open_session(run: Run, _attempt: Attempt | None, now: float, *, detail: Mapping[str, Any]) -> RunStep:
+    return steps.session_opened(run, detail, now)
+
+
 def _resume(run: Run, _attempt: Attempt | None, now: float) -> RunStep | None:
-    if run.state in GOING_STATES:
+    if run.state not in RESUMED:
         return None
     if run.state is RunState.ENDED:
         raise IllegalStep(

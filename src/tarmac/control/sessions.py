@@ -1,20 +1,16 @@
-"""Sessions: permission, choice of the worker, and the record. Called by `service`."""
+"""Sessions: the choice of the worker, and the way to its far end. Called by `service`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tarmac.api.run_operations import WorkerChoice
-from tarmac.control.decisions import steps
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.abilities import OpensSessions
-from tarmac.model.actor import Actor
-from tarmac.model.errors import Refused, Unavailable, listed
+from tarmac.model.errors import Refused, listed
 from tarmac.model.lifecycle import OCCUPYING_STATES, RunState
 from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import Run
 
-RECORD_TRIES = 20
 _NAMES_SHOWN = 8
 
 
@@ -48,19 +44,6 @@ def open_session(control: ControlState, run: Run, choice: WorkerChoice) -> Sessi
         (one.address for one in control.nodes() if one.name == worker.node and one.address), "127.0.0.1"
     )
     return Session(channel=channel, worker=worker, address=address)
-
-
-def record(control: ControlState, actor: Actor, run_id: str, detail: Mapping[str, Any]) -> None:
-    """Record the opener and the purpose of a session in the run's history. Raises IllegalStep after the run's
-    end.
-    """
-    for _ in range(RECORD_TRIES):
-        run = control.store.run(run_id)
-        assert run is not None
-        step = steps.session_opened(run, detail, control.clock.now())
-        if control.commit([steps.caused_by(actor, step)])[0]:
-            return
-    raise Unavailable(f"run {run_id} changes too quickly", hint="try again")
 
 
 def _not_there(run: Run) -> Refused:

@@ -1,6 +1,7 @@
 """Explains the state of a run in sentences, for `tarmac why`. Called by `service`."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import astuple, replace
 
@@ -33,30 +34,20 @@ def why(control: ControlState, run: Run) -> Why:
     """Explain the current state of the run."""
     if run.server != control.server and run.state is not RunState.ENDED:
         who = whereabouts(control.store, run.server, now=control.clock.now())
-        headline = f"{run.state}: it is looked after by {who}"
-        return Why(run_id=run.id, state=run.state, headline=headline)
+        return _why(run, f"{run.state}: it is looked after by {who}")
     engine = control.engines.delegate_of(run.spec.target.cluster)
     if run.state is RunState.QUEUED and engine is not None:
-        return Why(
-            run_id=run.id,
-            state=run.state,
-            headline=_before_the_cluster(control, run, engine),
-            awaits=len(run.awaits),
-            lost=_lost(control, run),
-            previous=_previous(control, run),
-        )
+        headline, lost = _before_the_cluster(control, run, engine), _lost(control, run)
+        return _why(run, headline, awaits=len(run.awaits), lost=lost, previous=_previous(control, run))
     if run.state is RunState.QUEUED:
         answer = replace(_why_queued(control, run), lost=_lost(control, run))
-        pauses = any(reason.code is ReasonCode.RESTS for reason in answer.reasons)
         if run.awaits:
             return replace(answer, headline=_awaiting(control, run), reasons=())
         if (reason := next(iter(answer.reasons), None)) and reason.code is ReasonCode.GROUP_LIMIT:
             return replace(answer, headline=f"queued: {reason.text}")
-        return (
-            replace(answer, headline=_pausing(control, run), estimate=_after_pause(run, answer))
-            if pauses
-            else answer
-        )
+        if any(reason.code is ReasonCode.RESTS for reason in answer.reasons):
+            return replace(answer, headline=_pausing(control, run), estimate=_after_pause(run, answer))
+        return answer
     with control.lock:
         attempt = control.run_cache().attempts.get(run.id)
     lost = _lost(control, run) if run.state in (RunState.PAUSED, RunState.SUBMITTED) else ""
@@ -64,15 +55,13 @@ def why(control: ControlState, run: Run) -> Why:
     if run.state is RunState.SUBMITTED and attempt is not None:
         estimate = _native_estimate(attempt, control.clock.now())
         advice = attempt.native.advice if attempt.native is not None else ""
-    return Why(
-        run_id=run.id,
-        state=run.state,
-        headline=_headline(control, run, attempt),
-        lost=lost,
-        previous=_previous(control, run) if run.state is RunState.SUBMITTED else "",
-        estimate=estimate,
-        unblocked_by=advice,
-    )
+    previous = _previous(control, run) if run.state is RunState.SUBMITTED else ""
+    headline = _headline(control, run, attempt)
+    return _why(run, headline, lost=lost, previous=previous, estimate=estimate, unblocked_by=advice)
+
+
+def _why(run: Run, headline: str, **more: Any) -> Why:
+    return Why(run_id=run.id, state=run.state, headline=headline, **more)
 
 
 def _before_the_cluster(control: ControlState, run: Run, engine: AttachedEngine) -> str:
@@ -178,43 +167,37 @@ def _why_queued(control: ControlState, run: Run) -> Why:
             lambda ledger: (explain(ledger, run.id, now), scope_of_run(ledger, run.id, now))
         )
     except KeyError:
-        return Why(run_id=run.id, state=run.state, headline="it was just queued or placed: look again")
+        return _why(run, "it was just queued or placed: look again")
     if isinstance(answer, Placement):
         nodes = ", ".join(answer.allocation.nodes)
-        return Why(
-            run_id=run.id, state=run.state, headline=f"nothing holds it back: it starts now on {nodes}"
-        )
+        return _why(run, f"nothing holds it back: it starts now on {nodes}")
     if isinstance(answer, Refusal):
         never = answer.code is CauseCode.NEVER_FITS
         unknown = control.engines.with_unknown_nodes(run.spec.target.cluster) if never else ()
         if unknown:
-            return Why(
-                run_id=run.id,
-                state=run.state,
-                headline=f"queued: it waits until the nodes of cluster {' and '.join(unknown)} are known",
-                unblocked_by=f"tarmac clusters check {unknown[0]} says what is missing.",
-            )
-        return Why(
-            run_id=run.id,
-            state=run.state,
-            headline="it can never start here" if never else "it may not wait, and there is no room now",
-            reasons=answer.reasons,
-            largest=answer.largest,
-        )
+            headline = f"queued: it waits until the nodes of cluster {' and '.join(unknown)} are known"
+            check = f"tarmac clusters check {unknown[0]} says what is missing."
+            return _why(run, headline, unblocked_by=check)
+        headline = "it can never start here" if never else "it may not wait, and there is no room now"
+        return _why(run, headline, reasons=answer.reasons, largest=answer.largest)
     estimate = control.estimator.estimates(scope, now)[run.id]
     slots = run.spec.slots
     slots_text = f"{slots} slot{'s' if slots != 1 else ''}" if slots else "a node"
-    return Why(
-        run_id=run.id,
-        state=run.state,
-        headline=f"queued: it waits for {slots_text}",
+    return _why(
+        run,
+        f"queued: it waits for {slots_text}",
         reasons=answer.reasons,
         ahead=answer.ahead,
         ahead_first=_named(control, answer.ahead_first),
         awaits=len(answer.awaits),
         awaits_first=_named(control, answer.awaits[:NAMES_SHOWN]),
         unblocked_by=answer.unblocked_by,
-        estimate=_why_estimate(estimate, now),
+        estimate=WhyEstimate(
+            start_at=estimate.start_at,
+            latest_at=estimate.latest_at,
+            basis=estimate.basis,
+            text=_estimate_text(estimate, now),
+        ),
     )
 
 
@@ -223,16 +206,6 @@ def _named(control: ControlState, run_ids: Sequence[str]) -> tuple[NamedRun, ...
     with control.lock:
         runs = control.run_cache().runs
         return tuple(NamedRun(id=run_id, name=runs[run_id].name) for run_id in run_ids if run_id in runs)
-
-
-def _why_estimate(estimate: Estimate, now: float) -> WhyEstimate:
-    """An estimate with a description of its basis."""
-    return WhyEstimate(
-        start_at=estimate.start_at,
-        latest_at=estimate.latest_at,
-        basis=estimate.basis,
-        text=_estimate_text(estimate, now),
-    )
 
 
 def _estimate_text(estimate: Estimate, now: float) -> str:
@@ -271,7 +244,9 @@ def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
     where = f" on {', '.join(attempt.allocation.nodes)}" if attempt is not None and placed else ""
     match run.state:
         case RunState.PENDING:
-            return _on_its_code(run, control.code_failures.get(run.id))
+            if (failure := control.code_failures.get(run.id)) is not None:
+                return f"its code is not here yet, and is tried for again: {failure}"
+            return f"its code is being {'fetched' if isinstance(run.spec.code, Repository) else 'copied'}"
         case RunState.SUBMITTED:
             return f"{_in_its_queue(control, run, attempt)}{_without_blocks(run, attempt)}"
         case RunState.STARTING:
@@ -319,11 +294,3 @@ def _silence(control: ControlState, attempt: Attempt | None, more: str = "") -> 
     """The consequence of an unreachable engine for an attempt."""
     reason = None if attempt is None else control.engines.of(attempt).trouble(control.clock.now())
     return f". Its cluster does not answer now: {reason}. {more}".rstrip() if reason else ""
-
-
-def _on_its_code(run: Run, failures: str | None) -> str:
-    if failures is not None:
-        return f"its code is not here yet, and is tried for again: {failures}"
-    return (
-        "its code is being fetched" if isinstance(run.spec.code, Repository) else "its code is being copied"
-    )

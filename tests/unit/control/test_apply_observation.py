@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from simulated import spec
-from tarmac.control.decisions.apply_observation import MAX_FAULTS, apply_observation
+from tarmac.control.decisions.apply_observation import apply_observation
+from tarmac.control.decisions.counting import MAX_FAULTS
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.ports import Observation, ObservedState

@@ -25,26 +25,7 @@ retries and updates the counts. Called by the reconcile pass.
 
 from typing import Any
 
-from tarmac.control.decisions.counting import (
-    MAX_FAULTS,
-    counted,
-    cycle_report_of,
-    excluded_after,
-    last_try_text,
-    matched_text,
-    may_retry,
-    next_try,
-    turn_is_over,
-    unproven,
-)
-from tarmac.control.decisions.steps import (
-    ending_detail,
-    granted_nodes,
-    native_reported,
-    noted,
-    released,
-    started,
-)
+from tarmac.control.decisions import counting, steps
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
@@ -72,7 +53,8 @@ def apply_observation(run: Run, attempt: Attempt, observation: Observation, now:
         return _waiting(run, attempt, observation)
     if observation.state in (ObservedState.STARTING, ObservedState.RUNNING):
         return _going_on(run, attempt, observation, now)
-    if observation.state is ObservedState.ABSENT and _was_seen(attempt):
+    seen = attempt.state is AttemptState.RUNNING or attempt.native is not None
+    if observation.state is ObservedState.ABSENT and seen:  # what the engine reported it cannot retract
         observation = lost("the attempt vanished from its engine")
     if observation.state is ObservedState.ENDED:
         if observation.cause is not None:
@@ -80,11 +62,6 @@ def apply_observation(run: Run, attempt: Attempt, observation: Observation, now:
             observation = replace(observation, cause=explain(observation.cause))
         return _ended(run, attempt, observation, now)
     return None
-
-
-def _was_seen(attempt: Attempt) -> bool:
-    """Whether the engine has reported the attempt before, in a way that it cannot retract."""
-    return attempt.state is AttemptState.RUNNING or attempt.native is not None
 
 
 def _waiting(run: Run, attempt: Attempt, observation: Observation) -> RunStep | None:
@@ -96,7 +73,7 @@ def _waiting(run: Run, attempt: Attempt, observation: Observation) -> RunStep | 
         moved_s = abs((native.expected_start_at or 0.0) - (known.expected_start_at or 0.0))
         if moved_s < EXPECTED_STEP_S:
             return None
-    return native_reported(run, attempt, native)
+    return steps.noted(run, replace(attempt, native=native))
 
 
 def _granted(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
@@ -104,7 +81,7 @@ def _granted(run: Run, attempt: Attempt, observation: Observation, now: float) -
     if attempt.state is not AttemptState.SUBMITTED:
         return None
     at = observation.granted_at or observation.started_at or now
-    return granted_nodes(run, attempt, observation.nodes, at, native=observation.native, now=now)
+    return steps.granted_nodes(run, attempt, observation.nodes, at, native=observation.native, now=now)
 
 
 def _going_on(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
@@ -117,8 +94,8 @@ def _going_on(run: Run, attempt: Attempt, observation: Observation, now: float) 
     if not releases:
         return first
     if first is None:
-        return released(run, attempt, releases, now)
-    return _joined(first, released(first.after, first.attempt or attempt, releases, now))
+        return steps.released(run, attempt, releases, now)
+    return _joined(first, steps.released(first.after, first.attempt or attempt, releases, now))
 
 
 def _joined(first: RunStep, then: RunStep | None) -> RunStep:
@@ -149,8 +126,10 @@ def _seen(run: Run, attempt: Attempt, observation: Observation, now: float) -> R
     milestones = merge_milestones(attempt.milestones, observation.milestones)
     running = observation.state is ObservedState.RUNNING
     if running and run.state is RunState.STARTING and attempt.state is AttemptState.STARTING:
-        return started(run, attempt, observation.started_at or now, milestones, now)
-    return noted(run, attempt, milestones) if _worth_noting(attempt.milestones, milestones) else None
+        return steps.started(run, attempt, observation.started_at or now, milestones, now)
+    if not _worth_noting(attempt.milestones, milestones):
+        return None
+    return steps.noted(run, replace(attempt, milestones=milestones))
 
 
 def _worth_noting(known: Milestones, seen: Milestones) -> bool:
@@ -176,7 +155,7 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     events: list[StepEvent] = []
     current = run
     if run.state is RunState.STARTING and observation.started_at is not None:
-        first = started(run, attempt, observation.started_at, attempt.milestones, now)
+        first = steps.started(run, attempt, observation.started_at, attempt.milestones, now)
         events += first.events
         current = first.after
     started_at = attempt.started_at or observation.started_at
@@ -189,30 +168,30 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
         cause=observation.cause,
         milestones=merge_milestones(attempt.milestones, observation.milestones),
     )
-    if over.cause is not None and (text := matched_text(over)):
+    if over.cause is not None and (text := counting.matched_text(over)):
         over = replace(over, cause=replace(over.cause, message=over.cause.message + text))
     event, run_outcome = _run_event(current, over)
-    report = cycle_report_of(current, over)
-    detail = {"attempt": attempt.number} | ending_detail(outcome, over.cause)
+    report = counting.cycle_report_of(current, over)
+    detail = {"attempt": attempt.number} | steps.ending_detail(outcome, over.cause)
     if run_outcome is not None and run_outcome is not outcome:
         detail["run_outcome"] = run_outcome.value
     events.append(StepEvent(event=event, at=now, detail=detail))
     state, seq = step(current.state, event), run.seq + len(events)
     changes: dict[str, Any] = {"state": state, "seq": seq, "cycle_report": report}
     if run_outcome is not None:
-        cause = unproven(current, report) if run_outcome is Outcome.COMPLETED else over.cause
+        cause = counting.unproven(current, report) if run_outcome is Outcome.COMPLETED else over.cause
         if cause is not None and run_outcome is Outcome.FAILED:
-            text = last_try_text(current, over) + _futile_text(current, over)
+            text = counting.last_try_text(current, over) + _futile_text(current, over)
             cause = replace(cause, message=cause.message + text)
         changes |= {"outcome": run_outcome, "cause": cause, "ended_at": over.ended_at}
     elif state is RunState.QUEUED:
         changes["queued_at"] = now
     failed = outcome in (Outcome.FAILED, Outcome.LOST) or event is RunEvent.FAULTED
     again = failed and run_outcome is None
-    changes["retry"] = next_try(current, over, now) if again else _next_start(current, over, now)
+    changes["retry"] = (counting.next_try if again else _next_start)(current, over, now)
     retried = outcome is Outcome.FAILED and run_outcome is None
-    changes["excluded_nodes"] = excluded_after(current, over)
-    after = counted(current, over, retried=retried, **changes)
+    changes["excluded_nodes"] = counting.excluded_after(current, over)
+    after = counting.counted(current, over, retried=retried, **changes)
     return RunStep(before=run, after=after, events=tuple(events), attempt=over)
 
 
@@ -222,19 +201,19 @@ def _run_event(run: Run, attempt: Attempt) -> tuple[RunEvent, Outcome | None]:
     if outcome in (Outcome.COMPLETED, Outcome.STOPPED):
         return RunEvent.FINISHED, outcome
     if outcome is Outcome.FAILED:
-        if run.state is RunState.STOPPING or not may_retry(run, attempt):
+        if run.state is RunState.STOPPING or not counting.may_retry(run, attempt):
             return RunEvent.FINISHED, Outcome.FAILED
         return (_LEAVES[run.state] if run.state is RunState.PAUSING else RunEvent.RETRIED), None
     if run.state is RunState.STOPPING:
         return RunEvent.FINISHED, Outcome.STOPPED
     if outcome is not Outcome.LOST and run.state in _LEAVES:
-        last = turn_is_over(run, attempt) and run.turns + 1 >= run.spec.max_rapid_cycles
+        last = counting.turn_is_over(run, attempt) and run.turns + 1 >= run.spec.max_rapid_cycles
         return (RunEvent.FINISHED, Outcome.COMPLETED) if last else (_LEAVES[run.state], None)
     if run.state is RunState.PAUSING:
         return RunEvent.ATTEMPT_PAUSED, None
     if outcome is Outcome.PREEMPTED:
         return (RunEvent.FINISHED, Outcome.FAILED) if _is_futile(run, attempt) else (RunEvent.VACATED, None)
-    if run.faults + (outcome is Outcome.LOST) > MAX_FAULTS:
+    if run.faults + (outcome is Outcome.LOST) > counting.MAX_FAULTS:
         return RunEvent.FINISHED, Outcome.FAILED
     return RunEvent.FAULTED, None
 

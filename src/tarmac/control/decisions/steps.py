@@ -28,12 +28,12 @@ _STOPPED_BY_USER = Cause(code=CauseCode.USER_REQUEST, message="stopped by reques
 
 def staged(run: Run, code: StagedCode, now: float) -> RunStep:
     """The code store has its code: the run queues, or is paused at once if it was submitted so."""
-    after = _after(run, RunEvent.STAGED, code_digest=code.digest, code_commit=code.commit, queued_at=now)
     detail = {"code": code.digest} | ({"commit": code.commit} if code.commit is not None else {})
-    queued = _step(run, after, RunEvent.STAGED, now, detail)
+    digest, commit = code.digest, code.commit
+    queued = _step(run, RunEvent.STAGED, now, detail, code_digest=digest, code_commit=commit, queued_at=now)
     if not run.spec.start_paused:
         return queued
-    aside = pause_run(after, None, now)
+    aside = pause_run(queued.after, None, now)
     return RunStep(before=run, after=aside.after, events=queued.events + aside.events)
 
 
@@ -67,9 +67,9 @@ def placed(
         allotted_s=placement.allotted_s,
         home=home,
     )
-    after = _after(run, event, attempt=number)
-    if run.spec.mode is Mode.CYCLE and run.queue_position is not None:
-        after = replace(after, queue_position=replace(run.queue_position, position=None))
+    position = run.queue_position
+    if run.spec.mode is Mode.CYCLE and position is not None:
+        position = replace(position, position=None)
     detail = {
         "attempt": number,
         "cluster": allocation.cluster,
@@ -79,7 +79,7 @@ def placed(
     }
     if placement.allotted_s is not None:
         detail["allotted_s"] = placement.allotted_s
-    return _step(run, after, event, now, detail, attempt=attempt)
+    return _step(run, event, now, detail, attempt, attempt=number, queue_position=position)
 
 
 def granted_nodes(
@@ -105,10 +105,9 @@ def granted_nodes(
         native=native or attempt.native,
     )
     if run.state is not RunState.SUBMITTED:
-        return RunStep(before=run, after=run, events=(), attempt=attempt)
-    after = _after(run, RunEvent.GRANTED)
+        return noted(run, attempt)
     detail = {"attempt": attempt.number, "nodes": list(allocation.nodes)}
-    return _step(run, after, RunEvent.GRANTED, now, detail, attempt=attempt)
+    return _step(run, RunEvent.GRANTED, now, detail, attempt)
 
 
 def stop_run(run: Run, attempt: Attempt | None, now: float, *, at_once: bool = False) -> RunStep:
@@ -117,44 +116,40 @@ def stop_run(run: Run, attempt: Attempt | None, now: float, *, at_once: bool = F
     `at_once` gives the attempt no grace, even if the run is already stopping.
     """
     if at_once and run.state is RunState.STOPPING:
-        ending = replace(attempt, leave_request=LeaveRequest.STOP_NOW) if attempt is not None else None
-        return RunStep(before=run, after=run, events=(), attempt=ending)
-    after = _after(run, RunEvent.STOP_REQUESTED)
-    if after.state is RunState.ENDED:
-        after = replace(after, outcome=Outcome.STOPPED, cause=_STOPPED_BY_USER, ended_at=now)
-        return _step(run, after, RunEvent.STOP_REQUESTED, now, {"outcome": Outcome.STOPPED})
-    step = _asking(run, attempt, after, RunEvent.STOP_REQUESTED, now)
-    if at_once and step.attempt is not None:
-        step = replace(step, attempt=replace(step.attempt, leave_request=LeaveRequest.STOP_NOW))
-    return step
+        return noted(run, replace(attempt, leave_request=LeaveRequest.STOP_NOW) if attempt else None)
+    event, detail = RunEvent.STOP_REQUESTED, {"outcome": Outcome.STOPPED}
+    if step(run.state, event) is RunState.ENDED:
+        cause = _STOPPED_BY_USER
+        return _step(run, event, now, detail, outcome=Outcome.STOPPED, cause=cause, ended_at=now)
+    asking = _asking(run, attempt, event, now)
+    if at_once and asking.attempt is not None:
+        return replace(asking, attempt=replace(asking.attempt, leave_request=LeaveRequest.STOP_NOW))
+    return asking
 
 
 def pause_run(run: Run, attempt: Attempt | None, now: float) -> RunStep:
     """A user pauses the run: at once if nothing runs, otherwise when its attempt has left."""
-    return _asking(run, attempt, _after(run, RunEvent.PAUSE_REQUESTED), RunEvent.PAUSE_REQUESTED, now)
+    return _asking(run, attempt, RunEvent.PAUSE_REQUESTED, now)
 
 
 def resume_run(run: Run, now: float) -> RunStep:
     """A paused run queues again; a pausing one queues when it has left."""
-    after = _after(run, RunEvent.RESUME_REQUESTED)
-    if after.state is RunState.QUEUED:
-        after = replace(after, queued_at=now)
-    return _step(run, after, RunEvent.RESUME_REQUESTED, now, {})
+    queues = step(run.state, RunEvent.RESUME_REQUESTED) is RunState.QUEUED
+    return _step(run, RunEvent.RESUME_REQUESTED, now, {}, queued_at=now if queues else run.queued_at)
 
 
 def preempt_run(run: Run, attempt: Attempt, preemption: Preemption, now: float) -> RunStep:
     """The scheduler takes the run's slots. The length of an ended turn is its actual one, not the allotted
     one.
     """
-    after = _after(run, RunEvent.PREEMPT_REQUESTED)
-    attempt = replace(attempt, leave_request=ASKS[after.state], leave_requested_at=now)
+    attempt = replace(attempt, leave_request=LeaveRequest.PREEMPT, leave_requested_at=now)
     if preemption.reason is PreemptionReason.TURN_OVER:
         lasted_s = now - (attempt.started_at or attempt.created_at)
         attempt = replace(attempt, allotted_s=min(lasted_s, attempt.allotted_s or lasted_s))
     detail = {"reason": preemption.reason.value}
     if preemption.for_run_id is not None:
         detail["for"] = preemption.for_run_id
-    return _step(run, after, RunEvent.PREEMPT_REQUESTED, now, detail, attempt=attempt)
+    return _step(run, RunEvent.PREEMPT_REQUESTED, now, detail, attempt)
 
 
 def granted(run: Run, share: Share) -> RunStep:
@@ -174,18 +169,12 @@ def granted(run: Run, share: Share) -> RunStep:
 
 def reordered(run: Run, position: QueuePosition, detail: Mapping[str, Any], now: float) -> RunStep:
     """A person gave the run another place in the queue."""
-    after = _after(run, RunEvent.REORDERED, queue_position=position)
-    return _step(run, after, RunEvent.REORDERED, now, detail)
+    return _step(run, RunEvent.REORDERED, now, detail, queue_position=position)
 
 
-def noted(run: Run, attempt: Attempt, milestones: Milestones) -> RunStep:
-    """New milestones of its attempt. No event, as the state of the run does not change."""
-    return RunStep(before=run, after=run, events=(), attempt=replace(attempt, milestones=milestones))
-
-
-def native_reported(run: Run, attempt: Attempt, native: NativeStatus) -> RunStep:
-    """A new status of its attempt in the cluster's own queue. No event, as for `noted`."""
-    return RunStep(before=run, after=run, events=(), attempt=replace(attempt, native=native))
+def noted(run: Run, attempt: Attempt | None) -> RunStep:
+    """News of its attempt alone. No event, as the state of the run does not change."""
+    return RunStep(before=run, after=run, events=(), attempt=attempt)
 
 
 def started(run: Run, attempt: Attempt, at: float, milestones: Milestones, now: float) -> RunStep:
@@ -194,35 +183,31 @@ def started(run: Run, attempt: Attempt, at: float, milestones: Milestones, now: 
     The attempt records the time by a node's clock, the history the time at which the server learnt of it.
     """
     attempt = replace(attempt, state=AttemptState.RUNNING, started_at=at, milestones=milestones)
-    after = _after(run, RunEvent.STARTED, started_at=run.started_at or at)
-    return _step(run, after, RunEvent.STARTED, now, {"attempt": attempt.number}, attempt=attempt)
+    detail, first_at = {"attempt": attempt.number}, run.started_at or at
+    return _step(run, RunEvent.STARTED, now, detail, attempt, started_at=first_at)
 
 
 def released(run: Run, attempt: Attempt, releases: Sequence[Release], now: float) -> RunStep:
     """Some replicas of its attempt have ended while others run: their slots are free."""
-    after = _after(
-        run,
-        RunEvent.RELEASED,
-        attained_slot_s=run.attained_slot_s + released_slot_s(attempt, releases),
-    )
+    used_slot_s = run.attained_slot_s + released_slot_s(attempt, releases)
     freed = replace(attempt, released=(*attempt.released, *releases))
     detail = {
         "attempt": attempt.number,
         "replicas": [f"{each.role}.{each.replica}" for each in releases],
         "slots": attempt.current_allocation.slots - freed.current_allocation.slots,
     }
-    return _step(run, after, RunEvent.RELEASED, now, detail, attempt=freed)
+    return _step(run, RunEvent.RELEASED, now, detail, freed, attained_slot_s=used_slot_s)
 
 
 def session_opened(run: Run, detail: Mapping[str, Any], now: float) -> RunStep:
     """A person begins a session beside one of its workers."""
-    return _step(run, _after(run, RunEvent.SESSION_OPENED), RunEvent.SESSION_OPENED, now, detail)
+    return _step(run, RunEvent.SESSION_OPENED, now, detail)
 
 
 def finished(run: Run, outcome: Outcome, cause: Cause | None, now: float) -> RunStep:
     """The run ends without an attempt: it was refused, or its code could not be staged."""
-    after = _after(run, RunEvent.FINISHED, outcome=outcome, cause=cause, ended_at=now)
-    return _step(run, after, RunEvent.FINISHED, now, ending_detail(outcome, cause))
+    detail = ending_detail(outcome, cause)
+    return _step(run, RunEvent.FINISHED, now, detail, outcome=outcome, cause=cause, ended_at=now)
 
 
 def caused_by(actor: Actor, step: RunStep) -> RunStep:
@@ -237,28 +222,23 @@ def ending_detail(outcome: Outcome, cause: Cause | None) -> dict[str, Any]:
     )
 
 
-def _asking(run: Run, attempt: Attempt | None, after: Run, event: RunEvent, now: float) -> RunStep:
-    ask = ASKS.get(after.state)
-    if ask is not None and attempt is not None:
-        attempt = replace(attempt, leave_request=ask, leave_requested_at=now)
-        return _step(run, after, event, now, {"attempt": attempt.number}, attempt=attempt)
-    return _step(run, after, event, now, {})
-
-
-def _after(run: Run, event: RunEvent, **more: Any) -> Run:
-    """The run after an event, with these fields changed."""
-    return replace(run, state=step(run.state, event), seq=run.seq + 1, **more)
+def _asking(run: Run, attempt: Attempt | None, event: RunEvent, now: float) -> RunStep:
+    ask = ASKS.get(step(run.state, event))
+    if ask is None or attempt is None:
+        return _step(run, event, now, {})
+    attempt = replace(attempt, leave_request=ask, leave_requested_at=now)
+    return _step(run, event, now, {"attempt": attempt.number}, attempt)
 
 
 def _step(
     run: Run,
-    after: Run,
     event: RunEvent,
     at: float,
     detail: Mapping[str, Any],
-    *,
-    attempt: Attempt | None = None,
+    changed: Attempt | None = None,
+    **changes: Any,
 ) -> RunStep:
-    return RunStep(
-        before=run, after=after, events=(StepEvent(event=event, at=at, detail=detail),), attempt=attempt
-    )
+    """The step of one event: the changed attempt, and the changed fields of the run beside its state."""
+    after = replace(run, state=step(run.state, event), seq=run.seq + 1, **changes)
+    event_made = StepEvent(event=event, at=at, detail=detail)
+    return RunStep(before=run, after=after, events=(event_made,), attempt=changed)

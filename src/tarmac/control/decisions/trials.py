@@ -175,7 +175,7 @@ class ChangeDraft:
             if trial.end in (TrialEnd.FAILED, TrialEnd.STOPPED):
                 create = Create(trial.number, trial.parameters, trial.seed, trial.length)
                 self.searcher.reopen(trial.number)
-                self._run_again(trial, create, spec_of)
+                self._begin_run(trial, create, spec_of(trial_spec(self.experiment, create), trial))
 
     def go_on_by(self, spec: RunSpec, searcher: Search, spec_of: Callable[[RunSpec, Trial], RunSpec]) -> None:
         """Continue an ended experiment with another spec and its trials; `searcher` has not begun."""
@@ -185,7 +185,8 @@ class ChangeDraft:
         for operation in searcher.begin():
             trial = self.trials.get(operation.trial) if isinstance(operation, Create) else None
             if isinstance(operation, Create) and trial is not None:
-                self._run_again(trial, operation, spec_of)
+                spec = spec_of(trial_spec(self.experiment, operation), trial)
+                self._begin_run(trial, operation, spec)
             else:
                 self._carry_out([operation])
 
@@ -230,8 +231,9 @@ class ChangeDraft:
     def _carry_out(self, operations: Sequence[Operation]) -> None:
         for operation in operations:
             match operation:
-                case Create():
-                    self._create(operation)
+                case Create(trial=number):
+                    trial = Trial(experiment=self.experiment.id, number=number, run_id="")
+                    self._begin_run(trial, operation, trial_spec(self.experiment, operation))
                 case GoOn(trial=number, length=length):
                     trial = self._put(replace(self.trials[number], length=length, state=TrialState.OPEN))
                     self._resume(trial)
@@ -248,8 +250,9 @@ class ChangeDraft:
             self.experiment, state=ExperimentState.ACTIVE, outcome=None, message=None, ended_at=None
         )
 
-    def _run_again(self, trial: Trial, create: Create, spec_of: Callable[[RunSpec, Trial], RunSpec]) -> None:
-        new = self.new_run(spec_of(trial_spec(self.experiment, create), trial))
+    def _begin_run(self, trial: Trial, create: Create, spec: RunSpec) -> None:
+        """Begin a trial, for the first time or again, with a new run of this spec."""
+        new = self.new_run(spec)
         self.new_runs.append(new)
         self.runs[new.run.id] = new.run
         self._put(
@@ -262,21 +265,6 @@ class ChangeDraft:
                 state=TrialState.OPEN,
                 end=None,
                 invalid=False,
-            )
-        )
-
-    def _create(self, create: Create) -> None:
-        new = self.new_run(trial_spec(self.experiment, create))
-        self.new_runs.append(new)
-        self.runs[new.run.id] = new.run
-        self._put(
-            Trial(
-                experiment=self.experiment.id,
-                number=create.trial,
-                run_id=new.run.id,
-                parameters=create.parameters,
-                seed=create.seed,
-                length=create.length,
             )
         )
 

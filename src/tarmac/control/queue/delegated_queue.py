@@ -12,9 +12,10 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.model.cluster import DEFAULT_POOL, Pool
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState
+from tarmac.model.progress import NativeStatus
 from tarmac.model.run import Attempt, Run
 from tarmac.model.summary import RunSummary
-from tarmac.sched import Estimate, EstimateBasis, Part
+from tarmac.sched import EstimateBasis, Part
 
 Line = tuple[Run, Attempt | None]
 
@@ -29,11 +30,6 @@ def queue_of_pool(pool: Pool, *, total: int = 0, runs: tuple[api.QueueEntry, ...
         total=total,
         runs=runs,
     )
-
-
-def estimate_shown(estimate: Estimate) -> api.Estimate:
-    """An estimate as a part of a queue entry."""
-    return api.Estimate(start_at=estimate.start_at, latest_at=estimate.latest_at, basis=estimate.basis)
 
 
 def delegated_pools(control: ControlState) -> tuple[Pool, ...]:
@@ -126,14 +122,16 @@ def _page(key: tuple[str, str], lines: list[Line], part: Part) -> api.QueuePool:
     return queue_of_pool(pool, total=len(mine), runs=entries)
 
 
-def _entry(place: int, run: Run, attempt: Attempt | None) -> api.QueueEntry:
-    native = attempt.native if attempt is not None else None
-    holds = attempt is not None and attempt.allocated_at is not None
-    estimate = None
-    if not holds:
-        start_at = native.expected_start_at if native is not None else None
-        basis = EstimateBasis.UNKNOWN if start_at is None else EstimateBasis.CLUSTER
-        estimate = api.Estimate(start_at=start_at, latest_at=None, basis=basis)
+def queue_entry(
+    place: int,
+    run: Run,
+    *,
+    acquired: int,
+    needed: int,
+    estimate: api.Estimate | None,
+    native: NativeStatus | None = None,
+) -> api.QueueEntry:
+    """The line of a run in a queue, at `place` from 0."""
     return api.QueueEntry(
         number=place + 1,
         id=run.id,
@@ -142,8 +140,8 @@ def _entry(place: int, run: Run, attempt: Attempt | None) -> api.QueueEntry:
         priority=run.place.priority,
         weight=run.place.weight,
         submitted_at=run.created_at,
-        slots_acquired=attempt.current_allocation.slots if attempt is not None and holds else 0,
-        slots_needed=run.spec.slots,
+        slots_acquired=acquired,
+        slots_needed=needed,
         state=run.state,
         user=run.user,
         project=run.project,
@@ -154,3 +152,15 @@ def _entry(place: int, run: Run, attempt: Attempt | None) -> api.QueueEntry:
         array_id=run.array_id,
         array_index=run.array_index,
     )
+
+
+def _entry(place: int, run: Run, attempt: Attempt | None) -> api.QueueEntry:
+    native = attempt.native if attempt is not None else None
+    holds = attempt is not None and attempt.allocated_at is not None
+    estimate = None
+    if not holds:
+        start_at = native.expected_start_at if native is not None else None
+        basis = EstimateBasis.UNKNOWN if start_at is None else EstimateBasis.CLUSTER
+        estimate = api.Estimate(start_at=start_at, latest_at=None, basis=basis)
+    acquired = attempt.current_allocation.slots if attempt is not None and holds else 0
+    return queue_entry(place, run, acquired=acquired, needed=run.spec.slots, estimate=estimate, native=native)

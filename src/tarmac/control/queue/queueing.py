@@ -6,13 +6,13 @@ transaction, or none.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from tarmac import api
+from tarmac import api, sched
 from tarmac.api.cluster_operations import QueueChange
 from tarmac.control.admission import refusal_text
 from tarmac.control.decisions.steps import caused_by
 from tarmac.control.lookup import find_run
 from tarmac.control.permissions import Action, check
-from tarmac.control.queue.delegated_queue import delegated_pages, estimate_shown, queue_of_pool
+from tarmac.control.queue.delegated_queue import delegated_pages, queue_entry, queue_of_pool
 from tarmac.control.queue.reordering import Draft, PoolKey, Stand
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
@@ -23,29 +23,17 @@ from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import CauseCode, Run
-from tarmac.sched import (
-    WHOLE,
-    Estimate,
-    Ledger,
-    Part,
-    PoolPage,
-    QueuePlace,
-    Refusal,
-    Scope,
-    Snapshot,
-    explain,
-    listing,
-    pages,
-    scope_of_first,
-    too_far,
-)
 
 CHANGE_TRIES = 20
 """The number of attempts to decide a list of changes if a run in it changes meanwhile."""
 
 
 def queue(
-    control: ControlState, part: Part = WHOLE, *, cluster: str | None = None, pool: str | None = None
+    control: ControlState,
+    part: sched.Part = sched.WHOLE,
+    *,
+    cluster: str | None = None,
+    pool: str | None = None,
 ) -> list[api.QueuePool]:
     """This part of the queue of each pool (of this name, of this cluster), in scheduling order."""
     now = control.clock.now()
@@ -53,10 +41,10 @@ def queue(
     def is_selected(key: PoolKey) -> bool:
         return cluster in (None, key[0]) and pool in (None, key[1])
 
-    def question(ledger: Ledger) -> tuple[tuple[PoolPage, ...], Scope]:
-        found = pages(ledger, now, part, pools=is_selected)
+    def question(ledger: sched.Ledger) -> tuple[tuple[sched.PoolPage, ...], sched.Scope]:
+        found = sched.pages(ledger, now, part, pools=is_selected)
         last = max((place.place for page in found for place in page.places), default=-1)
-        return found, scope_of_first(ledger, now, last + 1)
+        return found, sched.scope_of_first(ledger, now, last + 1)
 
     found, scope = control.scheduler_state.ask(question)
     expected = control.estimator.estimates(scope, now)
@@ -154,25 +142,18 @@ Operation = Callable[[Draft, Run, _Named], None]
 
 def _operations(change: QueueChange, names: Mapping[str, str]) -> Iterator[tuple[str, Operation]]:
     """The operations of the change, each with its text in the batch form."""
-    priority, weight, pool, ahead_of, behind_of = (
-        change.priority,
-        change.weight,
-        change.pool,
-        change.ahead_of,
-        change.behind_of,
-    )
-    if priority is not None:
+    if (priority := change.priority) is not None:
         yield f"priority={priority}", lambda draft, run, _: draft.set_priority(run, priority)
-    if weight is not None:
+    if (weight := change.weight) is not None:
         yield f"weight={weight:g}", lambda draft, run, _: draft.set_weight(run, weight)
-    if pool is not None:
+    if (pool := change.pool) is not None:
         yield f"pool={pool}", lambda draft, run, _: draft.set_pool(run, pool)
-    if ahead_of is not None:
+    if (ahead_of := change.ahead_of) is not None:
         yield (
             f"ahead-of={names.get(ahead_of, ahead_of)}",
             lambda draft, run, named: draft.move(run, named.run(ahead_of), behind=False),
         )
-    if behind_of is not None:
+    if (behind_of := change.behind_of) is not None:
         yield (
             f"behind-of={names.get(behind_of, behind_of)}",
             lambda draft, run, named: draft.move(run, named.run(behind_of), behind=True),
@@ -185,15 +166,15 @@ def _draft(control: ControlState, changes: Iterable[QueueChange], named: _Named)
     """The current queues: every run in one, including the named runs that wait elsewhere."""
     now = control.clock.now()
     pools, nodes = control.offer()
-    found = control.scheduler_state.ask(lambda ledger: listing(ledger, now))
+    found = control.scheduler_state.ask(lambda ledger: sched.listing(ledger, now))
     with control.lock:
         runs = dict(control.run_cache().runs)
     homes: dict[str, PoolKey] = {place.run_id: (place.cluster, place.pool) for place in found}
     elsewhere = [run for run in _mentioned(changes, named) if run.id in runs and run.id not in homes]
-    idle = Snapshot(
+    idle = sched.Snapshot(
         pools=pools, nodes=nodes, queue=tuple(candidate_of(run) for run in elsewhere), holdings=()
     )
-    homes |= {place.run_id: (place.cluster, place.pool) for place in listing(Ledger(idle), now)}
+    homes |= {place.run_id: (place.cluster, place.pool) for place in sched.listing(sched.Ledger(idle), now)}
     positions = {
         run_id: Stand(run=runs[run_id], pool=pool) for run_id, pool in homes.items() if run_id in runs
     }
@@ -201,8 +182,8 @@ def _draft(control: ControlState, changes: Iterable[QueueChange], named: _Named)
     def misfit(run: Run, pool: PoolKey) -> str | None:
         target = replace(run.spec.target, cluster=pool[0], pool=pool[1])
         candidate = replace(candidate_of(run), target=target, pool=None)
-        answer = explain(replace(idle, queue=(candidate,)), run.id, now)
-        if isinstance(answer, Refusal) and answer.code is CauseCode.NEVER_FITS:
+        answer = sched.explain(replace(idle, queue=(candidate,)), run.id, now)
+        if isinstance(answer, sched.Refusal) and answer.code is CauseCode.NEVER_FITS:
             return refusal_text(answer)
         return None
 
@@ -220,24 +201,9 @@ def _mentioned(changes: Iterable[QueueChange], named: _Named) -> Iterator[Run]:
                     continue
 
 
-def _entry(place: QueuePlace, run: Run, expected: Mapping[str, Estimate]) -> api.QueueEntry:
-    position, waits = run.place, run.state is RunState.QUEUED
-    return api.QueueEntry(
-        number=place.place + 1,
-        id=run.id,
-        name=run.name,
-        mode=run.spec.mode,
-        priority=position.priority,
-        weight=position.weight,
-        submitted_at=run.created_at,
-        slots_acquired=place.acquired,
-        slots_needed=place.needed,
-        state=run.state,
-        user=run.user,
-        project=run.project,
-        estimate=estimate_shown(expected.get(run.id, too_far(run.id))) if waits else None,
-        retry_at=None if run.retry is None or run.state is not RunState.QUEUED else run.retry.at,
-        awaits=run.awaits,
-        array_id=run.array_id,
-        array_index=run.array_index,
-    )
+def _entry(place: sched.QueuePlace, run: Run, expected: Mapping[str, sched.Estimate]) -> api.QueueEntry:
+    estimate = None
+    if run.state is RunState.QUEUED:
+        found = expected.get(run.id, sched.too_far(run.id))
+        estimate = api.Estimate(start_at=found.start_at, latest_at=found.latest_at, basis=found.basis)
+    return queue_entry(place.place, run, acquired=place.acquired, needed=place.needed, estimate=estimate)

@@ -28,7 +28,6 @@ from dataclasses import dataclass
 
 from tarmac.control.admission import refusal_reasons
 from tarmac.control.decisions import steps
-from tarmac.control.decisions.steps import finished
 from tarmac.control.delegation import request_of
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
@@ -217,8 +216,8 @@ def dependency_pass(control: ControlState, lease: Lease | None) -> None:
         return
     ends = _ends(control.store, over)
     now = control.clock.now()
-    steps = [_meet_dependencies(run, ends, now) for run in waiting.values()]
-    control.commit([step for step in steps if step is not None], lease=lease)
+    found = (_meet_dependencies(run, ends, now) for run in waiting.values())
+    control.commit([step for step in found if step is not None], lease=lease)
 
 
 def _ends(store: Store, awaited: Collection[str]) -> dict[str, _End | None]:
@@ -270,8 +269,10 @@ def _meet_dependencies(run: Run, ends: Mapping[str, _End | None], now: float) ->
     """The step that the ends of these runs (None: removed) require; None if the run awaits none of them."""
     over = [each for each in run.awaits if each.run_id in ends]
     for each in over:
-        if not _is_met(each, ends[each.run_id]):
-            return finished(run, Outcome.FAILED, _cause(each, ends[each.run_id]), now)
+        end = ends[each.run_id]
+        completed = end is not None and end.outcome is Outcome.COMPLETED
+        if each.condition is Condition.COMPLETED and not completed:
+            return steps.finished(run, Outcome.FAILED, _cause(each, end), now)
     if not over:
         return None
     met = tuple(replace(each, met=True) if each in over else each for each in run.dependencies)
@@ -283,12 +284,6 @@ def _meet_dependencies(run: Run, ends: Mapping[str, _End | None], now: float) ->
     state = step(run.state, RunEvent.DEPENDENCY_MET)
     after = replace(run, state=state, seq=run.seq + len(events), dependencies=met)
     return RunStep(before=run, after=after, events=events)
-
-
-def _is_met(awaited: AwaitedRun, end: _End | None) -> bool:
-    if awaited.condition is Condition.ENDED:
-        return True
-    return end is not None and end.outcome is Outcome.COMPLETED
 
 
 def _cause(awaited: AwaitedRun, end: _End | None) -> Cause:

@@ -101,9 +101,9 @@ def stage_pass(control: ControlState, lease: Lease | None, fetches: Fetches | No
     """
     with control.lock:
         pending = sorted(control.run_cache().pending.values(), key=lambda run: run.id)
-    if fetches is not None:
-        fetches.want([run.id for run, _ in _together(pending)])
     together = _together(pending)
+    if fetches is not None:
+        fetches.want([run.id for run, _ in together])
     failures = {run.id: control.code_failures[run.id] for run in pending if run.id in control.code_failures}
     for run, others in together:
         code = _code(control, run, fetches)

@@ -5,6 +5,7 @@ Made once by `service.ControlPlane`; the passes, the commands and the reports al
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import compress
 from types import MappingProxyType
 from typing import Any
 
@@ -166,12 +167,9 @@ class ControlState:
                 return [next(after if at in last else before) for at in range(len(steps))]
             steps = self._with_notifications(steps)
             taken = self.store.apply(steps, lease=lease, whole=whole)
-            applied = steps
-            if not all(taken):
-                applied = [step for step, done in zip(steps, taken, strict=True) if done]
+            applied = list(compress(steps, taken))
             unknown = self._take_up(applied)
-            if len(applied) < len(steps):
-                unknown += [step.before.id for step, done in zip(steps, taken, strict=True) if not done]
+            unknown += [step.before.id for step, done in zip(steps, taken, strict=True) if not done]
             if unknown:
                 self._run_cache.reload(self.store, unknown)
         self._announce([step.after for step in applied if step.events])

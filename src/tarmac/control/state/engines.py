@@ -9,15 +9,7 @@ from threading import BoundedSemaphore
 from typing import Any
 
 from tarmac.control.state.metric_intake import MetricIntake
-from tarmac.model.abilities import (
-    Attachable,
-    Delegates,
-    DescribesClusters,
-    KeepsFiles,
-    OffersNodes,
-    Pace,
-    ReadsReports,
-)
+from tarmac.model import abilities
 from tarmac.model.cluster import LOCAL_ENGINE, Cluster
 from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import EngineKind, ExaminesCluster
@@ -101,7 +93,7 @@ class Rest:
 
     TRIES = 3
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: abilities.Pace) -> None:
         self._pace = pace
         self.failed_calls = 0
         self._failures = 0
@@ -149,15 +141,15 @@ class AttachedEngine:
         self._answer_s = answer_s
         self.adapter = engine
         self.name = engine.name
-        self.attachment = engine if isinstance(engine, Attachable) else None
-        self.inventory = engine if isinstance(engine, OffersNodes) else None
-        self.describer = engine if isinstance(engine, DescribesClusters) else None
-        self.delegate = engine if isinstance(engine, Delegates) else None
+        self.attachment = engine if isinstance(engine, abilities.Attachable) else None
+        self.inventory = engine if isinstance(engine, abilities.OffersNodes) else None
+        self.describer = engine if isinstance(engine, abilities.DescribesClusters) else None
+        self.delegate = engine if isinstance(engine, abilities.Delegates) else None
         self.examiner = engine if isinstance(engine, ExaminesCluster) else None
-        self.files = engine if isinstance(engine, KeepsFiles) else None
-        self.reports = engine if isinstance(engine, ReadsReports) else None
+        self.files = engine if isinstance(engine, abilities.KeepsFiles) else None
+        self.reports = engine if isinstance(engine, abilities.ReadsReports) else None
         self.metric_intake = MetricIntake()
-        self.pace = self.attachment.pace() if self.attachment is not None else Pace()
+        self.pace = self.attachment.pace() if self.attachment is not None else abilities.Pace()
         self.answers: tuple[object, dict[object, Placement | Refusal]] = (None, {})  # see `delegation`
         self.deliveries = _Deliveries()
         self.delivery_rest = Rest(self.pace)

@@ -46,6 +46,10 @@ class NodeInventory:
         if drained != self.drained:
             self.drained = drained
 
+    def described(self, name: str) -> Cluster | None:
+        """The described cluster of this name."""
+        return next((cluster for cluster in self.clusters if cluster.name == name), None)
+
     def lasting_nodes(self) -> tuple[Node, ...]:
         """The nodes of every lasting cluster; drained nodes come unmarked from their engine."""
         parts = self._parts(self.clusters)

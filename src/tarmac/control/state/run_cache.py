@@ -250,17 +250,12 @@ class RunCache:
 
     def _fact(self, run_id: str) -> Candidate | Holding | None:
         run, attempt = self.runs.get(run_id), self.attempts.get(run_id)
-        if run is None:
-            return None
-        if self._delegated(run, attempt):
+        if run is None or self._delegated(run, attempt):
             return None
         if attempt is not None:
             return holding_of(run, attempt, self._shape(run))
         if run.state is not RunState.QUEUED:
             return None
-        return self._candidate(run)
-
-    def _candidate(self, run: Run) -> Candidate:
         return candidate_of(run, self._shape(run), over_limit=self.limits.holds_back(run.id))
 
     def _delegated(self, run: Run, attempt: Attempt | None) -> bool:
