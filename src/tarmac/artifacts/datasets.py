@@ -107,9 +107,7 @@ def _fetcher(url: str, progress: Progress, *, private_addresses: bool) -> Callab
     """
     parts = urlsplit(url)
     if parts.scheme.lower() in _SCHEMES:
-        return lambda directory: _fetch_file(
-            url, directory, progress, piece_bytes=PIECE_BYTES, private_addresses=private_addresses
-        )
+        return lambda directory: _fetch_file(url, directory, progress, private_addresses=private_addresses)
     if not private_addresses and parts.scheme.lower() in _WITH_MACHINE:
         for *_, address in socket.getaddrinfo(parts.hostname or "localhost", None):
             check_address(str(address[0]), parts.hostname or "localhost")
@@ -132,11 +130,8 @@ def _fetch_all(files: Any, root: str, partial: Path, progress: Progress) -> None
     for remote, name, _ in found:
         path = partial / _inside(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with files.open(remote, "rb") as reading, path.open("xb") as writing:
-            while piece := reading.read(PIECE_BYTES):
-                writing.write(piece)
-                done += len(piece)
-                progress(done, total)
+        with files.open(remote, "rb") as reading:
+            done = _copy(reading, path, progress, done=done, total=total)
 
 
 def _found(files: Any, root: str) -> list[tuple[str, str, int | None]]:
@@ -163,14 +158,7 @@ _WAIT_S = 60.0
 _ABSENT = range(400, 500)
 
 
-def _fetch_file(
-    url: str,
-    directory: Path,
-    progress: Callable[[int, int | None], None],
-    *,
-    piece_bytes: int,
-    private_addresses: bool,
-) -> None:
+def _fetch_file(url: str, directory: Path, progress: Progress, *, private_addresses: bool) -> None:
     """Fetch the file at a URL to `directory`, under its own name.
 
     Raises InvalidInput if it does not exist or its address is forbidden, Unavailable if the server cannot be
@@ -185,7 +173,11 @@ def _fetch_file(
     try:
         opener = build_opener(*(() if private_addresses else (_Public, _PublicTls)))
         with opener.open(Request(url, headers={"User-Agent": "tarmac"}), timeout=_WAIT_S) as answer:
-            _copy(answer, directory / name, progress, piece_bytes=piece_bytes)
+            length = answer.headers.get("Content-Length")
+            total = int(length) if length is not None and length.isdigit() else None
+            done = _copy(answer, directory / name, progress, total=total)
+        if total is not None and done != total:
+            raise Unavailable(f"the server broke off after {done:,} of {total:,} bytes")
     except HTTPError as error:
         if error.code in _ABSENT:
             raise InvalidInput(f"{url}: the server answers {error.code} {error.reason}") from None
@@ -218,14 +210,11 @@ class _PublicTls(HTTPSHandler):
         return self.do_open(_PublicTlsConnection, req)
 
 
-def _copy(answer: Any, path: Path, progress: Callable[[int, int | None], None], *, piece_bytes: int) -> None:
-    length = answer.headers.get("Content-Length")
-    total = int(length) if length is not None and length.isdigit() else None
-    done = 0
+def _copy(reading: Any, path: Path, progress: Progress, *, total: int | None, done: int = 0) -> int:
+    """Copy a stream into a new file; returns the number of received bytes, `done` earlier ones included."""
     with path.open("xb") as writing:
-        while piece := answer.read(piece_bytes):
+        while piece := reading.read(PIECE_BYTES):
             writing.write(piece)
             done += len(piece)
             progress(done, total)
-    if total is not None and done != total:
-        raise Unavailable(f"the server broke off after {done:,} of {total:,} bytes")
+    return done

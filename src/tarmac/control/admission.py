@@ -8,14 +8,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from tarmac.control.delegation import (
-    capacity_of,
-    offers_of,
-    other_pools,
-    queue_doubt,
-    refuse_unknown_hostnames,
-    request_of,
-)
+from tarmac.control import delegation
 from tarmac.control.lookup import awaited_runs, members_of
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
@@ -99,7 +92,7 @@ class Admission:
         """The warnings for an admitted run, on the nodes that it was checked against."""
         engine = self._control.engines.delegate_of(run.spec.target.cluster)
         if engine is not None and run.spec.rehearsal is None:
-            doubt = queue_doubt(run, engine)
+            doubt = delegation.queue_doubt(run, engine)
             return () if doubt is None else (doubt,)
         return self._known[1].get(self._control.shapes.of(run.spec), ())
 
@@ -111,9 +104,9 @@ class Admission:
             return
         delegate = self._control.engines.delegate_of(run.spec.target.cluster)
         if delegate is not None:
-            refuse_unknown_hostnames(run.spec, delegate)
-            pools = {offer.pool for offer in offers_of(delegate)}
-            _refuse_pool(run.spec, pools or {node.pool for node in capacity_of(delegate)})
+            delegation.refuse_unknown_hostnames(run.spec, delegate)
+            pools = {offer.pool for offer in delegation.offers_of(delegate)}
+            _refuse_pool(run.spec, pools or {node.pool for node in delegation.capacity_of(delegate)})
             _refuse_delegated_that_never_fits(run, delegate)
             return
         if self._control.engines.with_unknown_nodes(run.spec.target.cluster):
@@ -145,10 +138,10 @@ class Admission:
 
 def _refuse_delegated_that_never_fits(run: Run, engine: AttachedEngine) -> None:
     """Refuse a run that a cluster with its own queue can never give its nodes."""
-    answer = request_of(run, engine, run.created_at)
+    answer = delegation.request_of(run, engine, run.created_at)
     if not isinstance(answer, Refusal) or answer.code is not CauseCode.NEVER_FITS:
         return
-    others = [f"--pool {pool} could hold it" for pool in other_pools(run, engine, run.created_at)]
+    others = [f"--pool {pool} could hold it" for pool in delegation.other_pools(run, engine, run.created_at)]
     hint = [*others, *([f"what would fit: {answer.largest}"] if answer.largest else [])]
     raise _never_fits(run, answer, "; ".join(hint) or None)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import astuple, replace
 
+from tarmac import sched
 from tarmac.api.placement import NamedRun, Why, WhyEstimate
 from tarmac.control.serving import whereabouts
 from tarmac.control.state.control_state import ControlState
@@ -16,15 +17,6 @@ from tarmac.model.progress import NativeStatus, loss_text
 from tarmac.model.resources import ReasonCode
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run
 from tarmac.model.spec import Repository
-from tarmac.sched import (
-    Estimate,
-    EstimateBasis,
-    Placement,
-    Refusal,
-    duration,
-    explain,
-    scope_of_run,
-)
 
 NAMES_SHOWN = 4
 """The number of awaited runs that are named."""
@@ -108,7 +100,7 @@ def _native_estimate(attempt: Attempt, now: float) -> WhyEstimate | None:
     if start_at is None:
         return None
     text = f"Cluster {attempt.allocation.cluster} expects it to start {_in(start_at - now)}."
-    return WhyEstimate(start_at=start_at, latest_at=None, basis=EstimateBasis.CLUSTER, text=text)
+    return WhyEstimate(start_at=start_at, latest_at=None, basis=sched.EstimateBasis.CLUSTER, text=text)
 
 
 def _after_pause(run: Run, answer: Why) -> WhyEstimate | None:
@@ -164,14 +156,14 @@ def _why_queued(control: ControlState, run: Run) -> Why:
     now = control.clock.now()
     try:
         answer, scope = control.scheduler_state.ask(
-            lambda ledger: (explain(ledger, run.id, now), scope_of_run(ledger, run.id, now))
+            lambda ledger: (sched.explain(ledger, run.id, now), sched.scope_of_run(ledger, run.id, now))
         )
     except KeyError:
         return _why(run, "it was just queued or placed: look again")
-    if isinstance(answer, Placement):
+    if isinstance(answer, sched.Placement):
         nodes = ", ".join(answer.allocation.nodes)
         return _why(run, f"nothing holds it back: it starts now on {nodes}")
-    if isinstance(answer, Refusal):
+    if isinstance(answer, sched.Refusal):
         never = answer.code is CauseCode.NEVER_FITS
         unknown = control.engines.with_unknown_nodes(run.spec.target.cluster) if never else ()
         if unknown:
@@ -208,8 +200,8 @@ def _named(control: ControlState, run_ids: Sequence[str]) -> tuple[NamedRun, ...
         return tuple(NamedRun(id=run_id, name=runs[run_id].name) for run_id in run_ids if run_id in runs)
 
 
-def _estimate_text(estimate: Estimate, now: float) -> str:
-    if estimate.basis is EstimateBasis.TOO_FAR:
+def _estimate_text(estimate: sched.Estimate, now: float) -> str:
+    if estimate.basis is sched.EstimateBasis.TOO_FAR:
         return "When it starts is not known: too much happens before it."
     if estimate.start_at is None:
         return (
@@ -217,7 +209,7 @@ def _estimate_text(estimate: Estimate, now: float) -> str:
             "and no run like it has ended yet."
         )
     likely = _in(estimate.start_at - now)
-    if estimate.basis is EstimateBasis.TIME_LIMITS:
+    if estimate.basis is sched.EstimateBasis.TIME_LIMITS:
         over = "time limits, turns and blocks are over"
         return f"It is expected to start {likely}, when {over}; sooner if runs end before."
     text = f"It is likely to start {likely}, judging by how long runs took so far"
@@ -227,7 +219,7 @@ def _estimate_text(estimate: Estimate, now: float) -> str:
 
 
 def _in(seconds: float) -> str:
-    return f"in about {duration(seconds)}" if seconds >= 1 else "at once"
+    return f"in about {sched.duration(seconds)}" if seconds >= 1 else "at once"
 
 
 def _leaving(control: ControlState, run: Run, attempt: Attempt | None, where: str) -> str:

@@ -7,15 +7,13 @@ tests/contract tests each.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from tarmac.model.cluster import Cluster, Node, QueueOffer
+from tarmac.model.progress import WorkerStatus
 from tarmac.model.resources import NodeUtilization
-
-if TYPE_CHECKING:  # clients import the records of this module, and no ports
-    from tarmac.model.progress import WorkerStatus
 
 
 class Pace(Struct, frozen=True, kw_only=True):
@@ -39,24 +37,20 @@ class Attachable(Protocol):
 
     def pace(self) -> Pace:
         """How often to call it; never changes."""
-        ...
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
         """Call `listener(attempt_id)`, from any thread, soon after something happened to an attempt.
 
         This is only a hint: `observe` is the truth.
         """
-        ...
 
     def reap(self, attempt_id: str) -> None:
         """Remove what a lost attempt left behind: end every process that still carries its token, and fence
         its nodes. Idempotent.
         """
-        ...
 
     def close(self) -> None:
         """Release the cluster when the server ends; running attempts continue."""
-        ...
 
 
 @runtime_checkable
@@ -70,15 +64,12 @@ class OffersNodes(Protocol):
         """The present nodes of its own lasting cluster, from known facts; the same object while nothing
         changes.
         """
-        ...
 
     def knows_nodes(self) -> bool:
         """Whether it knows all its nodes: until then no run is refused for want of nodes."""
-        ...
 
     def free_port(self, address: str, taken: frozenset[int]) -> int:
         """A port that is free at `address` now, outside `taken` and the range of outgoing connections."""
-        ...
 
 
 @runtime_checkable
@@ -91,14 +82,12 @@ class DescribesClusters(Protocol):
         Returns at once, and with the same object while the nodes do not change. No two clusters share a
         node's name or, if both were prepared, an address.
         """
-        ...
 
     def prepared(self, cluster: Cluster, old: Cluster | None, others: Sequence[Cluster]) -> Cluster:
         """The cluster with all that is `assigned` to it when it is added; `old` is the one that it replaces.
 
         Pure. `others` are all other clusters of the database. Raises Refused if nothing is left to assign.
         """
-        ...
 
 
 @runtime_checkable
@@ -115,22 +104,18 @@ class Delegates(Protocol):
 
         Returns at once from known facts; empty while nothing is known. The same object while nothing changes.
         """
-        ...
 
     def read_capacity(self) -> None:
         """Read the capacity now, for later calls of `capacity`. May take long; raises Unavailable."""
-        ...
 
     def queues(self) -> Sequence[QueueOffer]:
         """One offer for each pool if pools are queues of the system, first that for runs without a pool.
 
         Returns at once from known facts.
         """
-        ...
 
     def script(self, request: Any) -> str | None:
         """The script that a request sends, which people may want to submit themselves; None without one."""
-        ...
 
 
 class ReportPiece(Struct, frozen=True, kw_only=True):
@@ -158,11 +143,9 @@ class ReadsReports(Protocol):
 
         At most `limit_bytes` of each file. Lines longer than the longest report are skipped.
         """
-        ...
 
     def utilization(self, attempt_ids: Sequence[str]) -> Mapping[str, Sequence[NodeUtilization]]:
         """The last measurements of the resources that workers of live attempts use, by node."""
-        ...
 
 
 class KeptImage(Struct, frozen=True, kw_only=True):
@@ -189,11 +172,9 @@ class KeepsImages(Protocol):
 
     def images(self) -> Sequence[KeptImage]:
         """The images of every reachable node. May take long; raises Unavailable."""
-        ...
 
     def remove_image(self, image: KeptImage) -> bool:
         """Remove an image from its node; False if a run uses it. Idempotent; raises Unavailable."""
-        ...
 
     def clear_images(self, *, limit_bytes: int | None, unused_days: float | None) -> int:
         """On every node remove images unused for that many days, then the least recently used above the
@@ -201,7 +182,6 @@ class KeepsImages(Protocol):
 
         Returns the number of removed images. Those of live runs stay. May take long; raises Unavailable.
         """
-        ...
 
 
 class StoreFiles(Protocol):
@@ -212,19 +192,15 @@ class StoreFiles(Protocol):
 
     def read(self, name: str, *, offset: int, limit: int) -> bytes | None:
         """At most `limit` bytes of a file from `offset`; None if there is no such file."""
-        ...
 
     def write(self, name: str, begin: int, content: bytes, *, last: bool) -> None:
         """Write a piece of a file, in order from 0; the last one makes it visible, in place of any other."""
-        ...
 
     def listing(self, prefix: str) -> Sequence[tuple[str, int, float]]:
         """Every file below a directory: name, size in bytes, modification time."""
-        ...
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove files, and directories with all their content; idempotent."""
-        ...
 
 
 class FileEntry(Struct, frozen=True, kw_only=True):
@@ -248,22 +224,18 @@ class KeepsFiles(Protocol):
 
         Raises NotFound if there is no such directory.
         """
-        ...
 
     def remains(self) -> Collection[str]:
         """The runs that have left files."""
-        ...
 
     def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
         """Remove the work files and the logs of an ended run, each if due after that many days.
 
         Returns the number of attempts that had such files. A notice then reports the removal.
         """
-        ...
 
     def remove(self, run_id: str) -> None:
         """Remove all that an ended run left, artifacts included."""
-        ...
 
     def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
         """Remove copies of code and programs that were sent to the nodes, that no attempt of the live runs
@@ -271,14 +243,12 @@ class KeepsFiles(Protocol):
 
         Copies that are needed later are made again.
         """
-        ...
 
     def artifact_files(self) -> StoreFiles | None:
         """The files of a store of artifacts that the server cannot access; None if the nodes use its own.
 
         Returns at once.
         """
-        ...
 
 
 @runtime_checkable
@@ -292,4 +262,3 @@ class OpensSessions(Protocol):
         session with all its processes. May take long. Raises Unavailable if it cannot start now, and Refused
         if the worker has ended.
         """
-        ...

@@ -8,12 +8,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-OWN_ORGANISATION = ""
-"""The organisation of all users of a server: there is no other yet."""
-
 
 class ActorRole(StrEnum):
-    """The role of an actor within the organisation; each role may do all that the later ones may.
+    """The role of an actor on its server; each role may do all that the later ones may.
 
     An admin manages nodes, clusters and the runs of all users, a member their own runs, a viewer reads.
     """
@@ -24,15 +21,14 @@ class ActorRole(StrEnum):
 
 
 class Actor(Struct, frozen=True, kw_only=True):
-    """A user in an organisation, with roles there."""
+    """A user of a server, with roles there."""
 
     user: str
-    organisation: str = OWN_ORGANISATION
     roles: frozenset[ActorRole] = frozenset({ActorRole.MEMBER})
 
 
 class RunScope(StrEnum):
-    """The runs in a list: the actor's own, or those of all users in the organisation."""
+    """The runs in a list: the actor's own, or those of all users of the server."""
 
     MINE = "mine"
     ALL = "all"

@@ -26,11 +26,9 @@ class EngineKind(Protocol):
 
     def check(self, cluster: Cluster) -> None:
         """Raise InvalidInput for settings, nodes or credentials that make no cluster of this kind; no I/O."""
-        ...
 
     def open(self, cluster: Cluster) -> Engine[Any]:
         """The engine of this cluster. Returns at once: a remote system is contacted on first use."""
-        ...
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -47,7 +45,6 @@ class ExaminesCluster(Protocol):
 
     def examine(self, cluster: Cluster) -> Sequence[Finding]:
         """The findings, one by one. May take long; raises Unavailable if nothing can be reached."""
-        ...
 
 
 class ClusterStart(Protocol):
@@ -56,14 +53,12 @@ class ClusterStart(Protocol):
     @property
     def cluster(self) -> Cluster:
         """The cluster that they become."""
-        ...
 
     def begin(self) -> None:
         """Start it on all of them, whatever runs already. May take minutes.
 
         Raises InvalidInput with the failure, after ending everything that it started.
         """
-        ...
 
 
 class StartsClusters(Protocol):
@@ -79,7 +74,6 @@ class StartsClusters(Protocol):
 
         With `install`, the program is installed on machines without it.
         """
-        ...
 
     def end(
         self, name: str, machines: Sequence[Machine], *, purge: bool, progress: MachineProgress
@@ -88,11 +82,9 @@ class StartsClusters(Protocol):
 
         Directories of runs stay; `purge` removes everything of the cluster.
         """
-        ...
 
     def look(self, name: str, machines: Sequence[Machine]) -> Sequence[MachineReport]:
         """The state of the cluster on each machine."""
-        ...
 
 
 class ContainerUse(StrEnum):

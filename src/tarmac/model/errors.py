@@ -151,8 +151,8 @@ class WaitTimeout(TarmacError, TimeoutError):
     code = "wait_timeout"
     exit_code = 124  # like the program `timeout`
 
-    def __init__(self, message: str, *, run: Any, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(self, message: str, *, run: Any) -> None:
+        super().__init__(message)
         self.run = run
 
 

@@ -149,51 +149,39 @@ class Experiments(Protocol):
 
         Idempotent by (user, idempotency key): an earlier one with the same key is returned as stored now.
         """
-        ...
 
     def apply(self, change: ExperimentChange, *, lease: Lease | None = None) -> bool:
         """Apply a change in one transaction; False, and nothing is done, if its guard does not hold.
 
         The lease works as in `ports.Store.apply`.
         """
-        ...
 
     def experiment(self, experiment_id: str) -> Experiment | None:
         """The experiment with exactly this id."""
-        ...
 
     def find(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Experiment]:
         """Experiments with that id, otherwise that name (newest first), otherwise that id prefix."""
-        ...
 
     def experiments(self, query: ExperimentQuery) -> list[Experiment]:
         """A page of the list, newest first."""
-        ...
 
     def heads(self, query: ExperimentQuery) -> list[ExperimentHead]:
         """The heads of a page of the list; quick for any number."""
-        ...
 
     def load(self, experiment_ids: Sequence[str]) -> dict[str, Experiment]:
         """The experiments with these ids; missing ones are left out."""
-        ...
 
     def live(self) -> dict[str, int]:
         """The `seq` of every experiment that has not ended, by id."""
-        ...
 
     def trials(self, experiment_id: str) -> list[Trial]:
         """All trials of an experiment, by number."""
-        ...
 
     def trials_of(self, experiment_ids: Sequence[str]) -> list[Trial]:
         """All trials of several experiments, those of each by number."""
-        ...
 
     def trial_of(self, run_id: str) -> Trial | None:
         """The trial of a run."""
-        ...
 
     def remove(self, experiment_id: str) -> bool:
         """Forget an ended experiment with its trials; their runs stay. False: it does not exist."""
-        ...

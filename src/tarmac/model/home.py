@@ -7,8 +7,6 @@ imports the other. This module does not touch the disk.
 from collections.abc import Mapping
 from pathlib import Path
 
-from msgspec import Struct
-
 from tarmac.model.errors import InvalidInput
 
 HOME_VARIABLE = "TARMAC_HOME"
@@ -25,103 +23,44 @@ ALREADY_SERVED = 3
 """Exit code of a server that finds another one serving its home."""
 
 
-class Home(Struct, frozen=True):
+class Home:
     """The paths under one tarmac home. `root` is absolute."""
 
-    root: Path
-
-    @property
-    def database(self) -> Path:
-        return self.root / "tarmac.db"
-
-    @property
-    def damage(self) -> Path:
-        """The damage found in the database at its last check; exists only then."""
-        return self.root / "tarmac.db.damage"
-
-    @property
-    def socket(self) -> Path:
-        return self.root / "server.sock"
-
-    @property
-    def gateway(self) -> Path:
-        """The socket where the gateway answers runs of other machines; exists while the gateway is on."""
-        return self.root / GATEWAY_SOCKET
-
-    @property
-    def lock(self) -> Path:
-        return self.root / "server.lock"
-
-    @property
-    def log(self) -> Path:
-        return self.root / "server.log"
-
-    @property
-    def identity(self) -> Path:
-        """The id by which databases know this home; it moves with the home."""
-        return self.root / "home-id"
-
-    @property
-    def runs(self) -> Path:
-        """The directories of runs and of their attempts."""
-        return self.root / "runs"
-
-    @property
-    def token(self) -> Path:
-        return self.root / "token"
-
-    @property
-    def logouts(self) -> Path:
-        """The sessions of the gateway for Determined that their users have ended."""
-        return self.root / "logouts.json"
-
-    @property
-    def settings(self) -> Path:
-        return self.root / "settings.toml"
-
-    @property
-    def slots_note_marker(self) -> Path:
-        """Exists once the user got the note on this machine's slots."""
-        return self.root / "slots-note-said"
-
-    @property
-    def copies(self) -> Path:
-        """Copies of reports of attempts on other machines, by cluster."""
-        return self.root / "copies"
-
-    @property
-    def repositories(self) -> Path:
-        """The fetched data of git repositories."""
-        return self.root / "repositories"
-
-    @property
-    def code(self) -> Path:
-        return self.root / "code"
-
-    @property
-    def artifacts(self) -> Path:
-        """The artifact store, unless the settings name another."""
-        return self.root / "artifacts"
-
-    @property
-    def artifact_store(self) -> Path:
-        """The URL of the artifact store that this home uses: it must not be empty from then on."""
-        return self.root / "artifact-store"
-
-    @property
-    def secret_keys(self) -> Path:
-        """The keys that seal secrets, unless the settings name another file."""
-        return self.root / "secrets.key"
-
-    @property
-    def cluster_tokens(self) -> Path:
-        """The tokens of clusters that were started on machines, by cluster."""
-        return self.root / "cluster-tokens"
-
-    @property
-    def datasets(self) -> Path:
-        """The fetched data of datasets."""
-        return self.root / "datasets"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.database = root / "tarmac.db"
+        # The damage found in the database at its last check; exists only then.
+        self.damage = root / "tarmac.db.damage"
+        self.socket = root / "server.sock"
+        # The socket where the gateway answers runs of other machines; exists while the gateway is on.
+        self.gateway = root / GATEWAY_SOCKET
+        self.lock = root / "server.lock"
+        self.log = root / "server.log"
+        # The id by which databases know this home; it moves with the home.
+        self.identity = root / "home-id"
+        # The directories of runs and of their attempts.
+        self.runs = root / "runs"
+        self.token = root / "token"
+        # The sessions of the gateway for Determined that their users have ended.
+        self.logouts = root / "logouts.json"
+        self.settings = root / "settings.toml"
+        # Exists once the user got the note on this machine's slots.
+        self.slots_note_marker = root / "slots-note-said"
+        # Copies of reports of attempts on other machines, by cluster.
+        self.copies = root / "copies"
+        # The fetched data of git repositories.
+        self.repositories = root / "repositories"
+        self.code = root / "code"
+        # The artifact store, unless the settings name another.
+        self.artifacts = root / "artifacts"
+        # The URL of the artifact store that this home uses: it must not be empty from then on.
+        self.artifact_store = root / "artifact-store"
+        # The keys that seal secrets, unless the settings name another file.
+        self.secret_keys = root / "secrets.key"
+        # The tokens of clusters that were started on machines, by cluster.
+        self.cluster_tokens = root / "cluster-tokens"
+        # The fetched data of datasets.
+        self.datasets = root / "datasets"
 
 
 def find_home(environment: Mapping[str, str], *, user_home: Path) -> Home:

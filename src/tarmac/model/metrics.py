@@ -128,7 +128,6 @@ class MetricStore(Protocol):
 
     def positions(self, run_ids: Collection[str]) -> dict[Position, int]:
         """The byte position up to which the reports of these runs were taken; unnamed files are at 0."""
-        ...
 
     def take(self, batches: Sequence[ReportBatch], *, lease: Lease | None = None) -> list[bool]:
         """Store batches, their events and their ends in one transaction; True for each that was taken.
@@ -136,27 +135,21 @@ class MetricStore(Protocol):
         A batch is dropped if its `begin` is not the position of its file (another server has taken it), or if
         its run was removed. `lease` as in `Store.apply`.
         """
-        ...
 
     def latest(self, run_ids: Collection[str]) -> dict[str, LatestReport]:
         """The newest report of each of these runs; runs without reports are left out."""
-        ...
 
     def summaries(self, run_ids: Collection[str]) -> list[MetricSummary]:
         """Every series of these runs, by run, group, name and rank."""
-        ...
 
     def points(self, keys: Sequence[SeriesKey]) -> dict[SeriesKey, Points]:
         """The points of these series as `metric_points.effective` selects them; unknown series have none."""
-        ...
 
     def events(self, subscriber: str, *, after_id: int, limit: int = 1000) -> list[MetricEvent]:
         """The events of a subscriber above `after_id`, in order; none appears later below a returned id."""
-        ...
 
     def forget_events(self, subscriber: str, *, until_id: int) -> None:
         """Remove the events of a subscriber up to this id; idempotent."""
-        ...
 
 
 def _whole() -> array[int]:

@@ -105,23 +105,18 @@ class Notifications(Protocol):
 
     def add(self, new: Sequence[Notification]) -> None:
         """Store new messages; those with a known run and key are left out."""
-        ...
 
     def due(self, server: str, *, now: float, limit: int) -> list[Notification]:
         """Messages about runs of this server that are due by `now`, the earliest first."""
-        ...
 
     def next_due_at(self, server: str) -> float | None:
         """When the next message is due; None if there is none."""
-        ...
 
     def record(self, tried: Sequence[Notification], *, lease: Lease | None = None) -> None:
         """Store the results of messages (`tries`, `due_at`, `sent_at`, `error`), except removed ones."""
-        ...
 
     def of_run(self, run_id: str) -> list[Notification]:
         """Every message about a run, oldest first."""
-        ...
 
 
 class KeepsNotifications(Protocol):
@@ -130,7 +125,6 @@ class KeepsNotifications(Protocol):
     @property
     def notifications(self) -> Notifications:
         """The messages about runs, sent or still to be sent."""
-        ...
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -148,7 +142,6 @@ class SendsNotifications(Protocol):
 
         Returns within a minute whatever receivers do. Never raises for a receiver's behaviour.
         """
-        ...
 
 
 def grouped(messages: Collection[Notification]) -> list[list[Notification]]:

@@ -38,12 +38,10 @@ class Store(UsageReader, KeepsNotifications, Protocol):
     @property
     def metrics(self) -> MetricStore:
         """The metrics that runs reported."""
-        ...
 
     @property
     def run_records(self) -> RunRecords:
         """The records that the code of runs stores by name."""
-        ...
 
     def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
         """Accept runs, all in one transaction, and return them as stored, in the same order.
@@ -51,7 +49,6 @@ class Store(UsageReader, KeepsNotifications, Protocol):
         Idempotent by (user, idempotency key): a run accepted before with the same key is returned in its
         present state, and nothing is added for it. The caller compares specs if a clash would matter.
         """
-        ...
 
     def apply(
         self, steps: Sequence[RunStep], *, lease: Lease | None = None, whole: bool = False
@@ -64,14 +61,12 @@ class Store(UsageReader, KeepsNotifications, Protocol):
         that the table does not allow. The same transaction adds the usage of an ending attempt
         (`changes.usage_of`) to the usage, and the messages of a step to the queue.
         """
-        ...
 
     def run(self, run_id: str) -> Run | None:
         """The run with exactly this id."""
 
     def find_runs(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Run]:
         """Runs with that id, otherwise that name (newest first; of `user` if any), otherwise id prefix."""
-        ...
 
     def runs(self, query: RunQuery) -> list[RunSummary]:
         """A page of the list, newest first (ids sort by time of creation)."""
@@ -87,85 +82,67 @@ class Store(UsageReader, KeepsNotifications, Protocol):
 
     def remove_runs(self, run_ids: Collection[str]) -> frozenset[str]:
         """Remove ended runs, their attempts and events in one transaction; returns their ids. Usage stays."""
-        ...
 
     def attempts(self, run_id: str) -> list[Attempt]:
         """All attempts of a run, by number."""
-        ...
 
     def live_attempts(self) -> list[Attempt]:
         """Every attempt that has not ended, by run id and number."""
-        ...
 
     def events(self, run_id: str, *, after_seq: int = 0) -> list[Event]:
         """The history of a run, in order."""
-        ...
 
     def feed(self, *, after_id: int, limit: int = 1000) -> list[Event]:
         """Events of all runs with an id above `after_id`, in order.
 
         None appears later below a returned id.
         """
-        ...
 
     def last_event_id(self) -> int:
         """The id of the newest event; 0 if there is none."""
-        ...
 
     def servers(self) -> list[ServerRecord]:
         """The home that serves each cluster, by cluster."""
-        ...
 
     def take_lease(self, cluster: str, home: HomeIdentity, *, after: int, now: float) -> Lease | None:
         """Make this home the one that serves the cluster, under the next token.
 
         None, and nothing is done, unless the token is still `after` (0: no home has served it yet).
         """
-        ...
 
     def renew_lease(self, lease: Lease, *, now: float) -> None:
         """Note that the server of the cluster is active; raises LeaseLost if another has taken over."""
-        ...
 
     def drained_nodes(self) -> dict[str, Drain]:
         """The nodes that a person has drained, by name."""
-        ...
 
     def set_drained(self, nodes: Collection[str], drain: Drain | None) -> None:
         """Drain nodes, or (None) undrain them, all in one transaction; idempotent."""
 
     def usage(self, since: float) -> list[UsageBucket]:
         """The usage of every hour that began at `since` or later, by hour, cluster, pool, user, project."""
-        ...
 
     def clusters(self) -> list[Cluster]:
         """The described clusters, by name."""
-        ...
 
     def put_cluster(self, cluster: Cluster) -> None:
         """Store the description of a cluster, in place of an earlier one of its name; idempotent."""
-        ...
 
     def remove_cluster(self, name: str) -> None:
         """Remove the description of a cluster; does nothing if there is none."""
-        ...
 
     @property
     def experiments(self) -> Experiments:
         """The record of experiments, in the same database."""
-        ...
 
     def datasets(self) -> list[Dataset]:
         """All datasets, by id."""
-        ...
 
     def put_dataset(self, dataset: Dataset) -> None:
         """Store the record of a dataset, in place of an earlier one of its id; idempotent."""
-        ...
 
     def remove_dataset(self, dataset_id: str) -> None:
         """Remove a dataset; does nothing if there is none."""
-        ...
 
 
 # --- engines ----------------------------------------------------------------------------------------
@@ -219,7 +196,6 @@ class NativeRequest(Protocol):
     @property
     def artifact_paths(self) -> Mapping[str, str]:
         """The workers' artifact paths, by the variable that names each; empty if only the nodes know them."""
-        ...
 
     def __str__(self) -> str: ...
 
@@ -239,7 +215,6 @@ class Engine(Protocol[Request]):
 
     def render(self, launch: Launch) -> Request:
         """The request for this launch; pure: no I/O, the same launch gives an equal request."""
-        ...
 
     def submit(self, request: Request) -> None:
         """Start the attempt. After a normal return it starts exactly once, whichever process crashes.
@@ -247,11 +222,9 @@ class Engine(Protocol[Request]):
         Idempotent by attempt id: submitting again, even after a crash at any point of the first call, never
         starts it a second time.
         """
-        ...
 
     def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
         """The observations of these attempts; an unknown one is ABSENT. Never raises for one of them."""
-        ...
 
     def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
         """Request a live attempt to leave: pause file, signal, grace, SIGKILL, as its launch says.
@@ -262,22 +235,18 @@ class Engine(Protocol[Request]):
         the outcome into stopped. An attempt that has not started on a node never will after a STOP (the
         node's claim is taken), and is observed as ended.
         """
-        ...
 
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
         """The workers of an attempt that the nodes have reported."""
-        ...
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
         """The newest notices of each node of an attempt, node by node."""
-        ...
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         """At most `limit` bytes from `offset` of a file of the attempt directory; b"" at or after its end.
 
         Raises NotFound if there is no such file, or if `path` leaves the attempt directory.
         """
-        ...
 
 
 # --- code, clock, ids -------------------------------------------------------------------------------
@@ -299,14 +268,12 @@ class CodeStore(Protocol):
         Raises InvalidInput if it cannot be read or fetched, and Unavailable if that may work later; a partial
         copy is never visible. Idempotent.
         """
-        ...
 
     def check_sent(self, code: LocalDirectory) -> None:
         """Make sure that the snapshot of `code.digest` is here, and within its limit.
 
         Raises InvalidInput otherwise. The check counts as use: see `remove_unused`.
         """
-        ...
 
 
 class StreamsCode(Protocol):
@@ -317,7 +284,6 @@ class StreamsCode(Protocol):
 
         Raises NotFound if there is none, Unavailable if it cannot be read now.
         """
-        ...
 
 
 @runtime_checkable
@@ -332,7 +298,6 @@ class FetchesCode(Protocol):
         `secret` names the SSH key of the run, which replaces the server's own deploy key. May be called from
         several threads at once.
         """
-        ...
 
 
 ResolveReferences = Callable[[RunSpec], RunSpec]
@@ -349,7 +314,6 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """Seconds since the epoch."""
-        ...
 
 
 class Ids(Protocol):
@@ -357,8 +321,6 @@ class Ids(Protocol):
 
     def run_id(self, now: float) -> str:
         """A new run id: unique, sorts by `now`, safe in file names and URLs."""
-        ...
 
     def token(self) -> str:
         """A secret that cannot be guessed."""
-        ...

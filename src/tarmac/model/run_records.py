@@ -43,15 +43,12 @@ class RunRecords(Protocol):
 
     def put(self, record: RunRecord) -> bool:
         """Store a record, in place of one of that run, kind and name; False if there is no such run."""
-        ...
 
     def of(self, run_id: str, kind: RunRecordKind) -> list[RunRecord]:
         """The records of a run, oldest first; of the same time by name."""
-        ...
 
     def named(self, kind: RunRecordKind, name: str) -> list[RunRecord]:
         """The records of a name, of any run, in the same order."""
-        ...
 
 
 class NumberKind(StrEnum):
@@ -73,19 +70,15 @@ class Numbers(Protocol):
         A number is permanent: except by `pass_on` it never gets another owner, even after its own was
         removed.
         """
-        ...
 
     def known(self, kind: NumberKind, ids: Sequence[str]) -> Mapping[str, int]:
         """The numbers of those ids that have one."""
-        ...
 
     def pass_on(self, kind: NumberKind, of: str, to: str) -> None:
         """Move the number of one id to another without a number, which continues what the first one was."""
-        ...
 
     def numbered(self, kind: NumberKind, number: int) -> str | None:
         """The id with this number; None if there is none."""
-        ...
 
 
 class AnnotationKind(StrEnum):
@@ -112,18 +105,15 @@ class Annotations(Protocol):
 
     def of(self, run_id: str) -> list[Annotation]:
         """The annotations of a run, oldest first."""
-        ...
 
     def add(self, run_id: str, annotation: Annotation) -> bool:
         """Store a note; False if there is no such run. Raises InvalidInput for text that cannot be stored."""
-        ...
 
     def change_labels(self, run_id: str, changes: Mapping[str, str | None], annotation: Annotation) -> bool:
         """Set labels and remove those that are None, in one transaction with the annotation.
 
         Otherwise as `add`.
         """
-        ...
 
 
 def changed_labels(labels: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:

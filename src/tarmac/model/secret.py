@@ -123,20 +123,15 @@ class SecretRecords(Protocol):
 
     def versions(self, names: Sequence[str] | None = None) -> list[SecretVersion]:
         """Every version (of the secrets with these names), by name, scope and number."""
-        ...
 
     def add(self, version: SecretVersion) -> bool:
         """Store a new version; False, and nothing is stored, if one has that scope, name and number."""
-        ...
 
     def reseal(self, versions: Sequence[SecretVersion]) -> None:
         """Replace `sealed` and `key_id` of these versions, in one transaction; unknown ones are ignored."""
-        ...
 
     def retire(self, name: str, *, at: float, scope: str = SHARED) -> None:
         """Retire every version that is not retired yet; does nothing if there is none."""
-        ...
 
     def purge(self, name: str, *, scope: str = SHARED) -> None:
         """Remove every version; does nothing if there is none."""
-        ...

@@ -71,13 +71,11 @@ class Database:
         self.dialect = parsed.get_backend_name()
         self.path: Path | None = None
         """The file of a SQLite database."""
-        self._directory: Path | None = None
         self._reserve: Reserve | None = None
         self._lock = Lock()
         if self.dialect == "sqlite":
             path = Path(url.partition(":///")[2]).absolute()  # verbatim: a path may contain ? and %
-            self.path, self._directory = path, path.parent
-            self.name = str(path)
+            self.path, self.name = path, str(path)
             self._reserve = Reserve(path.with_name(f"{path.name}-wal"))
             self._reader, self._writer = _sqlite_engines(path, patience_s)
         else:
@@ -86,7 +84,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A connection for SELECTs, each of which sees everything committed before it began."""
-        with translated(self.name, self._directory), self._reader.connect() as connection:
+        with translated(self.name, self.path), self._reader.connect() as connection:
             yield connection
 
     def rows(self, statement: Executable, values: Mapping[str, Any] = NO_VALUES) -> Sequence[Any]:
@@ -114,7 +112,7 @@ class Database:
         with self._lock:
             if self._reserve is not None:
                 self._reserve.look()
-            with translated(self.name, self._directory), self._writer.begin() as connection:
+            with translated(self.name, self.path), self._writer.begin() as connection:
                 yield connection
 
     @contextmanager

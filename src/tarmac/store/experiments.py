@@ -25,12 +25,10 @@ from tarmac.store.database import Database
 from tarmac.store.failures import Conflict, Stale
 from tarmac.store.rows import body, written
 from tarmac.store.schema import experiment, trial
-from tarmac.store.statements import fence
+from tarmac.store.statements import LAST_CHARACTER, fence
 
 WriteRuns = Callable[[Connection, Sequence[NewRun], Sequence[RunStep]], None]
 """Stores new runs and applies steps within a transaction; raises Stale if a step is stale."""
-
-LAST_CHARACTER = "\U0010ffff"
 
 _EXPERIMENTS = select(experiment.c.record, experiment.c.spec, experiment.c.search_state)
 _BY_ID = _EXPERIMENTS.where(experiment.c.id == bindparam("of_id"))

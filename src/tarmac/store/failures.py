@@ -30,29 +30,29 @@ class Stale(Exception):
 
 
 @contextmanager
-def translated(database: str, directory: Path | None) -> Iterator[None]:
+def translated(database: str, path: Path | None) -> Iterator[None]:
     """Raise the database's errors as TarmacErrors.
 
-    `database` is its name in messages; `directory` is the place of its files, if they are on this machine.
+    `database` is its name in messages; `path` is its file, if it is on this machine.
     """
     try:
         yield
     except DBAPIError as error:
-        raise _meaning(error, database, directory) from error
+        raise _meaning(error, database, path) from error
     except PoolTimeoutError as error:
         raise Unavailable(f"the database {database} is busy", hint="try again") from error
 
 
-def _meaning(error: DBAPIError, database: str, directory: Path | None) -> TarmacError:
+def _meaning(error: DBAPIError, database: str, path: Path | None) -> TarmacError:
     cause = error.orig
     reason = " ".join(str(cause).split())
     if isinstance(error, IntegrityError):
         return Conflict(f"the database {database} refused a change: {reason}")
     if isinstance(error, DataError):
         return InvalidInput(f"the database {database} cannot hold a value: {reason}")
-    if _sqlite_code(cause) in _SQLITE_DAMAGED:
+    if is_damage(cause):
         return TarmacError(f"the database {database} is damaged: {reason}", hint="bring back a copy of it")
-    if _is_full(cause, directory):
+    if _is_full(cause, path):
         return storage_full(database)
     return Unavailable(f"the database {database} cannot be used now: {reason}", hint="nothing was changed")
 
@@ -65,13 +65,18 @@ def storage_full(database: str) -> StorageFull:
     )
 
 
-def _is_full(cause: BaseException | None, directory: Path | None) -> bool:
+def _is_full(cause: BaseException | None, path: Path | None) -> bool:
     code = _sqlite_code(cause)
     if code is None:
         return getattr(cause, "sqlstate", None) == _DISK_FULL
     if code == sqlite3.SQLITE_FULL:
         return True
-    return code in _SQLITE_IO and directory is not None and _free_bytes(directory) < FULL_BELOW_BYTES
+    return code in _SQLITE_IO and path is not None and _free_bytes(path.parent) < FULL_BELOW_BYTES
+
+
+def is_damage(cause: BaseException | None) -> bool:
+    """Whether an error of SQLite reports a damaged file."""
+    return _sqlite_code(cause) in _SQLITE_DAMAGED
 
 
 def _sqlite_code(cause: BaseException | None) -> int | None:

@@ -10,23 +10,12 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-from tarmac.model.metrics import (
-    MOST_SERIES,
-    NO_STEP,
-    Extreme,
-    LatestReport,
-    MetricReport,
-    MetricSummary,
-    Points,
-    ReportBatch,
-    SeriesKey,
-    effective,
-)
+from tarmac.model import metrics
 
 CHUNK_POINTS = 256
 
 
-_NOTHING = Extreme(value=0.0, step=None)
+_NOTHING = metrics.Extreme(value=0.0, step=None)
 
 
 @dataclass(slots=True)
@@ -34,10 +23,10 @@ class Totals:
     """The totals of all points that count, for summaries."""
 
     count: int = 0
-    last: Extreme = _NOTHING
+    last: metrics.Extreme = _NOTHING
     last_at: float = 0.0
-    low: Extreme | None = None
-    high: Extreme | None = None
+    low: metrics.Extreme | None = None
+    high: metrics.Extreme | None = None
     top_step: int | None = None
     total: float | None = 0.0
 
@@ -46,7 +35,7 @@ class Totals:
         self.count += 1
         self.total = None if self.total is None else self.total + value
         self.last_at = at
-        self.last = here = Extreme(value=value, step=step)
+        self.last = here = metrics.Extreme(value=value, step=step)
         if step is not None and (self.top_step is None or step > self.top_step):
             self.top_step = step
         if isfinite(value):
@@ -60,9 +49,9 @@ class Totals:
         pairs = [each and [each.value, each.step] for each in (self.last, self.low, self.high)]
         return json.dumps([self.count, self.last_at, self.top_step, *pairs, self.total])
 
-    def summary(self, key: SeriesKey) -> MetricSummary:
+    def summary(self, key: metrics.SeriesKey) -> metrics.MetricSummary:
         """The totals as a summary."""
-        return MetricSummary(
+        return metrics.MetricSummary(
             key=key,
             count=self.count,
             last=self.last,
@@ -76,15 +65,15 @@ class Totals:
 def totals_from_json(text: str) -> Totals:
     """The inverse of `Totals.to_json`, also for older texts without the sum."""
     count, last_at, top_step, *pairs = json.loads(text)
-    last, low, high = (pair and Extreme(value=pair[0], step=pair[1]) for pair in pairs[:3])
+    last, low, high = (pair and metrics.Extreme(value=pair[0], step=pair[1]) for pair in pairs[:3])
     return Totals(count, last, last_at, low, high, top_step, *(pairs[3:] or [None]))
 
 
-def totals_of(points: Points) -> Totals:
+def totals_of(points: metrics.Points) -> Totals:
     """The totals of these points."""
     totals = Totals()
     for step, at, value in zip(points.steps, points.times, points.values, strict=True):
-        totals.add(None if step == NO_STEP else step, at, value)
+        totals.add(None if step == metrics.NO_STEP else step, at, value)
     return totals
 
 
@@ -94,7 +83,7 @@ class Chunk:
 
     number: int
     attempt: int
-    points: Points
+    points: metrics.Points
 
 
 @dataclass(slots=True)
@@ -108,7 +97,7 @@ class Series:
     attempt: int
     closed: int = 0
     totals: Totals = field(default_factory=Totals)
-    tail: Points = field(default_factory=Points)
+    tail: metrics.Points = field(default_factory=metrics.Points)
     fresh: list[Chunk] = field(default_factory=list)
     rewound: bool = False
     _joins: bool = False
@@ -143,18 +132,20 @@ class Series:
         if len(self.tail):
             self.fresh.append(self.last_chunk)
             self.closed += 1
-            self.tail = Points()
+            self.tail = metrics.Points()
 
 
-def points_that_count(chunks: Sequence[Chunk]) -> Points:
+def points_that_count(chunks: Sequence[Chunk]) -> metrics.Points:
     """The points of chunks, in their order, as `metric_points.effective` selects them."""
-    attempts: dict[int, Points] = {}
+    attempts: dict[int, metrics.Points] = {}
     for chunk in chunks:
-        attempts.setdefault(chunk.attempt, Points()).extend(chunk.points)
-    return effective([attempts[number] for number in sorted(attempts)])
+        attempts.setdefault(chunk.attempt, metrics.Points()).extend(chunk.points)
+    return metrics.effective([attempts[number] for number in sorted(attempts)])
 
 
-def add_batch(known: dict[SeriesKey, Series], counts: dict[str, int], batch: ReportBatch) -> set[SeriesKey]:
+def add_batch(
+    known: dict[metrics.SeriesKey, Series], counts: dict[str, int], batch: metrics.ReportBatch
+) -> set[metrics.SeriesKey]:
     """Add the reports of a batch to the series of its run, and return the changed series.
 
     `counts` has the number of each run's series, which never exceeds MOST_SERIES.
@@ -162,10 +153,10 @@ def add_batch(known: dict[SeriesKey, Series], counts: dict[str, int], batch: Rep
     changed = set()
     for report in batch.reports:
         for name, value in report.values.items():
-            key = SeriesKey(run_id=batch.run_id, group=report.group, name=name, rank=report.rank)
+            key = metrics.SeriesKey(run_id=batch.run_id, group=report.group, name=name, rank=report.rank)
             series = known.get(key)
             if series is None:
-                if counts.get(batch.run_id, 0) >= MOST_SERIES:
+                if counts.get(batch.run_id, 0) >= metrics.MOST_SERIES:
                     continue
                 counts[batch.run_id] = counts.get(batch.run_id, 0) + 1
                 series = known[key] = Series(batch.attempt)
@@ -174,7 +165,7 @@ def add_batch(known: dict[SeriesKey, Series], counts: dict[str, int], batch: Rep
     return changed
 
 
-def latest_to_json(batch: ReportBatch) -> str | None:
+def latest_to_json(batch: metrics.ReportBatch) -> str | None:
     """The last report of a batch as a text for a column; None if it has none."""
     if not batch.reports:
         return None
@@ -183,13 +174,13 @@ def latest_to_json(batch: ReportBatch) -> str | None:
     return json.dumps({**fields, "values": dict(report.values), "texts": dict(report.texts)})
 
 
-def latest_from_json(text: str, *, attempt: int, node: str) -> LatestReport:
+def latest_from_json(text: str, *, attempt: int, node: str) -> metrics.LatestReport:
     """The inverse of `latest_to_json`."""
     fields: Mapping[str, Any] = json.loads(text)
-    return LatestReport(attempt=attempt, node=node, report=MetricReport(**fields))
+    return metrics.LatestReport(attempt=attempt, node=node, report=metrics.MetricReport(**fields))
 
 
-def newer(one: LatestReport | None, other: LatestReport) -> LatestReport:
+def newer(one: metrics.LatestReport | None, other: metrics.LatestReport) -> metrics.LatestReport:
     """The newer of two reports of a run."""
     if one is None or (one.attempt, one.report.at) <= (other.attempt, other.report.at):
         return other

@@ -6,17 +6,8 @@ from typing import Any
 
 from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select
 
+from tarmac.model import metrics
 from tarmac.model.actor import Lease
-from tarmac.model.metrics import (
-    LatestReport,
-    MetricEvent,
-    MetricSummary,
-    Points,
-    Position,
-    ReportBatch,
-    SeriesKey,
-    points_of,
-)
 from tarmac.store import statements as sql
 from tarmac.store.database import Database, each_of
 from tarmac.store.metric_series import (
@@ -73,11 +64,11 @@ class SqlMetrics:
         self._put_series = sql.put(metric_series, database.dialect)
         self._put_position = sql.put_position(database.dialect)
 
-    def positions(self, run_ids: Collection[str]) -> dict[Position, int]:
+    def positions(self, run_ids: Collection[str]) -> dict[metrics.Position, int]:
         with self._database.reading() as connection:
             return _positions(connection, run_ids)
 
-    def take(self, batches: Sequence[ReportBatch], *, lease: Lease | None = None) -> list[bool]:
+    def take(self, batches: Sequence[metrics.ReportBatch], *, lease: Lease | None = None) -> list[bool]:
         if not batches:
             return []
         run_ids = sorted({batch.run_id for batch in batches})
@@ -95,20 +86,20 @@ class SqlMetrics:
             self._keep(connection, [batch for batch, fits in zip(batches, taken, strict=True) if fits])
         return taken
 
-    def latest(self, run_ids: Collection[str]) -> dict[str, LatestReport]:
-        found: dict[str, LatestReport] = {}
+    def latest(self, run_ids: Collection[str]) -> dict[str, metrics.LatestReport]:
+        found: dict[str, metrics.LatestReport] = {}
         for run_id, attempt, node, _, latest in self._database.rows_of(_POSITIONS, run_ids):
             if latest is not None:
                 report = latest_from_json(latest, attempt=attempt, node=node)
                 found[run_id] = newer(found.get(run_id), report)
         return found
 
-    def summaries(self, run_ids: Collection[str]) -> list[MetricSummary]:
+    def summaries(self, run_ids: Collection[str]) -> list[metrics.MetricSummary]:
         found = self._database.rows_of(_SUMMARIES, sorted(run_ids))
         return [totals_from_json(row.totals).summary(_key(row)) for row in found]
 
-    def points(self, keys: Sequence[SeriesKey]) -> dict[SeriesKey, Points]:
-        chunks: dict[SeriesKey, list[Chunk]] = {key: [] for key in keys}
+    def points(self, keys: Sequence[metrics.SeriesKey]) -> dict[metrics.SeriesKey, metrics.Points]:
+        chunks: dict[metrics.SeriesKey, list[Chunk]] = {key: [] for key in keys}
         run_ids, names = sorted({key.run_id for key in keys}), sorted({key.name for key in keys})
         # Tails first: a chunk that closes between the two queries is then known as the earlier tail.
         tails = self._database.rows_of(_TAILS, run_ids, names=names)
@@ -121,25 +112,25 @@ class SqlMetrics:
         for row in tails:
             key = _key(row)
             if key in chunks:
-                chunks[key].append(Chunk(row.closed, row.attempt, points_of(row.body)))
+                chunks[key].append(Chunk(row.closed, row.attempt, metrics.points_of(row.body)))
         return {key: points_that_count(found) for key, found in chunks.items() if found}
 
-    def events(self, subscriber: str, *, after_id: int, limit: int = 1000) -> list[MetricEvent]:
+    def events(self, subscriber: str, *, after_id: int, limit: int = 1000) -> list[metrics.MetricEvent]:
         values = {"of": subscriber, "after_id": after_id, "at_most": limit}
         return [_event(row) for row in self._database.rows(_EVENTS, values)]
 
     def forget_events(self, subscriber: str, *, until_id: int) -> None:
         self._database.write(_FORGET, {"of": subscriber, "until_id": until_id})
 
-    def _keep(self, connection: Connection, batches: Sequence[ReportBatch]) -> None:
+    def _keep(self, connection: Connection, batches: Sequence[metrics.ReportBatch]) -> None:
         """Write the reports of batches, their ends, their events and their records."""
-        known: dict[SeriesKey, Series] = {}
+        known: dict[metrics.SeriesKey, Series] = {}
         counts: dict[str, int] = {}
         for row in each_of(connection, _SERIES, sorted({batch.run_id for batch in batches if batch.reports})):
-            totals, tail = totals_from_json(row.totals), points_of(row.body)
+            totals, tail = totals_from_json(row.totals), metrics.points_of(row.body)
             known[_key(row)] = Series(row.attempt, row.closed, totals, tail)
             counts[row.run_id] = counts.get(row.run_id, 0) + 1
-        changed: set[SeriesKey] = set()
+        changed: set[metrics.SeriesKey] = set()
         for batch in batches:
             changed |= add_batch(known, counts, batch)
         _count_anew(connection, {key: known[key] for key in changed if known[key].rewound})
@@ -158,12 +149,12 @@ class SqlMetrics:
             keep_record(connection, record)
 
 
-def _count_anew(connection: Connection, rewound: dict[SeriesKey, Series]) -> None:
+def _count_anew(connection: Connection, rewound: dict[metrics.SeriesKey, Series]) -> None:
     """Count the totals of series whose newest attempt repeats steps of an earlier one."""
     if not rewound:
         return
     run_ids, names = sorted({key.run_id for key in rewound}), sorted({key.name for key in rewound})
-    closed: dict[SeriesKey, list[Chunk]] = {key: [] for key in rewound}
+    closed: dict[metrics.SeriesKey, list[Chunk]] = {key: [] for key in rewound}
     for row in each_of(connection, _CHUNKS, run_ids, names=names):
         key = _key(row)
         if key in closed:
@@ -172,33 +163,33 @@ def _count_anew(connection: Connection, rewound: dict[SeriesKey, Series]) -> Non
         series.count_anew(closed[key])
 
 
-def _positions(connection: Connection, run_ids: Collection[str]) -> dict[Position, int]:
+def _positions(connection: Connection, run_ids: Collection[str]) -> dict[metrics.Position, int]:
     rows = each_of(connection, _POSITIONS, run_ids)
     return {(run_id, attempt, node): read_to for run_id, attempt, node, read_to, _ in rows}
 
 
-def _key(row: Any) -> SeriesKey:
-    return SeriesKey(run_id=row.run_id, group=row.grp, name=row.name, rank=row.rank)
+def _key(row: Any) -> metrics.SeriesKey:
+    return metrics.SeriesKey(run_id=row.run_id, group=row.grp, name=row.name, rank=row.rank)
 
 
-def _order(key: SeriesKey) -> tuple[str, str, str, int]:
+def _order(key: metrics.SeriesKey) -> tuple[str, str, str, int]:
     return key.run_id, key.group, key.name, key.rank
 
 
 def _chunk(row: Any) -> Chunk:
-    return Chunk(row.number, row.attempt, points_of(row.body))
+    return Chunk(row.number, row.attempt, metrics.points_of(row.body))
 
 
-def _of_key(key: SeriesKey) -> dict[str, Any]:
+def _of_key(key: metrics.SeriesKey) -> dict[str, Any]:
     return {"run_id": key.run_id, "grp": key.group, "name": key.name, "rank": key.rank}
 
 
-def _of_chunk(key: SeriesKey, chunk: Chunk) -> dict[str, Any]:
+def _of_chunk(key: metrics.SeriesKey, chunk: Chunk) -> dict[str, Any]:
     body = chunk.points.to_bytes()
     return {**_of_key(key), "number": chunk.number, "attempt": chunk.attempt, "body": body}
 
 
-def _of_series(key: SeriesKey, series: Series) -> dict[str, Any]:
+def _of_series(key: metrics.SeriesKey, series: Series) -> dict[str, Any]:
     return {
         **_of_key(key),
         "attempt": series.attempt,
@@ -208,7 +199,7 @@ def _of_series(key: SeriesKey, series: Series) -> dict[str, Any]:
     }
 
 
-def _of_position(batch: ReportBatch) -> dict[str, Any]:
+def _of_position(batch: metrics.ReportBatch) -> dict[str, Any]:
     return {
         "run_id": batch.run_id,
         "attempt": batch.attempt,
@@ -221,9 +212,9 @@ def _of_position(batch: ReportBatch) -> dict[str, Any]:
 _EVENT_COLUMNS = ("subscriber", "run_id", "attempt", "at", "step")
 
 
-def _of_event(event: MetricEvent) -> dict[str, Any]:
+def _of_event(event: metrics.MetricEvent) -> dict[str, Any]:
     return {name: getattr(event, name) for name in _EVENT_COLUMNS} | {"body": json.dumps(dict(event.body))}
 
 
-def _event(row: Any) -> MetricEvent:
-    return MetricEvent(**{**row._mapping, "body": json.loads(row.body)})
+def _event(row: Any) -> metrics.MetricEvent:
+    return metrics.MetricEvent(**{**row._mapping, "body": json.loads(row.body)})

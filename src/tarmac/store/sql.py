@@ -25,20 +25,11 @@ from tarmac.model.run import Attempt, Event, Outcome, Run
 from tarmac.model.run_records import Dataset
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.model.usage import AttemptSpan
-from tarmac.store import rows
+from tarmac.store import checks, rows
 from tarmac.store import statements as sql
-from tarmac.store.checks import (
-    Key,
-    check_cluster,
-    check_dataset,
-    check_new,
-    check_step,
-    key_of,
-    split_known,
-)
 from tarmac.store.database import Database, each_of
 from tarmac.store.experiments import SqlExperiments
-from tarmac.store.failures import Conflict, Stale
+from tarmac.store.failures import Conflict, Stale, is_damage
 from tarmac.store.metrics import SqlMetrics
 from tarmac.store.notifications import SqlNotifications
 from tarmac.store.numbers import SqlNumbers
@@ -49,9 +40,6 @@ from tarmac.store.secrets import SqlSecrets
 from tarmac.store.spans import keep_spans, read_spans
 from tarmac.store.statements import fence
 from tarmac.store.upgrade import bring_up_to_date
-
-LAST_CHARACTER = "\U0010ffff"
-"""Sorts after every other: all texts with a prefix sort between the prefix and the prefix plus this."""
 
 
 def open_store(url: str) -> SqlStore:
@@ -107,7 +95,7 @@ class SqlStore:
 
     def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
         for item in new:
-            check_new(item)
+            checks.check_new(item)
         if not new:
             return []
         try:
@@ -119,7 +107,7 @@ class SqlStore:
         self, steps: Sequence[RunStep], *, lease: Lease | None = None, whole: bool = False
     ) -> list[bool]:
         for step in steps:
-            check_step(step)
+            checks.check_step(step)
         try:
             return self._apply_all(steps, lease)
         except Stale:  # rare: find out which step
@@ -135,7 +123,7 @@ class SqlStore:
         if not reference:
             return []
         named, database = {"name": reference, "limit": limit}, self._database
-        prefix = {"low": reference, "high": reference + LAST_CHARACTER, "limit": limit}
+        prefix = {"low": reference, "high": reference + sql.LAST_CHARACTER, "limit": limit}
         found = (
             database.rows_of(sql.RUNS_BY_ID, [reference])
             or database.rows(sql.RUNS_OF_USER_BY_NAME, {**named, "user": user})
@@ -174,16 +162,12 @@ class SqlStore:
         return [rows.to_attempt(row) for row in self._database.rows(sql.LIVE_ATTEMPTS)]
 
     def events(self, run_id: str, *, after_seq: int = 0) -> list[Event]:
-        return [
-            rows.to_event(row)
-            for row in self._database.rows(sql.EVENTS, {"run_id": run_id, "after_seq": after_seq})
-        ]
+        found = self._database.rows(sql.EVENTS, {"run_id": run_id, "after_seq": after_seq})
+        return list(map(rows.to_event, found))
 
     def feed(self, *, after_id: int, limit: int = 1000) -> list[Event]:
-        return [
-            rows.to_event(row)
-            for row in self._database.rows(sql.FEED, {"after_id": after_id, "limit": limit})
-        ]
+        found = self._database.rows(sql.FEED, {"after_id": after_id, "limit": limit})
+        return list(map(rows.to_event, found))
 
     def last_event_id(self) -> int:
         newest: int = self._database.rows(sql.LAST_EVENT_ID)[0][0]
@@ -242,7 +226,7 @@ class SqlStore:
         return [decode(Cluster, json.loads(body)) for (body,) in self._database.rows(sql.CLUSTERS)]
 
     def put_cluster(self, cluster: Cluster) -> None:
-        check_cluster(cluster)
+        checks.check_cluster(cluster)
         self._database.write(self._put_cluster, {"name": cluster.name, "body": rows.written(cluster)})
 
     def remove_cluster(self, name: str) -> None:
@@ -254,7 +238,7 @@ class SqlStore:
         return [decode(Dataset, json.loads(body)) for (body,) in self._database.rows(sql.DATASETS)]
 
     def put_dataset(self, dataset: Dataset) -> None:
-        check_dataset(dataset)
+        checks.check_dataset(dataset)
         self._database.write(self._put_dataset, {"id": dataset.id, "body": rows.written(dataset)})
 
     def remove_dataset(self, dataset_id: str) -> None:
@@ -264,7 +248,7 @@ class SqlStore:
 
     def _create(self, new: Sequence[NewRun]) -> list[Run]:
         with self._database.adding() as connection:
-            existing, fresh = split_known(new, _known_by_key(connection, new))
+            existing, fresh = checks.split_known(new, _known_by_key(connection, new))
             if fresh:
                 _insert(connection, fresh)
         return existing
@@ -306,11 +290,11 @@ class SqlStore:
             self.notifications.insert(connection, messages)
 
 
-def _known_by_key(connection: Connection, new: Sequence[NewRun]) -> dict[Key, Run]:
+def _known_by_key(connection: Connection, new: Sequence[NewRun]) -> dict[checks.Key, Run]:
     """The stored runs under any of the idempotency keys of `new`."""
     keys = [item.run.idempotency_key for item in new if item.run.idempotency_key is not None]
     found = map(rows.to_run, each_of(connection, sql.RUNS_BY_KEY, keys))
-    return {key: run for run in found if (key := key_of(run)) is not None}
+    return {key: run for run in found if (key := checks.key_of(run)) is not None}
 
 
 def _insert(connection: Connection, new: Sequence[NewRun]) -> None:
@@ -336,11 +320,9 @@ def damage(path: Path, *, limit_s: float, proceed: Callable[[], bool]) -> str | 
         connection.set_progress_handler(lambda: not proceed() or time.monotonic() > deadline, _STEPS)
         found = [row[0] for row in connection.execute(f"PRAGMA quick_check({FINDINGS})")]
     except sqlite3.DatabaseError as error:
-        damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (
-            sqlite3.SQLITE_CORRUPT,
-            sqlite3.SQLITE_NOTADB,
-        )
-        return str(error) if damaged else None  # otherwise interrupted or locked, which is no finding
+        return (
+            str(error) if is_damage(error) else None
+        )  # otherwise interrupted or locked, which is no finding
     finally:
         connection.close()
     return None if found == ["ok"] else "; ".join(" ".join(text.split()) for text in found)

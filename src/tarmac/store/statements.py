@@ -10,23 +10,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Insert,
-    Integer,
-    Select,
-    Table,
-    Update,
-    bindparam,
-    delete,
-    func,
-    insert,
-    or_,
-    select,
-    union_all,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from tarmac.model.actor import Lease
@@ -52,6 +36,9 @@ from tarmac.store.schema import (
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql
 
+LAST_CHARACTER = "\U0010ffff"
+"""Sorts after every other: all texts with a prefix sort between the prefix and the prefix plus this."""
+
 GUARD_STATES = max(len(sources(kind)) for kind in RunEvent)
 """The number of states in the guard of a step; a shorter list repeats its last one."""
 
@@ -63,26 +50,26 @@ def words(states: Iterable[StrEnum]) -> list[str]:
 
 # --- runs -------------------------------------------------------------------------------------------
 
-INSERT_RUNS = insert(run)
-INSERT_SPECS = insert(run_spec)
-INSERT_LABELS = insert(run_label)
+INSERT_RUNS = sa.insert(run)
+INSERT_SPECS = sa.insert(run_spec)
+INSERT_LABELS = sa.insert(run_label)
 
-STEP_RUNS: Update = (
-    update(run)
+STEP_RUNS: sa.Update = (
+    sa.update(run)
     .where(
-        run.c.id == bindparam("guard_id"),
-        run.c.seq == bindparam("guard_seq"),
-        run.c.share.is_not_distinct_from(bindparam("guard_share")),
-        run.c.state.in_([bindparam(f"guard_state_{index}") for index in range(GUARD_STATES)]),
+        run.c.id == sa.bindparam("guard_id"),
+        run.c.seq == sa.bindparam("guard_seq"),
+        run.c.share.is_not_distinct_from(sa.bindparam("guard_share")),
+        run.c.state.in_([sa.bindparam(f"guard_state_{index}") for index in range(GUARD_STATES)]),
     )
     .values(
-        cluster=func.coalesce(bindparam("new_cluster"), run.c.cluster),
-        pool=func.coalesce(bindparam("new_pool"), run.c.pool),
+        cluster=sa.func.coalesce(sa.bindparam("new_cluster"), run.c.cluster),
+        pool=sa.func.coalesce(sa.bindparam("new_pool"), run.c.pool),
     )
 )
 """Its number of affected rows is the number of steps that were not stale."""
 
-_LIMIT = bindparam("limit", type_=Integer)
+_LIMIT = sa.bindparam("limit", type_=sa.Integer)
 
 RUN_FIELDS = Run.__struct_fields__
 ATTEMPT_FIELDS = Attempt.__struct_fields__
@@ -91,32 +78,32 @@ EVENT_FIELDS = Event.__struct_fields__
 
 _RENAMED = {"user": run.c.user_name, "spec": run_spec.c.body}
 
-_RUNS = select(*(_RENAMED[name] if name in _RENAMED else run.c[name] for name in RUN_FIELDS)).join_from(
+_RUNS = sa.select(*(_RENAMED[name] if name in _RENAMED else run.c[name] for name in RUN_FIELDS)).join_from(
     run, run_spec
 )
 
-RUNS_BY_ID = _RUNS.where(run.c.id.in_(bindparam("ids", expanding=True)))
+RUNS_BY_ID = _RUNS.where(run.c.id.in_(sa.bindparam("ids", expanding=True)))
 REMOVE_RUNS = (
-    delete(run)
-    .where(run.c.id.in_(bindparam("ids", expanding=True)), run.c.state.in_(words(TERMINAL_STATES)))
+    sa.delete(run)
+    .where(run.c.id.in_(sa.bindparam("ids", expanding=True)), run.c.state.in_(words(TERMINAL_STATES)))
     .returning(run.c.id)
 )
-RUNS_BY_KEY = _RUNS.where(run.c.idempotency_key.in_(bindparam("ids", expanding=True)))
-RUNS_BY_NAME = _RUNS.where(run.c.name == bindparam("name")).order_by(run.c.id.desc()).limit(_LIMIT)
-RUNS_OF_USER_BY_NAME = RUNS_BY_NAME.where(run.c.user_name == bindparam("user"))
+RUNS_BY_KEY = _RUNS.where(run.c.idempotency_key.in_(sa.bindparam("ids", expanding=True)))
+RUNS_BY_NAME = _RUNS.where(run.c.name == sa.bindparam("name")).order_by(run.c.id.desc()).limit(_LIMIT)
+RUNS_OF_USER_BY_NAME = RUNS_BY_NAME.where(run.c.user_name == sa.bindparam("user"))
 RUNS_BY_PREFIX = (
-    _RUNS.where(run.c.id >= bindparam("low"), run.c.id < bindparam("high"))
+    _RUNS.where(run.c.id >= sa.bindparam("low"), run.c.id < sa.bindparam("high"))
     .order_by(run.c.id.desc())
     .limit(_LIMIT)
 )
 ARRAY_COUNTS = (
-    select(run.c.state, run.c.outcome, func.count())
-    .where(run.c.array_id == bindparam("array_id"))
+    sa.select(run.c.state, run.c.outcome, sa.func.count())
+    .where(run.c.array_id == sa.bindparam("array_id"))
     .group_by(run.c.state, run.c.outcome)
 )
 LIVE_RUNS = _RUNS.where(run.c.state.in_(words(LIVE_STATES))).order_by(run.c.id)
 
-_SUMMARIES = select(
+_SUMMARIES = sa.select(
     *(_RENAMED[name] if name in _RENAMED else run.c[name] for name in RunSummary.__struct_fields__)
 )
 
@@ -125,13 +112,13 @@ FEW_ENDED = 2000
 """The most ended runs that a list looks up one by one; with more, it reads from its newest run on."""
 
 
-def ended_lately(ended_after: float) -> Select[Any]:
+def ended_lately(ended_after: float) -> sa.Select[Any]:
     """The number of runs that ended after `ended_after`, at most `FEW_ENDED` + 1."""
-    found = select(run.c.id).where(run.c.ended_at > ended_after).limit(FEW_ENDED + 1)
-    return select(func.count()).select_from(found.subquery("found"))
+    found = sa.select(run.c.id).where(run.c.ended_at > ended_after).limit(FEW_ENDED + 1)
+    return sa.select(sa.func.count()).select_from(found.subquery("found"))
 
 
-def summaries(query: RunQuery, *, few_ended: bool = False) -> Select[Any]:
+def summaries(query: RunQuery, *, few_ended: bool = False) -> sa.Select[Any]:
     """The page of the list for `query`.
 
     `few_ended`: at most `FEW_ENDED` runs ended after `query.ended_after`. Then these are looked up, and
@@ -141,21 +128,21 @@ def summaries(query: RunQuery, *, few_ended: bool = False) -> Select[Any]:
     if query.ended_after is not None:
         lately = run.c.ended_at > query.ended_after
         if few_ended:
-            live = _matching(select(run.c.id).where(run.c.ended_at.is_(None)), query)
-            ended = select(run.c.id).where(lately)
-            statement = statement.where(run.c.id.in_(union_all(select(live.subquery("live")), ended)))
+            live = _matching(sa.select(run.c.id).where(run.c.ended_at.is_(None)), query)
+            ended = sa.select(run.c.id).where(lately)
+            statement = statement.where(run.c.id.in_(sa.union_all(sa.select(live.subquery("live")), ended)))
         else:
-            statement = statement.where(or_(run.c.ended_at.is_(None), lately))
+            statement = statement.where(sa.or_(run.c.ended_at.is_(None), lately))
     return statement
 
 
-def _matching(statement: Select[Any], query: RunQuery) -> Select[Any]:
+def _matching(statement: sa.Select[Any], query: RunQuery) -> sa.Select[Any]:
     """The newest runs of the query, whenever they ended.
 
     For runs with a label it reads the index of labels from its newest run on: a label that nearly all have,
     or that few have, costs no more than a page.
     """
-    newest: ColumnElement[Any] = run.c.id
+    newest: sa.ColumnElement[Any] = run.c.id
     for number, (key, value) in enumerate(query.labels.items()):
         pair = run_label.alias(f"label_{number}")
         same = (pair.c.run_id == newest) & (pair.c.key == key) & (pair.c.value == value)
@@ -183,20 +170,20 @@ def _matching(statement: Select[Any], query: RunQuery) -> Select[Any]:
 
 # --- attempts ---------------------------------------------------------------------------------------
 
-_ATTEMPTS = select(*(attempt.c[name] for name in ATTEMPT_FIELDS))
+_ATTEMPTS = sa.select(*(attempt.c[name] for name in ATTEMPT_FIELDS))
 
-ATTEMPTS = _ATTEMPTS.where(attempt.c.run_id == bindparam("run_id")).order_by(attempt.c.number)
+ATTEMPTS = _ATTEMPTS.where(attempt.c.run_id == sa.bindparam("run_id")).order_by(attempt.c.number)
 LIVE_ATTEMPTS = _ATTEMPTS.where(LIVE_ATTEMPT).order_by(attempt.c.run_id, attempt.c.number)
 
 
-def put_attempts(dialect: str) -> Insert:
+def put_attempts(dialect: str) -> sa.Insert:
     """Insert attempts, or replace them if their state may become the new one."""
     statement = _insert(attempt, dialect)
     new = statement.excluded
     statement = statement.on_conflict_do_update(
         index_elements=[attempt.c.run_id, attempt.c.number],
         set_=_others(attempt, statement),
-        where=or_(
+        where=sa.or_(
             attempt.c.state == new.state,
             *(
                 (attempt.c.state == before.value) & (new.state == after.value)
@@ -211,13 +198,13 @@ def put_attempts(dialect: str) -> Insert:
 # --- usage --------------------------------------------------------------------------------------------
 
 USAGE = (
-    select(*usage.primary_key.columns, usage.c.slot_s)
-    .where(usage.c.hour_at >= bindparam("since"))
+    sa.select(*usage.primary_key.columns, usage.c.slot_s)
+    .where(usage.c.hour_at >= sa.bindparam("since"))
     .order_by(*usage.primary_key.columns)
 )
 
 
-def add_usage(dialect: str) -> Insert:
+def add_usage(dialect: str) -> sa.Insert:
     """Add to the usage of an hour."""
     statement = _insert(usage, dialect)
     return statement.on_conflict_do_update(
@@ -228,27 +215,27 @@ def add_usage(dialect: str) -> Insert:
 
 # --- events -----------------------------------------------------------------------------------------
 
-INSERT_EVENTS = insert(event).inline()
+INSERT_EVENTS = sa.insert(event).inline()
 
-_EVENTS = select(*(event.c[name] for name in EVENT_FIELDS))
+_EVENTS = sa.select(*(event.c[name] for name in EVENT_FIELDS))
 
-EVENTS = _EVENTS.where(event.c.run_id == bindparam("run_id"), event.c.seq > bindparam("after_seq")).order_by(
-    event.c.seq
-)
-FEED = _EVENTS.where(event.c.id > bindparam("after_id")).order_by(event.c.id).limit(_LIMIT)
-LAST_EVENT_ID = select(func.coalesce(func.max(event.c.id), 0))
+EVENTS = _EVENTS.where(
+    event.c.run_id == sa.bindparam("run_id"), event.c.seq > sa.bindparam("after_seq")
+).order_by(event.c.seq)
+FEED = _EVENTS.where(event.c.id > sa.bindparam("after_id")).order_by(event.c.id).limit(_LIMIT)
+LAST_EVENT_ID = sa.select(sa.func.coalesce(sa.func.max(event.c.id), 0))
 
 # --- servers and nodes ------------------------------------------------------------------------------
 
-SERVERS = select(*server.c).order_by(server.c.cluster)
-LEASE = select(server.c.home, server.c.token).where(server.c.cluster == bindparam("of_cluster"))
-INSERT_SERVER = insert(server)
-UPDATE_SERVER = update(server).where(
-    server.c.cluster == bindparam("guard_cluster"), server.c.token == bindparam("guard_token")
+SERVERS = sa.select(*server.c).order_by(server.c.cluster)
+LEASE = sa.select(server.c.home, server.c.token).where(server.c.cluster == sa.bindparam("of_cluster"))
+INSERT_SERVER = sa.insert(server)
+UPDATE_SERVER = sa.update(server).where(
+    server.c.cluster == sa.bindparam("guard_cluster"), server.c.token == sa.bindparam("guard_token")
 )
 
 
-def fence(connection: Connection, lease: Lease | None) -> None:
+def fence(connection: sa.Connection, lease: Lease | None) -> None:
     """Raise LeaseLost unless the home of the lease serves its cluster under the same token."""
     if lease is None:
         return
@@ -257,50 +244,50 @@ def fence(connection: Connection, lease: Lease | None) -> None:
         raise LeaseLost(f"the cluster {lease.cluster!r} was taken over by another server")
 
 
-NODES = select(node.c.name)
-DRAINED = select(node.c.name, node.c.drain).where(node.c.drained)
-UPDATE_NODE = update(node).where(node.c.name == bindparam("guard_name"))
-INSERT_NODE = insert(node)
+NODES = sa.select(node.c.name)
+DRAINED = sa.select(node.c.name, node.c.drain).where(node.c.drained)
+UPDATE_NODE = sa.update(node).where(node.c.name == sa.bindparam("guard_name"))
+INSERT_NODE = sa.insert(node)
 
 # --- clusters and datasets --------------------------------------------------------------------------
 
-CLUSTERS = select(cluster.c.body).order_by(cluster.c.name)
-REMOVE_CLUSTER = delete(cluster).where(cluster.c.name == bindparam("guard_name"))
-DATASETS = select(dataset.c.body).order_by(dataset.c.id)
-REMOVE_DATASET = delete(dataset).where(dataset.c.id == bindparam("guard_id"))
+CLUSTERS = sa.select(cluster.c.body).order_by(cluster.c.name)
+REMOVE_CLUSTER = sa.delete(cluster).where(cluster.c.name == sa.bindparam("guard_name"))
+DATASETS = sa.select(dataset.c.body).order_by(dataset.c.id)
+REMOVE_DATASET = sa.delete(dataset).where(dataset.c.id == sa.bindparam("guard_id"))
 
 
 # --- metrics ----------------------------------------------------------------------------------------
 
 
-def put(table: Table, dialect: str) -> Insert:
+def put(table: sa.Table, dialect: str) -> sa.Insert:
     """Insert rows, or replace them completely."""
     statement = _insert(table, dialect)
     keys = list(table.primary_key.columns)
     return statement.on_conflict_do_update(index_elements=keys, set_=_others(table, statement))
 
 
-def _others(table: Table, statement: postgresql.Insert | sqlite.Insert) -> dict[str, Any]:
+def _others(table: sa.Table, statement: postgresql.Insert | sqlite.Insert) -> dict[str, Any]:
     """The new values of all columns but the key."""
     return {column.name: statement.excluded[column.name] for column in table.c if not column.primary_key}
 
 
-def put_position(dialect: str) -> Insert:
+def put_position(dialect: str) -> sa.Insert:
     """Store the position in reports; the newest report stays if there is no newer one."""
     statement = _insert(metric_position, dialect)
     new = statement.excluded
     return statement.on_conflict_do_update(
         index_elements=list(metric_position.primary_key.columns),
-        set_={"read_to": new.read_to, "latest": func.coalesce(new.latest, metric_position.c.latest)},
+        set_={"read_to": new.read_to, "latest": sa.func.coalesce(new.latest, metric_position.c.latest)},
     )
 
 
-def insert_or_skip(table: Table, dialect: str) -> Insert:
+def insert_or_skip(table: sa.Table, dialect: str) -> sa.Insert:
     """Insert a row unless there is one with its key."""
     return _insert(table, dialect).on_conflict_do_nothing()
 
 
-def _insert(table: Table, dialect: str) -> postgresql.Insert | sqlite.Insert:
+def _insert(table: sa.Table, dialect: str) -> postgresql.Insert | sqlite.Insert:
     """An insert with a clause for an existing row."""
     if dialect != "postgresql":
         return sqlite.insert(table)

@@ -33,7 +33,7 @@ def bring_up_to_date(database: Database) -> None:
             return
     with database.writing() as connection:
         found = _version(connection)  # another server may have done it meanwhile
-        if found is None and _is_empty(connection):
+        if found is None and not inspect(connection).get_table_names():
             _create(connection)
         elif found is None or found < BASE:
             raise Refused(
@@ -49,10 +49,6 @@ def bring_up_to_date(database: Database) -> None:
             )
         elif found < HEAD:
             _migrate(connection)
-
-
-def _is_empty(connection: Connection) -> bool:
-    return not inspect(connection).get_table_names()
 
 
 def _create(connection: Connection) -> None:

@@ -28,7 +28,7 @@ class Snapshots:
         return self.store.snapshot(str(directory))
 
     def changes(self, before: str | None, after: str | None) -> list[tuple[str, str]]:
-        return [(item.change.value, item.path) for item in self.store.changes(before, after)]
+        return [(item.change, item.path) for item in self.store.changes(before, after)]
 
 
 @pytest.fixture

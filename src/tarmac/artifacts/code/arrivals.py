@@ -45,8 +45,7 @@ class Arrivals:
         if len(contents) > MOST_ENTRIES:
             raise InvalidInput(f"asked for more than {MOST_ENTRIES:,} contents at once")
         for content in contents:
-            if not is_digest(content):
-                raise InvalidInput(f"{content!r:.100} is not a SHA-256 in hexadecimal digits")
+            _check_content(content)
         return self._store.packs.missing(contents)
 
     def receive(self) -> Receiver:
@@ -157,9 +156,10 @@ class _Sent:
             raise InvalidInput("a tree is an object with path, and entries or archive")
         path, exclude = sent.get("path", ""), sent.get("exclude", [])
         limit_bytes = sent.get("limit_bytes")
-        if not isinstance(path, str) or not _all_text(exclude):
+        patterns = isinstance(exclude, list) and all(isinstance(item, str) for item in exclude)
+        if not isinstance(path, str) or not patterns:
             raise InvalidInput("path must be text, and exclude a list of patterns")
-        if limit_bytes is not None and (not _whole(limit_bytes) or limit_bytes < 0):
+        if limit_bytes is not None and (type(limit_bytes) is not int or limit_bytes < 0):
             raise InvalidInput("limit_bytes must be a whole number")
         self.code = LocalDirectory(path=path, exclude=tuple(exclude), limit_bytes=limit_bytes)
         self.archive = sent.get("archive")
@@ -237,14 +237,6 @@ def _check_content(content: Any) -> str:
     if not isinstance(content, str) or not is_digest(content):
         raise InvalidInput(f"{content!r:.100} is not a SHA-256 in hexadecimal digits")
     return content
-
-
-def _all_text(items: Any) -> bool:
-    return isinstance(items, list) and all(isinstance(item, str) for item in items)
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _still_missing(what: str) -> Refused:

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from threading import Lock
 
 from tarmac.artifacts.code.tree import Entry, Kind
+from tarmac.node.files import untrusted
 
 CHUNK_BYTES = 1 << 20
 SETTLED_NS = 2_000_000_000
@@ -115,7 +115,10 @@ class HashMemory:
             while len(self._trees) > REMEMBERED_TREES:
                 self._trees.popitem(last=False)
         if self._directory is not None:
-            _save(self._directory, root, known)
+            with contextlib.suppress(OSError):
+                self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                text = json.dumps(known, separators=(",", ":"))
+                untrusted.replace(str(_file_of(self._directory, root)), text.encode(), mode=0o600)
 
     def hashes(self, root: Path, entries: Sequence[Entry]) -> dict[str, str]:
         """The hash of every file among the entries; only possibly changed files are read."""
@@ -139,19 +142,6 @@ class HashMemory:
 
 def _file_of(directory: Path, root: Path) -> Path:
     return directory / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.json"
-
-
-def _save(directory: Path, root: Path, known: _Known) -> None:
-    with contextlib.suppress(OSError):
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, partial = tempfile.mkstemp(dir=directory)
-        try:
-            with os.fdopen(descriptor, "w") as file:
-                json.dump(known, file, separators=(",", ":"))
-            Path(partial).rename(_file_of(directory, root))
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
 
 
 def _load(directory: Path, root: Path) -> _Known:

@@ -144,14 +144,15 @@ def _tar_member(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
         info.mode,
         size_bytes=info.size,
         mtime_ns=int(max(0, min(info.mtime, 2**33))) * 10**9,
-        content=partial(_tar_content, archive, info),
+        content=partial(_pieces, partial(archive.extractfile, info)),
     )
 
 
-def _tar_content(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Iterator[bytes]:
-    file = archive.extractfile(info)
-    while file is not None and (chunk := file.read(_CHUNK_BYTES)):
-        yield chunk
+def _pieces(opened: Callable[[], IO[bytes] | None]) -> Iterator[bytes]:
+    """The content of a regular file in an archive."""
+    with cast(IO[bytes], opened()) as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
 
 
 _LARGEST_LISTING_BYTES = 64 << 20
@@ -196,14 +197,8 @@ def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
         stat.S_IMODE(mode) or 0o644,
         size_bytes=info.file_size,
         mtime_ns=_mtime_ns(info),
-        content=partial(_zip_content, archive, info),
+        content=partial(_pieces, partial(archive.open, info)),
     )
-
-
-def _zip_content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
-    with archive.open(info) as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk
 
 
 def _mtime_ns(info: zipfile.ZipInfo) -> int:

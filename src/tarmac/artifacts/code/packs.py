@@ -18,12 +18,12 @@ import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
+from tarmac.api.files import CodeChange
 from tarmac.artifacts.code.tree import Entry, Kind, line_of
 from tarmac.artifacts.durable import flush_directory
 from tarmac.node.files.codestore import PACK_SUFFIX, PACKS, PARTIAL_PREFIX, is_digest
@@ -92,12 +92,12 @@ class PackWriter:
         self._file.truncate()
         self._end = self._began
 
-    def finish(self) -> tuple[str, Mapping[str, Place]]:
+    def finish(self) -> Mapping[str, Place]:
         """Write the pack to the disk under its name; returns its contents. A pack without contents is not
         stored.
         """
         if not self._records:
-            return "", {}
+            return {}
         index = b"".join(
             _RECORD.pack(bytes.fromhex(content), offset, size_bytes)
             for content, (offset, size_bytes) in self._records.items()
@@ -109,7 +109,7 @@ class PackWriter:
         name = hashlib.sha256(index).hexdigest()[:40] + PACK_SUFFIX
         self._path.rename(self._directory / name)
         flush_directory(self._directory)
-        return name, {content: Place(name, *record) for content, record in self._records.items()}
+        return {content: Place(name, *record) for content, record in self._records.items()}
 
 
 class Packs:
@@ -148,7 +148,7 @@ class Packs:
 
     def add(self, writer: PackWriter) -> Mapping[str, Place]:
         """Finish a pack: from now on its contents are stored."""
-        _, places = writer.finish()
+        places = writer.finish()
         with self._lock:
             self._places.update(places)
         return places
@@ -276,22 +276,6 @@ def bundle(snapshot: Path, packs: Path) -> Iterator[bytes]:
 _Entries = dict[str, list[Any]]
 
 
-class Change(StrEnum):
-    """The kind of change of a file."""
-
-    ADDED = "added"
-    REMOVED = "removed"
-    CHANGED = "changed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeChange:
-    """A file or link that differs between two snapshots."""
-
-    path: str
-    change: Change
-
-
 def code_changes(root: Path, before: str | None, after: str | None) -> list[CodeChange]:
     """The changes between two snapshots below `root`, by their digests (None: no code), in order of paths.
 
@@ -301,11 +285,11 @@ def code_changes(root: Path, before: str | None, after: str | None) -> list[Code
     found = []
     for path in sorted(old.keys() | new.keys()):
         if path not in old:
-            found.append(CodeChange(path=path, change=Change.ADDED))
+            found.append(CodeChange(path=path, change="added"))
         elif path not in new:
-            found.append(CodeChange(path=path, change=Change.REMOVED))
+            found.append(CodeChange(path=path, change="removed"))
         elif before != after and not _same(root / PACKS, old[path], new[path]):
-            found.append(CodeChange(path=path, change=Change.CHANGED))
+            found.append(CodeChange(path=path, change="changed"))
     return found
 
 

@@ -18,33 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+from tarmac.api.files import CodeChange
+from tarmac.artifacts.code import packs, tree
 from tarmac.artifacts.code.archives import is_archive, read_archive
 from tarmac.artifacts.code.content import HashMemory, Unreadable, Vanished, hash_file, tree_digest
-from tarmac.artifacts.code.packs import (
-    CodeChange,
-    Packs,
-    PackWriter,
-    Place,
-    bundle,
-    code_changes,
-    snapshots,
-    summary,
-    sweep_partials,
-    write_snapshot,
-)
-from tarmac.artifacts.code.tree import (
-    Entry,
-    Kind,
-    TooSlow,
-    at_most,
-    check_size,
-    leave_out_hint,
-    mebibytes,
-    no_hurry,
-    readable_directory,
-    scan,
-    unreadable,
-)
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Unavailable
 from tarmac.model.ports import StagedCode
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
@@ -84,8 +61,8 @@ class DirectoryCodeStore:
         self._leave_out = (root, *leave_out)
         self._memory = HashMemory()
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        sweep_partials(root)
-        self.packs = Packs(root / PACKS)
+        packs.sweep_partials(root)
+        self.packs = packs.Packs(root / PACKS)
 
     def stage(self, code: LocalDirectory | Repository) -> StagedCode:
         if isinstance(code, Repository):
@@ -102,7 +79,7 @@ class DirectoryCodeStore:
             if not is_digest(code.digest):
                 raise FileNotFoundError
             os.utime(self._root / code.digest)
-            size_bytes = summary(self._root / code.digest).size_bytes
+            size_bytes = packs.summary(self._root / code.digest).size_bytes
         except FileNotFoundError:
             raise InvalidInput(
                 f"code: there is no snapshot {code.digest[:80]!r} here", hint="send the directory again"
@@ -110,9 +87,9 @@ class DirectoryCodeStore:
         limit_bytes = self.limit_of(code)
         if size_bytes > limit_bytes:
             raise InvalidInput(
-                f"code: {code.path} holds {mebibytes(size_bytes)},"
-                f" more than the {mebibytes(limit_bytes)} allowed",
-                hint=leave_out_hint(code),
+                f"code: {code.path} holds {tree.mebibytes(size_bytes)},"
+                f" more than the {tree.mebibytes(limit_bytes)} allowed",
+                hint=tree.leave_out_hint(code),
             )
 
     def limit_of(self, code: LocalDirectory) -> int:
@@ -126,14 +103,16 @@ class DirectoryCodeStore:
         code = LocalDirectory(path=code) if isinstance(code, str) else code
         with counted(self._root, code):
             try:
-                return self._copied(code, at_most(self._timeout_s))
-            except TooSlow:
+                return self._copied(code, tree.at_most(self._timeout_s))
+            except tree.TooSlow:
                 raise InvalidInput(
                     f"{code.path} cannot be copied within {self._timeout_s:g} s",
-                    hint=f"{leave_out_hint(code)}; code.timeout_s in settings.toml sets the limit",
+                    hint=f"{tree.leave_out_hint(code)}; code.timeout_s in settings.toml sets the limit",
                 ) from None
 
-    def unpack(self, file: BinaryIO, code: LocalDirectory, check_time: Callable[[], None] = no_hurry) -> str:
+    def unpack(
+        self, file: BinaryIO, code: LocalDirectory, check_time: Callable[[], None] = tree.no_hurry
+    ) -> str:
         """Store the content of an archive. It goes straight into a pack, without files on the disk."""
         try:
             with self.packs.writer() as writer:
@@ -150,20 +129,22 @@ class DirectoryCodeStore:
         except OSError as error:
             raise self._no_room(code.path, error) from None
 
-    def commit(self, entries: Sequence[Entry], hashes: Mapping[str, str], fresh: Mapping[str, Place]) -> str:
+    def commit(
+        self, entries: Sequence[tree.Entry], hashes: Mapping[str, str], fresh: Mapping[str, packs.Place]
+    ) -> str:
         """Make the snapshot of a tree with stored contents; `hashes` by path, `fresh` by hash."""
         digest = tree_digest(entries, hashes)
         target = self._root / digest
         if target.exists():
             os.utime(target)
             return digest
-        places: dict[str, Place] = {}
+        places: dict[str, packs.Place] = {}
         for path, content in hashes.items():
             place = fresh.get(content) or self.packs.place(content)
             if place is None:
                 raise Vanished(path)
             places[path] = place
-        write_snapshot(self._root, digest, entries, places)
+        packs.write_snapshot(self._root, digest, entries, places)
         return digest
 
     def stream(self, digest: str) -> Iterator[bytes]:
@@ -171,14 +152,14 @@ class DirectoryCodeStore:
         if not is_digest(digest) or not path.is_file():
             raise NotFound(f"there is no snapshot {digest[:80]!r} here")
         try:
-            yield from bundle(path, self.packs.directory)
+            yield from packs.bundle(path, self.packs.directory)
         except OSError as error:
             raise Unavailable(f"snapshot {digest} cannot be read: {error}") from None
 
     def changes(self, before: str | None, after: str | None) -> list[CodeChange]:
         """The differing files of two snapshots (None: no code); raises NotFound if one was removed."""
         try:
-            return code_changes(self._root, before, after)
+            return packs.code_changes(self._root, before, after)
         except FileNotFoundError:
             raise NotFound(
                 "the code of one of these runs is no longer kept, so files cannot be compared",
@@ -192,9 +173,9 @@ class DirectoryCodeStore:
         """
         removed = 0
         needed: set[str] = set()
-        for path in snapshots(self._root):
+        for path in packs.snapshots(self._root):
             if path.stat().st_mtime >= snapshots_before:
-                needed |= summary(path).packs
+                needed |= packs.summary(path).packs
                 continue
             path.unlink()
             removed += 1
@@ -210,21 +191,23 @@ class DirectoryCodeStore:
         if is_archive(Path(code.path)):
             with _opened(Path(code.path)) as file:
                 return self.unpack(file, code, check_time)
-        source = readable_directory(code.path)
+        source = tree.readable_directory(code.path)
         for _ in range(SCANS):
             try:
                 return self._snapshot(source, code, check_time)
             except Vanished:
                 continue
             except Unreadable as failure:
-                raise InvalidInput([unreadable(failure.path, failure.error, leave_out_hint(code))]) from None
+                raise InvalidInput(
+                    [tree.unreadable(failure.path, failure.error, tree.leave_out_hint(code))]
+                ) from None
         raise Unavailable(
             f"{code.path} keeps changing while it is being copied", hint="submit again when it rests"
         )
 
     def _snapshot(self, source: Path, code: LocalDirectory, check_time: Callable[[], None]) -> str:
-        entries = scan(source, code=code, leave_out=self._leave_out, check_time=check_time)
-        check_size(entries, source=str(source), code=code, limit_bytes=self.limit_of(code))
+        entries = tree.scan(source, code=code, leave_out=self._leave_out, check_time=check_time)
+        tree.check_size(entries, source=str(source), code=code, limit_bytes=self.limit_of(code))
         known = self._memory.known(source, entries)
         if self._all_stored(entries, known):
             return self.commit(entries, known, {})
@@ -234,7 +217,7 @@ class DirectoryCodeStore:
                 hashes = {
                     entry.path: self._content(source, entry, known, writer, write)
                     for entry in entries
-                    if entry.kind is Kind.FILE
+                    if entry.kind is tree.Kind.FILE
                 }
                 fresh = self.packs.add(writer)
             self._memory.remember(source, entries, hashes)
@@ -242,19 +225,19 @@ class DirectoryCodeStore:
         except OSError as error:
             raise self._no_room(str(source), error) from None
 
-    def _all_stored(self, entries: Sequence[Entry], known: Mapping[str, str]) -> bool:
+    def _all_stored(self, entries: Sequence[tree.Entry], known: Mapping[str, str]) -> bool:
         return all(
             entry.path in known and self.packs.place(known[entry.path]) is not None
             for entry in entries
-            if entry.kind is Kind.FILE
+            if entry.kind is tree.Kind.FILE
         )
 
     def _content(
         self,
         source: Path,
-        entry: Entry,
+        entry: tree.Entry,
         known: Mapping[str, str],
-        writer: PackWriter,
+        writer: packs.PackWriter,
         write: Callable[[bytes], object],
     ) -> str:
         """The hash of a file's content, which is stored from now on: copied during the reading if needed."""
@@ -284,7 +267,7 @@ def _opened(archive: Path) -> BinaryIO:
     try:
         return archive.open("rb")
     except OSError as error:
-        raise InvalidInput([unreadable(archive, error)]) from None
+        raise InvalidInput([tree.unreadable(archive, error)]) from None
 
 
 _PREFIX = ".trying-"
@@ -349,9 +332,9 @@ def refuse_unfit(code: LocalDirectory, *, filename: str, usual_bytes: int = DEFA
     else:
         limited = code.limit_bytes is not None
         limit_bytes = usual_bytes if code.limit_bytes is None else code.limit_bytes
-        with suppress(TooSlow):  # the copy counts again, with more time
-            entries = scan(path, code=code, check_time=at_most(COUNT_S if limited else GLANCE_S))
-            check_size(entries, source=code.path, code=code, limit_bytes=limit_bytes)
+        with suppress(tree.TooSlow):  # the copy counts again, with more time
+            entries = tree.scan(path, code=code, check_time=tree.at_most(COUNT_S if limited else GLANCE_S))
+            tree.check_size(entries, source=code.path, code=code, limit_bytes=limit_bytes)
         return
     message, hint = f"code: {code.path} {found}", "code names the directory to copy"
     raise InvalidInput([Problem(message=message, file=filename, hint=hint)])

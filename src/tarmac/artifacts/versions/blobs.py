@@ -31,27 +31,21 @@ class Blobs(Protocol):
 
     def put(self, name: str, data: bytes) -> None:
         """Store these bytes under a name, in one step: readers see the old bytes or the new ones."""
-        ...
 
     def create(self, name: str, data: bytes) -> bool:
         """Store these bytes in one step, unless the name is taken: then change nothing and return False."""
-        ...
 
     def get(self, name: str) -> bytes | None:
         """The bytes under a name; None if there are none."""
-        ...
 
     def has(self, name: str) -> bool:
         """Whether the name exists."""
-        ...
 
     def remove(self, name: str) -> None:
         """Remove a name, if it exists."""
-        ...
 
     def pieces(self, prefix: str) -> Iterator[Piece]:
         """Everything below a prefix (a whole path component), in no order."""
-        ...
 
 
 MARK = "tarmac-artifacts"

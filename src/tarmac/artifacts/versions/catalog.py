@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 
@@ -62,8 +63,7 @@ class Catalog:
     """The versions in one store. Every method may be called from any thread, and raises Unavailable."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        self._blobs: Blobs | None = None
+        self.url = url
         self._summaries: OrderedDict[Version, VersionSummary] = OrderedDict()
         self._lock = Lock()
 
@@ -72,23 +72,16 @@ class Catalog:
 
         Raises Unavailable while it cannot be reached, or has disappeared.
         """
-        if marker.exists() and marker.read_text() == self._url:
+        if marker.exists() and marker.read_text() == self.url:
             check_store(self.blobs)
             return
         begin_store(self.blobs)
-        marker.write_text(self._url)
+        marker.write_text(self.url)
 
-    @property
-    def url(self) -> str:
-        """The URL of the store."""
-        return self._url
-
-    @property
+    @cached_property
     def blobs(self) -> Blobs:
         """The store itself, opened on its first use."""
-        if self._blobs is None:
-            self._blobs = open_blobs(self._url)
-        return self._blobs
+        return open_blobs(self.url)
 
     def summaries(self, run_id: str | None = None) -> list[VersionSummary]:
         """Every whole version of a run, or of all runs, in order."""
@@ -107,8 +100,7 @@ class Catalog:
         newest = self.latest(parts.run_id, parts.kind, parts.rank)
         if newest is None or parts.number is None or parts.number == newest.number:
             return newest
-        version = parts.version
-        return version if version is not None and self.blobs.has(version.name) else None
+        return parts.version if self.holds(parts) else None
 
     def holds(self, reference: Reference) -> bool:
         """Whether the store has exactly the version that a reference names."""

@@ -33,19 +33,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tarmac.artifacts.versions import quiescence
+from tarmac.artifacts.versions import quiescence, restore
 from tarmac.artifacts.versions.blobs import Blobs, check_store
 from tarmac.artifacts.versions.fenced import Order, open_store, read_order
 from tarmac.artifacts.versions.logs import Logs, newest_checkpoint
 from tarmac.artifacts.versions.manifest import Broken, Entry, Manifest
-from tarmac.artifacts.versions.restore import (
-    input_manifests,
-    mend,
-    placed_checkpoint,
-    read_state,
-    restore_inputs,
-    unsynced_kinds,
-)
 from tarmac.artifacts.versions.select_stable import Ending, Unstable, is_full
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.errors import NotFound, Refused, TarmacError
@@ -85,7 +77,7 @@ def report(**message: object) -> None:
 def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
     """Fill, and retry within the order's patience."""
     if order.sync.rejected_by is not None and lost is None:  # files that are not stored yet would be removed
-        state = read_state(order.state) if order.own_disk else None
+        state = restore.read_state(order.state) if order.own_disk else None
         lost = Lost(order.attempt - 1 if state is None else state.attempt, time.time())
     deadline, delay_s = time.monotonic() + order.sync.patience_s, FIRST_DELAY_S
     while True:
@@ -94,14 +86,14 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
             check_store(blobs)
             if lost is not None:
                 _sync_lost(blobs, order, paths, lost)
-            for version in restore_inputs(blobs, order, seen=paths, lost=lost):
+            for version in restore.restore_inputs(blobs, order, seen=paths, lost=lost):
                 report(placed=version.id)
             if (root := order.directories.get(_CHECKPOINT)) is not None:
                 seen_at = (root, paths.get(_CHECKPOINT, root))
                 found = quiescence.finished(quiescence.scan(root), seen_at=seen_at)
                 saved_at, step = newest_checkpoint(root, found)
                 report(restored=round(min(time.time(), saved_at), 6), step=step)
-            if order.rank == 0 and (older := placed_checkpoint(blobs, order)) is not None:
+            if order.rank == 0 and (older := restore.placed_checkpoint(blobs, order)) is not None:
                 rejected = (
                     f"attempt {order.sync.rejected_by} failed soon after it had begun"
                     " from the newest checkpoint"
@@ -121,7 +113,7 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
 def _sync_lost(blobs: Blobs, order: Order, paths: Mapping[str, str], lost: Lost) -> None:
     """The possibly missing last sync of a lost attempt: times alone show its torn files."""
     sidecar = Sidecar(order._replace(attempt=lost.number), paths)
-    for kind in unsynced_kinds(blobs, order, lost):
+    for kind in restore.unsynced_kinds(blobs, order, lost):
         sidecar.end(kind, Ending(at=lost.at, clean=False), f"attempt {lost.number}")
 
 
@@ -273,7 +265,7 @@ class Sidecar:
             return
         root = self._order.directories[kind.kind]
         seen_at = self._paths.get(kind.kind, root)
-        mend(self._blobs, Path(root), seen_at=seen_at, torn=torn, put_back=put_back)
+        restore.mend(self._blobs, Path(root), seen_at=seen_at, torn=torn, put_back=put_back)
         why = f"{in_words(torn)} being written when {what} ended, and {_fate(torn, put_back)}"
         report(notice=kind.kind, why=why)
 
@@ -295,8 +287,8 @@ class Sidecar:
             return Syncer(self._blobs, place)
         inputs: list[Manifest] = []
         with suppress(NotFound):  # removed since
-            inputs = input_manifests(self._blobs, order, kind)
-        placed = placed_checkpoint(self._blobs, order)
+            inputs = restore.input_manifests(self._blobs, order, kind)
+        placed = restore.placed_checkpoint(self._blobs, order)
         foreign, older = (None, placed) if order.rank == 0 else (placed, None)
         return Syncer(self._blobs, place, foreign=foreign, older=older, inputs=inputs, logs=logs)
 

@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from threading import Event
 
 from tarmac.artifacts.versions import store_lock
@@ -163,11 +164,11 @@ def _copy(version: Version, source: Blobs, target: Blobs) -> None:
     chunks = {chunk.name: chunk for entry in from_bytes(data, version).entries for chunk in entry.chunks}
     with store_lock.syncing(target, f"{version.run_id}.site"):
         with ThreadPoolExecutor(THREADS) as threads:
-            for _ in threads.map(lambda chunk: _copy_chunk(chunk, source, target), chunks.values()):
+            for _ in threads.map(partial(_copy_chunk, source, target), chunks.values()):
                 pass  # the first failure prevents the start of the others
         target.create(version.name, data)
 
 
-def _copy_chunk(chunk: Chunk, source: Blobs, target: Blobs) -> None:
+def _copy_chunk(source: Blobs, target: Blobs, chunk: Chunk) -> None:
     if not target.has(chunk.name):
         target.put(chunk.name, read_chunk(source, chunk))

@@ -155,6 +155,10 @@ class Syncer:
         """
         return self._place.kind in (_CHECKPOINT, _CRUD)
 
+    def _known(self) -> dict[str, Entry]:
+        """The entries of the last version, by path."""
+        return {entry.path: entry for entry in self.last.entries} if self.last is not None else {}
+
     def _scan(self) -> list[Found]:
         return [item for item in quiescence.scan(self._place.root) if not self._is_foreign(item)]
 
@@ -162,7 +166,7 @@ class Syncer:
         """The taken and the left out files: half-written files are never taken."""
         if self._place.kind != _CHECKPOINT:
             return Selection(taken=tuple(found))
-        known = {entry.path: entry for entry in self.last.entries} if self.last is not None else {}
+        known = self._known()
         changed = {
             item.path for item in found if item.kind == FILE and not self._same(item, known.get(item.path))
         }
@@ -219,9 +223,7 @@ class Syncer:
         return any(quiescence.below(entry.path, selection.left_out) for entry in self.last.entries)
 
     def _unchanged(self, taken: Sequence[Found], carried: Sequence[Entry]) -> bool:
-        if self.last is None:
-            return False
-        known = {entry.path: entry for entry in self.last.entries}
+        known = self._known()
         if {item.path for item in taken} | {entry.path for entry in carried} != known.keys():
             return False
         return all(self._same(item, known[item.path]) for item in taken) and all(
@@ -232,11 +234,9 @@ class Syncer:
 
     def _hold(self, selection: Selection, opened: ExitStack) -> dict[str, int]:
         """Open the files to read, within the limit; by path."""
-        taken = selection.taken
-        known = {entry.path: entry for entry in self.last.entries} if self.last is not None else {}
-        room = _raise_limit() - _SPARE_HANDLES
+        known, room = self._known(), _raise_limit() - _SPARE_HANDLES
         handles: dict[str, int] = {}
-        for item in taken:
+        for item in selection.taken:
             if item.kind != FILE or self._same(item, known.get(item.path)) or len(handles) >= room:
                 continue
             handle = self._open(item)
@@ -258,8 +258,7 @@ class Syncer:
         """Store the content of every entry; returns the entries. Raises Unstable if a file changed during the
         reading.
         """
-        taken = selection.taken
-        known = {entry.path: entry for entry in self.last.entries} if self.last is not None else {}
+        taken, known = selection.taken, self._known()
         self._sent.update(chunk.digest for entry in known.values() for chunk in entry.chunks)
         entries = [self._plain_entry(item) for item in taken]
         with ThreadPoolExecutor(self._threads) as pool:

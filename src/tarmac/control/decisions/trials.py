@@ -206,10 +206,10 @@ class ChangeDraft:
         if trial.state is not TrialState.ENDED and not trial.invalid:
             self._stop(self._put(replace(trial, invalid=True)))
 
-    def settle(self, message: str | None = None) -> None:
+    def settle(self) -> None:
         """End a stopped experiment once the last of its trials has ended."""
         if self.experiment.state is ExperimentState.STOPPING and not self._left():
-            self._end(Outcome.STOPPED, message or "stopped by request")
+            self._end(Outcome.STOPPED, "stopped by request")
 
     def change(self) -> ExperimentChange:
         """The complete change."""

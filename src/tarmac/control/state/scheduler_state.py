@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from tarmac import sched
 from tarmac.control.state.run_cache import Change
 from tarmac.model.changes import HOUR_S, RunStep, UsageBucket, usage_of
 from tarmac.model.cluster import Node, Pool
@@ -17,17 +18,6 @@ from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.ports import Store
 from tarmac.model.run import CauseCode, Outcome, Run
 from tarmac.model.summary import RunQuery
-from tarmac.sched import (
-    Candidate,
-    Durations,
-    Estimate,
-    Finished,
-    Ledger,
-    Plan,
-    Scope,
-    Snapshot,
-    estimates,
-)
 
 T = TypeVar("T")
 
@@ -111,7 +101,7 @@ class Estimator:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._durations: Durations | None = None
+        self._durations: sched.Durations | None = None
         self._unlearnt: deque[Run] = deque(maxlen=_MOST_UNLEARNT)
 
     def note(self, runs: Iterable[Run]) -> None:
@@ -123,15 +113,15 @@ class Estimator:
         with self._lock:
             self._learn()
 
-    def estimates(self, scope: Scope, now: float) -> Mapping[str, Estimate]:
+    def estimates(self, scope: sched.Scope, now: float) -> Mapping[str, sched.Estimate]:
         """The likely start of each requested run of the scope."""
         with self._lock:
-            return estimates(scope, now, durations=self._learn())
+            return sched.estimates(scope, now, durations=self._learn())
 
-    def _learn(self) -> Durations:
+    def _learn(self) -> sched.Durations:
         if self._durations is None:
             self._unlearnt.clear()  # they are among those that are read
-            self._durations = Durations()
+            self._durations = sched.Durations()
             self._unlearnt.extendleft(self._ended())
         while self._unlearnt:
             finished = _finished_of(self._unlearnt.popleft())
@@ -147,7 +137,7 @@ class Estimator:
         return [found[run_id] for run_id in ids if run_id in found]
 
 
-def _finished_of(run: Run) -> Finished | None:
+def _finished_of(run: Run) -> sched.Finished | None:
     """The duration data of an ended run; None if it has none."""
     by_itself = run.outcome in (Outcome.COMPLETED, Outcome.FAILED)
     if not by_itself or run.started_at is None or run.ended_at is None or run.spec.mode is Mode.CYCLE:
@@ -155,7 +145,7 @@ def _finished_of(run: Run) -> Finished | None:
     if run.cause is not None and run.cause.code in _NOT_ITS_OWN:
         return None
     slots = run.spec.slots
-    return Finished(
+    return sched.Finished(
         owner=run.user,
         project=run.project,
         name=run.name,
@@ -168,14 +158,16 @@ def _finished_of(run: Run) -> Finished | None:
 class SchedulerState:
     """The ledger and its lock; `news` returns the changes and is called under that lock."""
 
-    def __init__(self, news: Callable[[], News], ledger: Ledger | None = None) -> None:
+    def __init__(self, news: Callable[[], News], ledger: sched.Ledger | None = None) -> None:
         self._news = news
         self._lock = threading.Lock()
-        self._ledger = ledger if ledger is not None else Ledger()
+        self._ledger = ledger if ledger is not None else sched.Ledger()
         self._cluster: tuple[tuple[Pool, ...], tuple[Node, ...]] = ((), ())
-        self._idle: Plan | None = None  # the last plan, if it decided nothing and no fact has changed since
+        self._idle: sched.Plan | None = (
+            None  # the last plan, if it decided nothing and no fact has changed since
+        )
 
-    def plan(self, now: float) -> Plan:
+    def plan(self, now: float) -> sched.Plan:
         """The plan at `now`; quick if nothing changed and no decision is due."""
         with self._lock:
             if not self._take_news() and self._idle is not None:
@@ -187,16 +179,16 @@ class SchedulerState:
             self._idle = decided if nothing else None
             return decided
 
-    def ask(self, question: Callable[[Ledger], T]) -> T:
+    def ask(self, question: Callable[[sched.Ledger], T]) -> T:
         """The answer to a question about the current facts, which it must not change."""
         with self._lock:
             if self._take_news():
                 self._idle = None
             return question(self._ledger)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> sched.Snapshot:
         """All current facts as a value."""
-        return self.ask(Ledger.snapshot)
+        return self.ask(sched.Ledger.snapshot)
 
     def _take_news(self) -> bool:
         """Update the ledger; returns whether anything changed."""
@@ -210,7 +202,7 @@ class SchedulerState:
             changed = True
             if fact is None:
                 ledger.forget(run_id)
-            elif isinstance(fact, Candidate):
+            elif isinstance(fact, sched.Candidate):
                 ledger.queue(fact)
             else:
                 ledger.hold(fact)

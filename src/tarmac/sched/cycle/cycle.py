@@ -4,6 +4,7 @@ docs/operating/scheduler.md describes its steps in order.
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from math import inf
 
 from tarmac.model.resources import Reason
@@ -187,8 +188,5 @@ class Ledger(FactsIndex):
         It changes no fact: the caller records the decisions that it carries out.
         """
         self.wake(now)
-        current = Cycle(self, now)
-        try:
+        with closing(Cycle(self, now)) as current:
             return current.run()
-        finally:
-            current.close()

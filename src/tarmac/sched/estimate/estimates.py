@@ -9,6 +9,7 @@ time limit, gives the latest start; a similar one gives the begin of time blocks
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from math import inf, modf
@@ -203,16 +204,14 @@ def scope_of_first(ledger: Ledger, now: float, most: int = FIRST) -> Scope:
     most = min(most, FIRST)
     run_ids = list(islice((candidate for candidate, _ in ledger.unassigned.values()), most))
     run_ids += islice(ledger.deferred.candidates(), most)
-    queue, current = list(run_ids), Cycle(ledger, now)
-    try:
+    queue = list(run_ids)
+    with closing(Cycle(ledger, now)) as current:
         for key, state in ledger.pools.items():
             state.refresh(now)
             waiting = _candidates(current.enter(key).in_order())
             run_ids += islice(waiting, most)
             queue += run_ids[len(queue) :]
             queue += islice(waiting, BEHIND)
-    finally:
-        current.close()
     facts = replace(ledger.snapshot(), queue=tuple(queue))
     return Scope(facts, tuple(candidate.run_id for candidate in run_ids))
 
@@ -267,9 +266,8 @@ def _one(
 ) -> Scope:
     """The scope of one run that these pools fit; `first` are queued runs that are in no pool's queue."""
     facts, home, keys = ledger.snapshot(), ledger.home(run_id), set(pools)
-    current = Cycle(ledger, now)
     queue = list(first)
-    try:
+    with closing(Cycle(ledger, now)) as current:
         for key, state in ledger.pools.items():
             if key not in keys:
                 continue
@@ -280,8 +278,6 @@ def _one(
                 queue += islice(waiting, BEHIND)
             else:
                 queue += islice(waiting, AHEAD)
-    finally:
-        current.close()
     nodes = tuple(node for node in facts.nodes if (node.cluster, node.pool) in keys)
     names = {node.name for node in nodes}
     holdings = tuple(item for item in facts.holdings if not names.isdisjoint(item.allocation.nodes))

@@ -111,11 +111,6 @@ class Simulation:
         for holding in facts.holdings:
             self._take_up(holding, EstimateBasis.TIME_LIMITS)
 
-    @property
-    def slots_in_use(self) -> int:
-        """The slots that all runs hold now."""
-        return sum(holding.allocation.slots for holding in self._holdings.values())
-
     def step(self) -> bool:
         """Apply all decisions of this moment and advance to the next; False if nothing more happens."""
         for _ in range(PASSES_IN_A_ROW):

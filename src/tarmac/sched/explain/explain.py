@@ -4,6 +4,7 @@ It runs the cycle itself and stops it at the run, so the explanation matches `pl
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import islice, takewhile
 from math import inf
 
@@ -14,11 +15,12 @@ from tarmac.sched.cycle.cycle import Cycle, Ledger
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.queue_walk import walk_queue
 from tarmac.sched.decisions import Placement, Plan, Refusal, Waiting
-from tarmac.sched.explain.whatif import Demands, Hints, smaller_requests, ways_out
+from tarmac.sched.explain.whatif import Hints, smaller_requests, ways_out
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.index.forecast import Forecast, awaited
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import RequestClass
+from tarmac.sched.placing.admission import Demands
 from tarmac.sched.placing.reasons import NAMES_SHOWN, counted, duration, grouped, some, weighs
 from tarmac.sched.policies.blocks import Member, Tier, left_s, period_end, tier
 from tarmac.sched.policies.order import CYCLE
@@ -70,15 +72,12 @@ def _queued(ledger: Ledger, run_id: str) -> tuple[Candidate, RequestClass]:
 
 
 def _waiting(ledger: Ledger, candidate: Candidate, request: RequestClass, plan: Plan, now: float) -> Waiting:
-    current = Cycle(ledger, now)
-    try:
+    with closing(Cycle(ledger, now)) as current:
         case = _Case(ledger, current, plan, candidate, request)
         ahead, ahead_first = case.ahead(), tuple(islice(case.first_ahead(), NAMES_SHOWN))
         awaits, sentences = case.awaits(), list(case.sentences())
         reasons = grouped(current.reasons(request, run_id=candidate.run_id))
         hints = case.hints()
-    finally:
-        current.close()
     sentences += ways_out(ledger, candidate, now, hints)
     return Waiting(
         run_id=candidate.run_id,

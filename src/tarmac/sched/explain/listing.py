@@ -5,6 +5,7 @@ run that holds slots has the place it would have if it were queued now.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import closing
 from dataclasses import dataclass
 from heapq import merge
 
@@ -84,8 +85,7 @@ def pages(
     for candidate in ledger.deferred.candidates():
         deferred.setdefault(ledger.deferred_home(candidate), []).append(candidate)
     found: list[PoolPage] = []
-    current = Cycle(ledger, now)
-    try:
+    with closing(Cycle(ledger, now)) as current:
         for key, state in ledger.pools.items():
             own = holdings.pop(key, [])
             if pools(key):
@@ -94,8 +94,6 @@ def pages(
                 named = {run_id for run_id in part.also if run_id in queued or run_id in others}
                 entries = _in_order(current.enter(key), own, rest, now)
                 found.append(_page(state.rules, len(queued) + len(others), named, entries, part))
-    finally:
-        current.close()
     return (*found, *_elsewhere(ledger, holdings, part, pools))
 
 

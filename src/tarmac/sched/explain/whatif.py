@@ -11,12 +11,11 @@ from tarmac.model.cluster import NodeState, Policy
 from tarmac.model.codec import replace
 from tarmac.sched.cycle.cycle import Ledger
 from tarmac.sched.decisions import Placement
-from tarmac.sched.facts import Candidate, Demand
+from tarmac.sched.facts import Candidate, requested_slots
 from tarmac.sched.index.pool_state import PoolState
-from tarmac.sched.placing.reasons import counted, some
+from tarmac.sched.placing.admission import Demands, ways_to_shrink
+from tarmac.sched.placing.reasons import some
 from tarmac.sched.policies.order import BATCH, RANKS
-
-Demands = tuple[Demand, ...]
 
 MINUTE_S = 60.0
 """Time limits are reported in whole minutes."""
@@ -113,16 +112,15 @@ def smaller_requests(demands: Demands, most_slots: int, fits: Callable[[Demands]
     The ways that change the run least come first: the biggest role, and fewer replicas (or slots in all)
     before smaller replicas. No role asks for more than `most_slots` slots.
     """
-    for index, demand in sorted(enumerate(demands), key=lambda item: -_slots(item[1])):
-        of_role = f" for role {demand.role!r}" if len(demands) > 1 else ""
-        for way in (_fewer, _smaller_replicas):
-            requests = [
-                Smaller((*demands[:index], less, *demands[index + 1 :]), words + of_role)
-                for less, words in way(demand, most_slots)
-            ]
-            found = _first(requests, fits, step_by_step=len(demands) == 1 and demand.slots is not None)
-            if found is not None:
-                yield found
+    for way in ways_to_shrink(demands):
+        requests = [
+            Smaller(way.request(amount), way.words(amount))
+            for amount in range(way.amount - 1, 0, -1)
+            if requested_slots((way.change(amount),)) <= most_slots
+        ]
+        found = _first(requests, fits, step_by_step=len(demands) == 1 and demands[0].slots is not None)
+        if found is not None:
+            yield found
 
 
 def _first(
@@ -136,31 +134,6 @@ def _first(
         return next((less for less in requests if fits(less.demands)), None)
     index = bisect_left(range(len(requests)), True, key=lambda item: fits(requests[item].demands))
     return requests[index] if index < len(requests) else None
-
-
-def _fewer(demand: Demand, most_slots: int) -> Iterator[tuple[Demand, str]]:
-    """Fewer slots in all, or fewer replicas."""
-    if demand.slots is not None:
-        for slots in range(min(demand.slots - 1, most_slots), 0, -1):
-            yield replace(demand, slots=slots), f"slots: {slots}"
-        return
-    replicas = demand.replicas or 0
-    for count in range(replicas - 1, 0, -1):
-        if count * demand.each.slots <= most_slots:
-            yield replace(demand, replicas=count), f"{count} of the {replicas} replicas"
-
-
-def _smaller_replicas(demand: Demand, most_slots: int) -> Iterator[tuple[Demand, str]]:
-    """The same replicas with fewer slots each."""
-    replicas, each = demand.replicas or 0, demand.each
-    for slots in range(each.slots - 1, 0, -1):
-        if replicas * slots <= most_slots:
-            less = replace(demand, each=replace(each, slots=slots))
-            yield less, f"replicas of {counted(slots, 'slot')} each"
-
-
-def _slots(demand: Demand) -> int:
-    return demand.slots or (demand.replicas or 0) * demand.each.slots
 
 
 def _undrained(ledger: Ledger, what_if: WhatIf) -> list[str]:

@@ -11,17 +11,9 @@ from typing import Any, Protocol
 
 from tarmac.model.cluster import Node, Packing, Policy, Pool
 from tarmac.sched.facts import Candidate
+from tarmac.sched.index import queues
 from tarmac.sched.index.forecast import Forecast, Holder, ReleaseKey
 from tarmac.sched.index.holders import Group, Groups, Holders
-from tarmac.sched.index.queues import (
-    ClassQueue,
-    EntityQueues,
-    Entries,
-    ModeQueue,
-    PoolQueue,
-    Queued,
-    RequestClass,
-)
 from tarmac.sched.placing.board import PoolBoard, PoolKey
 from tarmac.sched.placing.space import Space
 from tarmac.sched.placing.view import View
@@ -33,7 +25,7 @@ from tarmac.sched.policies.ranking import Changes, Place, Placed, Ranking
 class _Listed(Protocol):
     """A mode queue or a class queue."""
 
-    entries: Entries
+    entries: queues.Entries
 
 
 class _FairOrder:
@@ -45,7 +37,7 @@ class _FairOrder:
 
     __slots__ = ("_accounts", "_changes", "_epoch", "_mode_queues", "_queue", "_ranked_era", "_rules")
 
-    def __init__(self, rules: Pool, queue: PoolQueue, accounts: Accounts, changes: Changes) -> None:
+    def __init__(self, rules: Pool, queue: queues.PoolQueue, accounts: Accounts, changes: Changes) -> None:
         self._rules = rules
         self._queue = queue
         self._accounts = accounts
@@ -77,15 +69,15 @@ class _FairOrder:
         """The past usage for a cycle under fair share; None otherwise."""
         return self._accounts.past_usage(now, self._first)
 
-    def mode_queues(self, past_usage: PastUsage) -> Iterator[tuple[float, Key, ModeQueue]]:
+    def mode_queues(self, past_usage: PastUsage) -> Iterator[tuple[float, Key, queues.ModeQueue]]:
         """The mode queues, the least usage first, each with its usage and the key of its first run."""
         self._rank_mode_queues()
         ordered = self._mode_queues.ordered(_claimed(past_usage))
         return ((usage, key, self._queue.fair[entity]) for usage, (_, key, entity) in ordered)
 
     def class_queues(
-        self, entity_queues: EntityQueues, past_usage: PastUsage
-    ) -> Iterator[tuple[float, Key, ClassQueue]]:
+        self, entity_queues: queues.EntityQueues, past_usage: PastUsage
+    ) -> Iterator[tuple[float, Key, queues.ClassQueue]]:
         """These class queues, the least usage first."""
         self._rank_class_queues(entity_queues)
         ordered = entity_queues.ranking.ordered(_claimed(past_usage))
@@ -106,7 +98,7 @@ class _FairOrder:
         fair = self._queue.fair
         self._mode_queues.refresh(fair, self._changes, self._places_in(fair))
 
-    def _rank_class_queues(self, entity_queues: EntityQueues) -> None:
+    def _rank_class_queues(self, entity_queues: queues.EntityQueues) -> None:
         self._rank_mode_queues()
         entity_queues.ranking.refresh(
             entity_queues.class_queues, self._changes, self._places_in(entity_queues.class_queues)
@@ -141,7 +133,7 @@ class _FairOrder:
         waiting = 0 if first is None else first.request.slots
         return [((stays, max(slots, waiting), share), (-fades, entity, slots)) for slots in widths]
 
-    def _first(self, entity: str) -> Queued | None:
+    def _first(self, entity: str) -> queues.Queued | None:
         """The first queued run of an entity."""
         mode_queue = self._queue.fair.get(entity)
         return None if mode_queue is None else mode_queue.first
@@ -161,8 +153,8 @@ class Memo:
     __slots__ = ("_reservations", "blocked", "forecasts", "windows")
 
     def __init__(self) -> None:
-        self.blocked: set[RequestClass] = set()
-        self.windows: dict[RequestClass, float] = {}
+        self.blocked: set[queues.RequestClass] = set()
+        self.windows: dict[queues.RequestClass, float] = {}
         self.forecasts: dict[Hashable, Forecast | None] = {}
         self._reservations: tuple[Hashable, ...] = ()
 
@@ -209,7 +201,7 @@ class PoolState:
         self.board = board
         board.spread = rules.packing is Packing.SPREAD
         changes = Changes()
-        self.queue = PoolQueue(rules, changes)
+        self.queue = queues.PoolQueue(rules, changes)
         self.holders = Holders(rules, changes.note)
         self.accounts = Accounts(rules, changes.note)
         self.fair = _FairOrder(rules, self.queue, self.accounts, changes)
@@ -251,7 +243,7 @@ class PoolState:
         """The number of holdings with a known end: they are the first in `releases`."""
         return bisect_left(self.releases, ((inf,),))
 
-    def enqueue(self, candidate: Candidate, request: RequestClass) -> None:
+    def enqueue(self, candidate: Candidate, request: queues.RequestClass) -> None:
         """Add a run to the queue."""
         if not request.class_queues:
             request.parked = not self.possible(request)
@@ -268,7 +260,7 @@ class PoolState:
                 [request for request in requests if not self.possible(request)] if self.board.closed else ()
             )
 
-    def possible(self, request: RequestClass) -> bool:
+    def possible(self, request: queues.RequestClass) -> bool:
         """Whether the nodes that take work would fit a request class if all were empty."""
         if not self.board.closed:
             return True

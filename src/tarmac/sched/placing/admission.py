@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tarmac.model.cluster import Node, Packing, Pool, admits
 from tarmac.model.codec import replace
 from tarmac.model.spec import Target
-from tarmac.sched.facts import Demand
+from tarmac.sched.facts import Demand, requested_slots
 from tarmac.sched.placing.board import PoolBoard, PoolKey, boards
 from tarmac.sched.placing.fitting import Part, split_unevenly
 from tarmac.sched.placing.gangs import fit
@@ -109,56 +109,70 @@ def largest(demands: Demands, fits: Callable[[Demands], bool]) -> str | None:
 
     Fewer replicas (or slots in all) come before smaller replicas: they change the run least.
     """
-    for index, demand in sorted(enumerate(demands), key=lambda item: -_slots(item[1])):
-        for smaller, words in _smaller(demand):
-            found = _most(demands, index, smaller, fits)
-            if found:
-                of_role = f" for role {demand.role!r}" if len(demands) > 1 else ""
-                return words(found) + of_role
+    for way in ways_to_shrink(demands):
+        found = _most(way, fits)
+        if found:
+            return way.words(found)
     return None
 
 
-def _slots(demand: Demand) -> int:
-    return demand.slots or (demand.replicas or 0) * demand.each.slots
+@dataclass(frozen=True, slots=True)
+class Shrink:
+    """A way to ask for less of one role: the present amount, the demand for an amount, and its words."""
+
+    demands: Demands
+    index: int
+    amount: int
+    change: Callable[[int], Demand]
+    words: Callable[[int], str]
+
+    def request(self, amount: int, *, loose: bool = False) -> Demands:
+        """The request of the run with this amount; `loose`: its slots may be split unequally."""
+        less = self.change(amount)
+        if loose and less.slots is not None:
+            less = replace(less, uneven=True)
+        return (*self.demands[: self.index], less, *self.demands[self.index + 1 :])
 
 
-Shrink = Callable[[int], Demand]
+def ways_to_shrink(demands: Demands) -> Iterator[Shrink]:
+    """The ways of each role, the biggest role first, and fewer before smaller replicas."""
+    for index, demand in sorted(enumerate(demands), key=lambda item: -requested_slots((item[1],))):
+        yield from _ways(demands, index, demand, f" for role {demand.role!r}" if len(demands) > 1 else "")
 
 
-def _smaller(demand: Demand) -> list[tuple[tuple[int, Shrink], Callable[[int], str]]]:
-    """Ways to ask for less: the present amount, the demand for an amount, and its description."""
+def _ways(demands: Demands, index: int, demand: Demand, of_role: str) -> Iterator[Shrink]:
+    def fewer_slots(slots: int) -> Demand:
+        return replace(demand, slots=slots)
+
+    def fewer_replicas(count: int) -> Demand:
+        return replace(demand, replicas=count)
+
+    def smaller_replicas(slots: int) -> Demand:
+        return replace(demand, each=replace(demand.each, slots=slots))
+
     if demand.slots is not None:
-        return [((demand.slots, lambda slots: replace(demand, slots=slots)), lambda slots: f"slots: {slots}")]
-    replicas, each = demand.replicas or 0, demand.each
-    return [
-        (
-            (replicas, lambda count: replace(demand, replicas=count)),
-            lambda count: f"{count} of the {replicas} replicas",
-        ),
-        (
-            (each.slots, lambda slots: replace(demand, each=replace(each, slots=slots))),
-            lambda slots: f"replicas of {slots} slot{'s' if slots > 1 else ''} each",
-        ),
-    ]
+        yield Shrink(demands, index, demand.slots, fewer_slots, lambda slots: f"slots: {slots}{of_role}")
+        return
+    most, each_slots = demand.replicas or 0, demand.each.slots
+    yield Shrink(demands, index, most, fewer_replicas, lambda n: f"{n} of the {most} replicas{of_role}")
+
+    def in_words(slots: int) -> str:
+        return f"replicas of {slots} slot{'s' if slots > 1 else ''} each{of_role}"
+
+    yield Shrink(demands, index, each_slots, smaller_replicas, in_words)
 
 
-def _most(
-    demands: Sequence[Demand], index: int, smaller: tuple[int, Shrink], fits: Callable[[Demands], bool]
-) -> int:
+def _most(way: Shrink, fits: Callable[[Demands], bool]) -> int:
     """The biggest amount below the requested one that fits; 0 if even 1 does not.
 
     Equal splits rule out bisection: 12 slots may fit, 13 not, and 16 again. So bisection finds the bound for
     an unequal split, and the first few amounts below it are tried one by one.
     """
-    amount, shrink = smaller
 
     def room(amount: int, *, loose: bool) -> bool:
-        less = shrink(amount)
-        if loose and less.slots is not None:
-            less = replace(less, uneven=True)
-        return fits((*demands[:index], less, *demands[index + 1 :]))
+        return fits(way.request(amount, loose=loose))
 
-    amounts = range(1, max(amount, 1))
+    amounts = range(1, max(way.amount, 1))
     bound = bisect_left(amounts, True, key=lambda amount: not room(amount, loose=True))
     for amount in range(bound, max(bound - TRIED, 0), -1):
         if room(amount, loose=False):

@@ -17,7 +17,7 @@ from tarmac.sched.placing.fitting import Part, Way, fit_role, share, split_uneve
 from tarmac.sched.placing.space import Space
 from tarmac.sched.placing.view import View
 
-NOTHING = Resources()
+_NOTHING = Resources()
 
 
 def fit(demands: Sequence[Demand], view: View, *, uneven: bool, way: Way | None = None) -> list[Part] | None:
@@ -73,14 +73,12 @@ def _with_weightless(demands: Sequence[Demand], parts: list[Part], view: View) -
         space = next(beside, None) or view.least_weightless(slot_type)
         if space is None:
             return None
-        placed.append(Part(demand, space, NOTHING, demand.replicas or 1))
+        placed.append(Part(demand, space, _NOTHING, demand.replicas or 1))
     return placed
 
 
 _SEARCH_STEPS = 5_000
 """The number of nodes that a search looks at before it gives up, beyond those of its first descents."""
-
-_NOTHING = Resources()
 
 
 def _search(demands: Sequence[Demand], view: View, *, uneven: bool) -> list[Part] | None:

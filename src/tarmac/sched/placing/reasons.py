@@ -249,14 +249,14 @@ def _of_all(names: Sequence[str], code: ReasonCode, text: str) -> Reason:
     return Reason(code=code, text=f"{len(names)} nodes ({listed(names, NAMES_SHOWN)}): {text}")
 
 
-def some(names: Sequence[str], noun: str = "run") -> str:
+def some(names: Sequence[str]) -> str:
     """`run a`, `runs a and b`, `runs a, b, c, d and 7 others`."""
     if len(names) == 1:
-        return f"{noun} {names[0]}"
+        return f"run {names[0]}"
     shown = list(names[:NAMES_SHOWN])
     rest = len(names) - len(shown)
     last = counted(rest, "other") if rest else shown.pop()
-    return f"{noun}s {', '.join(shown)} and {last}"
+    return f"runs {', '.join(shown)} and {last}"
 
 
 def counted(number: float, noun: str) -> str:

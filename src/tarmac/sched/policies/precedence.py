@@ -14,20 +14,9 @@ from math import inf
 
 from tarmac.model.cluster import Policy, Pool
 from tarmac.sched.facts import Candidate, Holding
-from tarmac.sched.policies import blocks
+from tarmac.sched.policies import blocks, order
 from tarmac.sched.policies.blocks import Member, Tier
 from tarmac.sched.policies.fairness import PastUsage, entity_of
-from tarmac.sched.policies.order import (
-    BATCH,
-    CYCLE,
-    INTERRUPTIBLE,
-    RANKS,
-    Key,
-    by_attainment,
-    climbs_at,
-    current_level,
-    ordering,
-)
 
 
 class Precedence:
@@ -42,14 +31,14 @@ class Precedence:
         """When a queued run may preempt a holding, as far as is known: now or before, later, or inf."""
         if holding.leaving:
             return inf
-        ours, theirs = RANKS[candidate.mode], RANKS[holding.candidate.mode]
-        if theirs == CYCLE:
+        ours, theirs = order.RANKS[candidate.mode], order.RANKS[holding.candidate.mode]
+        if theirs == order.CYCLE:
             return inf
-        if theirs == INTERRUPTIBLE:
+        if theirs == order.INTERRUPTIBLE:
             return self._over_interruptible(candidate, ours, holding)
-        if ours == INTERRUPTIBLE or not self.rules.preemption:
+        if ours == order.INTERRUPTIBLE or not self.rules.preemption:
             return inf
-        after = -inf if ours == CYCLE else self.ordered_after_at(candidate, holding)
+        after = -inf if ours == order.CYCLE else self.ordered_after_at(candidate, holding)
         return max(after, self.guaranteed_until(holding))
 
     def guaranteed_until(self, holding: Holding) -> float:
@@ -62,7 +51,7 @@ class Precedence:
         """When a batch run that holds slots is ordered after a queued one (-inf: always was)."""
         if self.past_usage is not None:
             return self._overdrawn_at(candidate, holding, self.past_usage)
-        key = ordering(BATCH, self.rules).key(candidate, self.rules, 0.0)
+        key = order.ordering(order.BATCH, self.rules).key(candidate, self.rules, 0.0)
         at, slots = self.now, holding.allocation.slots
         while holder_key(holding, self.rules, at, slots=slots) <= key:
             at = climbs_next_at(holding, slots, self.rules, at)
@@ -79,7 +68,7 @@ class Precedence:
         return -inf if usage >= floor else past_usage.reaches_at(theirs, floor - usage)
 
     def _over_interruptible(self, candidate: Candidate, ours: int, holding: Holding) -> float:
-        if ours == CYCLE:
+        if ours == order.CYCLE:
             return -inf
         member = Member(holding.candidate, holding)
         expects = blocks.tier(member, self.rules, self.now)
@@ -87,7 +76,7 @@ class Precedence:
         beyond_at = changes_at if expects is Tier.OWED else -inf
         if (promised_until := blocks.promised_until(holding)) > self.now:
             beyond_at = max(beyond_at, promised_until)
-        if ours == BATCH:
+        if ours == order.BATCH:
             return min(beyond_at, self.guaranteed_until(holding)) if self.rules.preemption else beyond_at
         match blocks.tier(Member(candidate), self.rules, self.now):
             case Tier.OWED:
@@ -99,17 +88,17 @@ class Precedence:
                 return inf
 
 
-def holder_key(holding: Holding, rules: Pool, now: float, *, slots: int | None = None) -> Key:
+def holder_key(holding: Holding, rules: Pool, now: float, *, slots: int | None = None) -> order.Key:
     """The place in the order of batch runs that a holding (of `slots` slots) would have if queued now."""
     candidate = holding.candidate
     slots = holding.allocation.slots if slots is None else slots
     if rules.policy is not Policy.LEAST_ATTAINED:
-        return ordering(BATCH, rules).key(candidate, rules, 0.0)
+        return order.ordering(order.BATCH, rules).key(candidate, rules, 0.0)
     ran_s = candidate.ran_s
     if holding.started_at is not None:
         ran_s += max(0.0, now - holding.started_at)
-    reached = current_level(candidate.attained_slot_s, slots, since=holding.granted_at, now=now)
-    return by_attainment(candidate, slots=slots, reached=reached, ran_s=ran_s)
+    reached = order.current_level(candidate.attained_slot_s, slots, since=holding.granted_at, now=now)
+    return order.by_attainment(candidate, slots=slots, reached=reached, ran_s=ran_s)
 
 
 def climbs_next_at(holding: Holding, slots: int, rules: Pool, now: float) -> float:
@@ -117,4 +106,4 @@ def climbs_next_at(holding: Holding, slots: int, rules: Pool, now: float) -> flo
     candidate = holding.candidate
     if rules.policy is not Policy.LEAST_ATTAINED or candidate.time_limit_s is not None:
         return inf
-    return climbs_at(candidate.attained_slot_s, slots, since=holding.granted_at, now=now)
+    return order.climbs_at(candidate.attained_slot_s, slots, since=holding.granted_at, now=now)

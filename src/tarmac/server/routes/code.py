@@ -35,8 +35,7 @@ def add_code_routes(routes: Routes, service: Service) -> None:
         """Return the files that differ between the code of this run and of the run `after`."""
         runs = (call.reference, call.query.after)
         before, then = (plane.find_here(call.actor, each).code_digest for each in runs)
-        found = service.code.changes(before, then)
-        return [api.CodeChange(path=item.path, change=item.change) for item in found]
+        return service.code.changes(before, then)
 
     @routes.serve(api.CODE_NEEDED)
     def needed(call: Call[Query, api.SubmissionBody]) -> api.CodeNeeded:
