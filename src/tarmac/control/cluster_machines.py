@@ -16,7 +16,7 @@ from tarmac.control.decisions import steps
 from tarmac.control.permissions import Action, check
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.actor import Actor
-from tarmac.model.cluster import Cluster, Drain, Machine, MachineProgress, MachineReport, Node, NodeState
+from tarmac.model.cluster import Cluster, Drain, Machine, MachineProgress, Node, NodeState
 from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import StartsClusters
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable, listed, suggestion
@@ -93,8 +93,19 @@ class ClusterMachines:
         cluster = self._started(name)
         change = self._changes.get(name)
         report = change.report(0, wait_s=0) if change is not None and change.working else None
-        found = self._need_starter().look(name, cluster.machines)
-        machines = [_machine_status(each) for each in found]
+        machines = [
+            api.ClusterMachine(
+                name=found.machine.name,
+                role=found.machine.role,
+                state=found.state,
+                address=found.machine.address,
+                slots=found.machine.slots,
+                pid=found.pid,
+                since=found.since,
+                problem=found.problem,
+            )
+            for found in self._need_starter().look(name, cluster.machines)
+        ]
         return api.ClusterStatus(cluster=name, engine=cluster.engine, machines=machines, change=report)
 
     def progress(self, actor: Actor, name: str, after: int, *, wait_s: float) -> api.ClusterChange:
@@ -317,17 +328,3 @@ def _refuse_changes(old: Cluster, machines: Sequence[Machine]) -> None:
     if found:
         hint = "take a host out with one up and back with the next to change it"
         raise Refused(f"cluster {old.name} runs: {'; '.join(found)}", hint=hint)
-
-
-def _machine_status(report: MachineReport) -> api.ClusterMachine:
-    machine = report.machine
-    return api.ClusterMachine(
-        name=machine.name,
-        role=machine.role,
-        state=report.state,
-        address=machine.address,
-        slots=machine.slots,
-        pid=report.pid,
-        since=report.since,
-        problem=report.problem,
-    )

@@ -6,9 +6,9 @@ run waits for, `array_status` the progress of all members of an array.
 """
 
 import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
+from tarmac import api
 from tarmac.model.actor import Actor
 from tarmac.model.array import AwaitedRun, Condition, Dependency, array_id_of, split_member
 from tarmac.model.changes import NewRun
@@ -96,18 +96,6 @@ def awaited_runs(store: Store, actor: Actor, after: Sequence[Dependency]) -> tup
     return tuple(found.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArrayStatus:
-    """An array and its progress: the number of members per state, and per outcome once ended.
-
-    `run` is the member that the question referred to.
-    """
-
-    run: Run
-    total: int
-    counts: Mapping[str, int]
-
-
 def members_of(first: NewRun, ids: Ids, now: float) -> list[NewRun]:
     """A new run as the members of its array; unchanged if it has no array. Raises Refused for a rehearsal."""
     run, array = first.run, first.run.spec.array
@@ -144,12 +132,23 @@ def live_members(store: Store, run: Run) -> Sequence[Run]:
     return sorted(loaded.values(), key=lambda each: each.array_index or 0)
 
 
-def array_status(store: Store, run: Run) -> ArrayStatus:
+def array_status(store: Store, run: Run) -> api.Array:
     """The progress of a run's array; raises NotFound if the run belongs to no array."""
-    if run.array_id is None:
+    array = run.spec.array
+    if run.array_id is None or array is None:
         raise NotFound(f"{run.name} ({run.id}) is a single run, no member of an array")
     counts: dict[str, int] = {}
     for (state, outcome), count in sorted(store.array_counts(run.array_id).items()):
         word = str(outcome or state)
         counts[word] = counts.get(word, 0) + count
-    return ArrayStatus(run=run, total=sum(counts.values()), counts=counts)
+    return api.Array(
+        id=run.array_id,
+        name=run.name,
+        project=run.project,
+        user=run.user,
+        indices=array.indices,
+        at_most=array.at_most,
+        total=sum(counts.values()),
+        counts=counts,
+        created_at=run.created_at,
+    )

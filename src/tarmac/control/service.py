@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from tarmac import api
 from tarmac.api.cluster_operations import NodeChoice, QueueChange
 from tarmac.api.experiment_operations import MetricChoice
 from tarmac.api.placement import Why
@@ -22,7 +23,7 @@ from tarmac.control.clusters import Clusters
 from tarmac.control.decisions import steps
 from tarmac.control.draining import ALL_NODES
 from tarmac.control.experiments import ExperimentService
-from tarmac.control.lookup import ArrayStatus, array_status, awaited_runs, find_run, live_members, means_all
+from tarmac.control.lookup import array_status, awaited_runs, find_run, live_members, means_all
 from tarmac.control.metrics import ChosenSeries, chosen_series
 from tarmac.control.permissions import Action, check
 from tarmac.control.queue import queueing
@@ -163,7 +164,7 @@ class ControlPlane:
         check(actor, Action.READ)
         return find_run(self.control.store, actor, reference)
 
-    def array(self, actor: Actor, reference: str) -> ArrayStatus:
+    def array(self, actor: Actor, reference: str) -> api.Array:
         """The array that the reference means, or that contains the run; raises NotFound."""
         return array_status(self.control.store, self.find(actor, reference))
 

@@ -119,7 +119,6 @@ class Unauthorized(TarmacError):
     """The request carries no valid token."""
 
     code = "unauthorized"
-    exit_code = 1
     http_status = 401
 
 
@@ -127,7 +126,6 @@ class Forbidden(TarmacError):
     """The actor may not do this."""
 
     code = "forbidden"
-    exit_code = 1
     http_status = 403
 
 
@@ -135,7 +133,6 @@ class Unavailable(TarmacError):
     """Nothing was done; the same request may succeed later."""
 
     code = "unavailable"
-    exit_code = 1
     http_status = 503
 
 

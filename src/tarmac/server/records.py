@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from tarmac import api
-from tarmac.control.lookup import ArrayStatus
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.model.cluster import Disks
 from tarmac.model.codec import common, encode, inherited
@@ -44,17 +43,6 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> api.Run:
         source=source,
         warnings=tuple(warnings),
         labels=run.spec.labels,
-    )
-
-
-def array_record(array: ArrayStatus) -> api.Array:
-    run, request = array.run, array.run.spec.array
-    return api.Array(
-        **common(api.Array, run, but=["id"]),
-        **common(api.Array, array),
-        id=run.array_id or "",
-        indices=request.indices if request is not None else "",
-        at_most=request.at_most if request is not None else None,
     )
 
 

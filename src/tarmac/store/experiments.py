@@ -25,7 +25,7 @@ from tarmac.store.database import Database
 from tarmac.store.failures import Conflict, Stale
 from tarmac.store.rows import body, written
 from tarmac.store.schema import experiment, trial
-from tarmac.store.statements import LAST_CHARACTER, fence
+from tarmac.store.statements import LAST_CHARACTER, fence, words
 
 WriteRuns = Callable[[Connection, Sequence[NewRun], Sequence[RunStep]], None]
 """Stores new runs and applies steps within a transaction; raises Stale if a step is stale."""
@@ -179,14 +179,14 @@ class SqlExperiments:
 
 def _matching(query: ExperimentQuery) -> Select[Any]:
     statement = _EXPERIMENTS.order_by(experiment.c.id.desc()).limit(query.limit)
-    if query.user is not None:
-        statement = statement.where(experiment.c.user_name == query.user)
-    if query.project is not None:
-        statement = statement.where(experiment.c.project == query.project)
+    equal = (
+        (experiment.c.user_name, query.user),
+        (experiment.c.project, query.project),
+        (experiment.c.archived, query.archived),
+    )
+    statement = statement.where(*(column == value for column, value in equal if value is not None))
     if query.states:
-        statement = statement.where(experiment.c.state.in_(sorted(state.value for state in query.states)))
-    if query.archived is not None:
-        statement = statement.where(experiment.c.archived == query.archived)
+        statement = statement.where(experiment.c.state.in_(words(query.states)))
     if query.before_id is not None:
         statement = statement.where(experiment.c.id < query.before_id)
     return statement

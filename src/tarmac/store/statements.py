@@ -151,16 +151,14 @@ def _matching(statement: sa.Select[Any], query: RunQuery) -> sa.Select[Any]:
     statement = statement.order_by(newest.desc()).limit(query.limit)
     if query.states:
         statement = statement.where(run.c.state.in_(words(query.states)))
-    if query.user is not None:
-        statement = statement.where(run.c.user_name == query.user)
-    if query.project is not None:
-        statement = statement.where(run.c.project == query.project)
-    if query.name is not None:
-        statement = statement.where(run.c.name == query.name)
-    if query.array_id is not None:
-        statement = statement.where(run.c.array_id == query.array_id)
-    if query.array_index is not None:
-        statement = statement.where(run.c.array_index == query.array_index)
+    equal = (
+        (run.c.user_name, query.user),
+        (run.c.project, query.project),
+        (run.c.name, query.name),
+        (run.c.array_id, query.array_id),
+        (run.c.array_index, query.array_index),
+    )
+    statement = statement.where(*(column == value for column, value in equal if value is not None))
     if query.ended_before is not None:
         statement = statement.where(run.c.ended_at < query.ended_before)
     if query.before_id is not None:

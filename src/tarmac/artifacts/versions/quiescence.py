@@ -164,7 +164,9 @@ def unit_of(item: Found, found: Collection[Found], known: Collection[str]) -> st
     """
     directory, name = _split(item.path)
     kind = kind_of(name)
-    if "#" in kind and any(_is_like(other, directory, name, kind) for other in found):
+    files = (_split(other.path) for other in found if other.kind == FILE)
+    siblings = (other for place, other in files if place == directory and other != name)
+    if "#" in kind and any(kind_of(sibling) == kind for sibling in siblings):
         return item.path
     while directory and not _DIGITS.search(_split(directory)[1]):
         directory = _split(directory)[0]
@@ -260,13 +262,6 @@ def _pointer_text(item: os.DirEntry[str], status: os.stat_result) -> str:
     except (OSError, ValueError):
         return ""
     return text if "/" not in text else ""
-
-
-def _is_like(other: Found, directory: str, name: str, kind: str) -> bool:
-    place, other_name = _split(other.path)
-    if other.kind != FILE or place != directory or other_name == name:
-        return False
-    return kind_of(other_name) == kind
 
 
 def _number(path: str) -> list[str]:

@@ -61,7 +61,9 @@ def counted(run: Run, attempt: Attempt, *, retried: bool, **more: Any) -> Run:
     A retried run restarts its time limit.
     """
     outcome, turn = attempt.outcome, turn_is_over(run, attempt)
-    ran_s = run.ran_s + _running_s(attempt) if outcome in GONE_ON else run.ran_s
+    ran_s = run.ran_s
+    if outcome in GONE_ON and attempt.started_at is not None and attempt.ended_at is not None:
+        ran_s += max(0.0, attempt.ended_at - attempt.started_at)
     return replace(
         run,
         failures=run.failures + (outcome is Outcome.FAILED),
@@ -149,12 +151,6 @@ def _allocated_slot_s(attempt: Attempt) -> float:
     assert attempt.ended_at is not None, "it has ended"
     begin = attempt.allocated_at
     return 0.0 if begin is None else attempt.current_allocation.slots * max(0.0, attempt.ended_at - begin)
-
-
-def _running_s(attempt: Attempt) -> float:
-    if attempt.started_at is None or attempt.ended_at is None:
-        return 0.0
-    return max(0.0, attempt.ended_at - attempt.started_at)
 
 
 def _used(share: Share | None, attempt: Attempt) -> Share | None:

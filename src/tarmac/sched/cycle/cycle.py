@@ -13,7 +13,7 @@ from tarmac.sched.cycle.due import due_in_pool
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.queue_walk import along, walk_queue
 from tarmac.sched.decisions import Placement, Plan, Preemption, PreemptionReason, Refusal, ShareGrant
-from tarmac.sched.facts import Candidate, Snapshot
+from tarmac.sched.facts import Candidate
 from tarmac.sched.index.facts_index import FactsIndex
 from tarmac.sched.index.forecast import Holder
 from tarmac.sched.index.queues import ClassQueue, RequestClass
@@ -84,7 +84,7 @@ class Cycle:
         """Why a request class does not start now; reservations for `run_id` itself do not count."""
         index = self._index
         return why_not_now(
-            self._cluster(),
+            index.cluster(),
             request.demands,
             request.target,
             feasibility=request.feasibility,
@@ -107,15 +107,12 @@ class Cycle:
 
     def never(self, request: RequestClass) -> tuple[tuple[Reason, ...], str | None]:
         """Why no empty cluster fits a request class, and the biggest request that one would fit."""
-        reasons = why_never(self._cluster(), request.demands, request.target)
+        reasons = why_never(self._index.cluster(), request.demands, request.target)
         return reasons, self._index.admission.largest(request.demands, request.target)
 
     def _at_home(self, holder: Holder) -> bool:
         """Whether a run holds slots in its home pool, where it is queued again."""
         return self._index.request_of(holder.holding.candidate).feasibility.pools[:1] == holder.pools[:1]
-
-    def _cluster(self) -> Snapshot:
-        return self._index.cluster()
 
     def _returning(self) -> Iterator[Preemption]:
         """Preempt runs that hold slots in another pool than the one a person moved them to."""
@@ -125,7 +122,8 @@ class Cycle:
 
     def _spill(self, home: PoolCycle) -> None:
         """Start runs that name no pool and did not fit at home in the free slots of other pools."""
-        asking = home.state.queue.up_to(self._most_free())
+        most_free = max(current.state.board.free[None] for current in self.pools.values())
+        asking = home.state.queue.up_to(most_free)
         walk = along(home, (request for request in asking if self._elsewhere(request)))
         while (step := walk.next()) is not None:
             _, class_queue, index = step
@@ -147,9 +145,6 @@ class Cycle:
             return []
         others = (self.pools[key] for key in request.feasibility.pools[1:])
         return [other for other in others if other.can_lend(request)]
-
-    def _most_free(self) -> int:
-        return max((current.state.board.free[None] for current in self.pools.values()), default=0)
 
     def _refusals(self) -> Iterator[Refusal]:
         """Refuse runs that can never start, and runs that must fail if busy."""

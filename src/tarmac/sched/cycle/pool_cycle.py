@@ -62,7 +62,7 @@ class PoolCycle:
         self.state = state
         self.now = now
         self.due = due
-        self.next_at = inf
+        self.next_at = inf  # when another cycle is of use, even if no fact changes
         self.placed = placed
         self.preemptions: list[Preemption] = list(due.preemptions)
         self.reservations: list[Reservation] = []
@@ -234,10 +234,6 @@ class PoolCycle:
         """Reserve these nodes for a run: other runs now start there only if they end before `at`."""
         number = self.state.board.reserve(nodes)
         self.reservations.append(Reservation(run_id, at, nodes, number))
-
-    def wake_at(self, at: float) -> None:
-        """Request another cycle at this time, even if no fact changes."""
-        self.next_at = min(self.next_at, at)
 
     def preempt_for(self, queued: Queued) -> bool:
         """Preempt others for a run that does not fit, and reserve its nodes; False if none is preempted."""

@@ -119,8 +119,7 @@ class Preemptor:
         if holders.guarded and not self._awaited and self._reserves_at(mode_queue.entries[0][1]) <= self._now:
             return True
         if self._past_usage is None:
-            last = holders.last()
-            return last is not None and last > mode_queue.entries[0][0]
+            return bool(holders.ready) and holders.ready[-1][0] > mode_queue.entries[0][0]
         floor = self._past_usage.of(mode_queue.entity or "")
         return next(self._overdrawn(mode_queue.entity, floor), None) is not None
 

@@ -101,7 +101,7 @@ def walk_queue(pool: PoolCycle, until: str | None = None) -> None:
     if pool.state.queue.runs:
         _QueueWalk(pool, until).run()
     if until is None:
-        pool.wake_at(wakes_at(pool))
+        pool.next_at = min(pool.next_at, wakes_at(pool))
 
 
 def along(pool: PoolCycle, requests: Iterable[RequestClass]) -> _Walk:

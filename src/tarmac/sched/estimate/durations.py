@@ -84,7 +84,7 @@ class Durations:
     def add(self, run: Finished) -> None:
         """Add a run that ended."""
         ran_s = max(run.ran_s, SHORTEST_S)
-        classes = _classes(run.owner, run.project, run.name, run.slots, run.time_limit_s)
+        classes = list(_classes(run.owner, run.project, run.name, run.slots, run.time_limit_s))
         self._learn(ran_s, classes, run.time_limit_s)
         for key in classes:
             samples = self._samples.get(key)
@@ -113,9 +113,8 @@ class Durations:
         if not self._samples:
             return None
         share = min(share, MOST_SHARE)
-        return (
-            max(elapsed_s, SHORTEST_S) * share / (1 - share)
-        )  # no known run lasted as long: assume as long again
+        # No known run lasted as long: assume as long again.
+        return max(elapsed_s, SHORTEST_S) * share / (1 - share)
 
     def _learn(self, ran_s: float, classes: list[Class], limit_s: float | None) -> None:
         """Compare the prediction of each likeness for this run with that of all runs together."""
@@ -159,11 +158,7 @@ class _Samples:
         return self._by_size[first + min(int(share * count), count - 1)]
 
 
-def _classes(owner: str, project: str, name: str, slots: int, limit_s: float | None) -> list[Class]:
-    return list(_alike(owner, project, name, slots, limit_s))
-
-
-def _alike(owner: str, project: str, name: str, slots: int, limit_s: float | None) -> Iterator[Class]:
+def _classes(owner: str, project: str, name: str, slots: int, limit_s: float | None) -> Iterator[Class]:
     if limit_s is not None:
         yield Likeness.LIMIT_BY_OWNER, owner
         yield (Likeness.LIMIT,)

@@ -185,7 +185,8 @@ class Simulation:
 
     def _advance(self, next_at: float | None) -> bool:
         """Advance to the next event, and apply all events near it."""
-        self._drop_stale()
+        while self._ends and self._grants.get(self._ends[0][1]) != self._ends[0][2]:
+            heapq.heappop(self._ends)  # the end of an earlier grant
         first_at = min(self._ends[0][0] if self._ends else inf, inf if next_at is None else next_at)
         if first_at == inf:
             return False
@@ -199,10 +200,6 @@ class Simulation:
                 self._end(run_id)
         return True
 
-    def _drop_stale(self) -> None:
-        while self._ends and self._grants.get(self._ends[0][1]) != self._ends[0][2]:
-            heapq.heappop(self._ends)
-
     def _end(self, run_id: str) -> None:
         """Free the slots of a holding; a preempted run queues again."""
         holding = self._holdings.pop(run_id)
@@ -211,7 +208,8 @@ class Simulation:
             known = self._known.get(node, EstimateBasis.TIME_LIMITS)
             self._known[node] = max(known, basis, key=lambda item: _WEIGHT[item])
         self._ledger.add_usage([self._usage(holding)])
-        if holding.requeues and not _had_its_turns(holding.candidate):
+        last_turn = holding.candidate.mode is Mode.CYCLE and holding.candidate.turns_left <= 1
+        if holding.requeues and not last_turn:
             candidate = self._come_back(holding)
             self._queue[run_id] = candidate
             self._ledger.queue(candidate)
@@ -278,8 +276,3 @@ class Simulation:
             holding = replace(holding, candidate=replace(holding.candidate, share=share))
             self._holdings[run_id] = holding
             self._ledger.hold(holding)
-
-
-def _had_its_turns(candidate: Candidate) -> bool:
-    """Whether a cycle run ends with its present turn."""
-    return candidate.mode is Mode.CYCLE and candidate.turns_left <= 1

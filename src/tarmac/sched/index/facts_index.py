@@ -198,7 +198,7 @@ class FactsIndex:
             self._set_loads(name)
         for key in holder.pools:
             self.pools[key].drop_holder(holder)
-            self.pools[key].changed(freed=True)
+            self.pools[key].memo.change(freed=True)
 
     def add_usage(self, usage: Iterable[UsageBucket]) -> None:
         """Add the usage of ended attempts."""
@@ -280,7 +280,7 @@ class FactsIndex:
     def _set_loads(self, name: str) -> None:
         place = self._places.get(name)
         if place is not None:
-            place.set_loads(name, self._loads.get(name, {}).values())
+            place.board.set_loads(place.board.spaces[name], self._loads.get(name, {}).values())
 
     def _restated(self, nodes: tuple[Node, ...]) -> list[Node] | None:
         """The nodes that only changed their state; None if anything else has changed."""

@@ -172,10 +172,6 @@ class Holders:
                 yield known, holder
                 index -= 1
 
-    def last(self) -> Key | None:
-        """The key of the last ready batch run (not under fair share)."""
-        return self.ready[-1][0] if self.ready else None
-
     def rising(self, level: float) -> list[Timed]:
         """Ready runs that climb from this level, and from the one below it."""
         below = max((known for known in self._climbs if known < level), default=level)

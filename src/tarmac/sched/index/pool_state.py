@@ -7,7 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from math import inf
-from typing import Any, Protocol
+from typing import Protocol
 
 from tarmac.model.cluster import Node, Packing, Policy, Pool
 from tarmac.sched.facts import Candidate
@@ -158,7 +158,7 @@ class Memo:
         self.forecasts: dict[Hashable, Forecast | None] = {}
         self._reservations: tuple[Hashable, ...] = ()
 
-    def change(self, *, freed: bool) -> None:
+    def change(self, *, freed: bool = False) -> None:
         """Forget what changed holdings or nodes invalidate; `freed` if slots may have become free."""
         self.forecasts.clear()
         if freed:
@@ -218,13 +218,13 @@ class PoolState:
             self.releases.append((item.ends, item))
             self._take_up(item)
         self.releases.sort()
-        self.changed()
+        self.memo.change()
 
     def add_holder(self, holder: Holder) -> None:
         """Add or replace a holding on nodes of this pool."""
         insort(self.releases, (holder.ends, holder))
         self._take_up(holder)
-        self.changed()
+        self.memo.change()
 
     def drop_holder(self, holder: Holder) -> None:
         """Remove a holding."""
@@ -233,11 +233,7 @@ class PoolState:
         self.leaving.discard(holder.ends[2])
         self.holders.drop(holder)
         self.accounts.end(holder.holding)
-        self.changed()
-
-    def changed(self, *, freed: bool = False) -> None:
-        """Note that holdings or nodes have changed; `freed` if slots may have become free."""
-        self.memo.change(freed=freed)
+        self.memo.change()
 
     def known_releases(self) -> int:
         """The number of holdings with a known end: they are the first in `releases`."""
@@ -279,7 +275,7 @@ class PoolState:
         if self._empty is not None:
             self._empty.restate(self._empty.spaces[node.name], node)
         self._parking_is_current = False
-        self.changed(freed=True)
+        self.memo.change(freed=True)
 
     def set_rules(self, rules: Pool) -> None:
         """Change the rules of the pool, which orders its queue again."""
@@ -291,12 +287,7 @@ class PoolState:
             self.holders.restart(rules, self.holdings.values())
             self.accounts.restart(rules, [holder.holding for holder in self.holdings.values()])
             self.fair.set_rules(rules)
-            self.changed(freed=True)
-
-    def set_loads(self, name: str, loads: Any) -> None:
-        """Set the loads of a node."""
-        space = self.board.spaces[name]
-        self.board.set_loads(space, loads)
+            self.memo.change(freed=True)
 
     def _take_up(self, holder: Holder) -> None:
         self.holdings[holder.ends[2]] = holder

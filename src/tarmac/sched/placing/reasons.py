@@ -175,14 +175,9 @@ def _occupied(
     fitting = [piece for piece in pieces if space.has(piece)]
     if fitting:
         return _reason(node, ReasonCode.GANG, f"{free}: room for a part of the run, and all or none starts")
-    return _reason(node, ReasonCode.BUSY, f"{free}; {amount(need)} needed{_holders_text(holders)}")
-
-
-def _holders_text(holders: Sequence[Candidate]) -> str:
-    """`; held by a (r1), b (r2) and 3 more`, in the order of their grant."""
-    if not holders:
-        return ""
-    return f"{HOLDERS}{listed([candidate.label for candidate in holders], NAMES_SHOWN)}"
+    labels = [candidate.label for candidate in holders]  # in the order of their grant
+    held = f"{HOLDERS}{listed(labels, NAMES_SHOWN)}" if labels else ""
+    return _reason(node, ReasonCode.BUSY, f"{free}; {amount(need)} needed{held}")
 
 
 def _free(space: Space, need: Resources) -> str:

@@ -7,7 +7,7 @@ from tarmac.model.loss import loss_of
 from tarmac.model.run_records import Annotation
 from tarmac.model.summary import RunQuery
 from tarmac.server.http.routing import Call, Routes
-from tarmac.server.records import array_record, attempt_record, notification_record, run_record
+from tarmac.server.records import attempt_record, notification_record, run_record
 from tarmac.server.service import Service
 from tarmac.server.storage.work_files import WorkFiles
 
@@ -104,7 +104,7 @@ def _add_questions(routes: Routes, service: Service) -> None:
     @routes.serve(api.ARRAY)
     def array(call: Call) -> api.Array:
         """Return the progress of an array, named by itself or by one of its members."""
-        return array_record(plane.array(call.actor, call.reference))
+        return plane.array(call.actor, call.reference)
 
 
 def _add_annotations(routes: Routes, service: Service) -> None:
