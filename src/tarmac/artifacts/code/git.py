@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.artifacts.code.gitcache import Bounds, Git, GitCache, GitFailed, Repo
+from tarmac.artifacts.code.gitcache import Git, GitCache, GitFailed, Repo
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import CodeStore, StagedCode
 from tarmac.model.secret import SecretValues, no_secrets
@@ -90,10 +90,13 @@ class RepositoryCodeStore:
     ) -> StagedCode:
         """`owner` names the key: the cached content of one key is not given to runs with another."""
         url = gitrules.shown(code.url)
-        bounds = Bounds(
-            deadline=time.monotonic() + self._timeout_s, limit_bytes=self._limit_bytes, proceed=proceed
+        git = Git(
+            rules=rules,
+            deadline=time.monotonic() + self._timeout_s,
+            limit_bytes=self._limit_bytes,
+            proceed=proceed,
+            owner=owner,
         )
-        git = Git(rules=rules, bounds=bounds, owner=owner)
         budget = _Budget(self._limit_bytes, MOST_ENTRIES, MOST_SUBMODULES)
         try:
             with tempfile.TemporaryDirectory(prefix=_PARTIAL, dir=self._root) as partial:
@@ -180,7 +183,7 @@ def _extract(git: Git, objects: Path, commit: str, tree: Path, budget: _Budget) 
             for size_bytes, path in sorted(sizes, key=lambda item: (-item[0], item[1]))[:LARGEST_SHOWN]
         )
         raise InvalidInput(
-            f"its files are more than the {git.bounds.limit_bytes / 2**20:,.0f} MiB of code allowed; "
+            f"its files are more than the {git.limit_bytes / 2**20:,.0f} MiB of code allowed; "
             f"the largest: {largest}"
         )
     variables = {"GIT_INDEX_FILE": f"{tree}.index", "GIT_WORK_TREE": str(tree), "GIT_DIR": str(objects)}

@@ -42,29 +42,19 @@ class GitFailed(Exception):
         self.lines = tuple(lines)
 
 
-class _GaveUp(Unavailable):
-    """The fetch was cancelled."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """The limits of a fetch: until `deadline` (monotonic), while `proceed()`, within `limit_bytes`."""
-
-    deadline: float
-    limit_bytes: int
-    proceed: Callable[[], bool]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Git:
-    """git under the rules of this machine, for one fetch.
+    """git under the rules of this machine, for one fetch: until `deadline` (monotonic), while `proceed()`,
+    within `limit_bytes`.
 
     `owner` names the key of its run; "": the machine's own.
     """
 
     rules: GitRules
-    bounds: Bounds
-    owner: str = ""
+    deadline: float
+    limit_bytes: int
+    proceed: Callable[[], bool]
+    owner: str
 
     def run(
         self,
@@ -74,7 +64,7 @@ class Git:
         grows: Path | None = None,
         lock: int | None = None,
     ) -> bytes:
-        """The output of git, run in the directory `around`; raises GitFailed, InvalidInput, GaveUp.
+        """The output of git, run in the directory `around`; raises GitFailed, InvalidInput, Unavailable.
 
         `grows` is the directory that receives the fetched data. `lock` is a lock that git holds as well, in
         case it outlives this process.
@@ -102,7 +92,10 @@ class Git:
                 while not _left(process, look_s):
                     look_s = min(look_s * 2, _LAST_LOOK_S)
                     grown_bytes = _size_bytes(grows) - before_bytes + os.fstat(output.fileno()).st_size
-                    self._check(grown_bytes)
+                    self.check("fetching it took longer than the server allows", _TIMEOUT_HINT)
+                    if grown_bytes > self.limit_bytes:
+                        mebibytes = self.limit_bytes / 2**20
+                        raise InvalidInput(f"what git sends is more than the {mebibytes:,.0f} MiB allowed")
             finally:
                 _end(process)
             output.seek(0)
@@ -111,16 +104,15 @@ class Git:
                 raise GitFailed(_lines(errors.read()))
             return output.read()
 
-    def _check(self, grown_bytes: int) -> None:
-        if not self.bounds.proceed():
-            raise _GaveUp("no run waits for this code any more")
-        if time.monotonic() >= self.bounds.deadline:
-            raise InvalidInput(
-                "fetching it took longer than the server allows", hint="see git_timeout_s in its settings"
-            )
-        if grown_bytes > self.bounds.limit_bytes:
-            mebibytes = self.bounds.limit_bytes / 2**20
-            raise InvalidInput(f"what git sends is more than the {mebibytes:,.0f} MiB allowed")
+    def check(self, too_late: str, hint: str | None = None) -> None:
+        """Raise Unavailable once no run waits for the fetch, InvalidInput (`too_late`) after its deadline."""
+        if not self.proceed():
+            raise Unavailable("no run waits for this code any more")
+        if time.monotonic() >= self.deadline:
+            raise InvalidInput(too_late, hint=hint)
+
+
+_TIMEOUT_HINT = "see git_timeout_s in its settings"
 
 
 def _left(process: subprocess.Popen[bytes], patience_s: float) -> bool:
@@ -278,9 +270,7 @@ class GitCache:
 
     @contextmanager
     def of(self, url: str, git: Git) -> Iterator[Repo]:
-        """The cache of a repository, locked for this process. Raises GaveUp, or InvalidInput after its
-        deadline.
-        """
+        """The cache of a repository, locked for this process. Raises the errors of `Git.check`."""
         directory = self._root / hashlib.sha256("\0".join([url, git.owner]).encode()).hexdigest()[:32]
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(f"{directory}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -293,13 +283,7 @@ class GitCache:
 
 def _take(lock: int, git: Git) -> None:
     while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not git.bounds.proceed():
-                raise _GaveUp("no run waits for this code any more") from None
-            if time.monotonic() >= git.bounds.deadline:
-                raise InvalidInput("another fetch of this repository does not come to its end") from None
-            time.sleep(_POLL_S)
-        else:
-            return
+        with suppress(BlockingIOError):
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        git.check("another fetch of this repository does not come to its end")
+        time.sleep(_POLL_S)
