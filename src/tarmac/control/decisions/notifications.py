@@ -55,27 +55,6 @@ def with_notifications(
     return replace(step, notifications=messages) if messages else step
 
 
-def overdue(run: Run, always: Sequence[Subscription], now: float) -> list[Notification]:
-    """The messages about a run that has waited too long by now; equal on every call."""
-    since = run.queued_at
-    if run.state not in QUEUES or since is None:
-        return []
-    return [
-        _message(run, Occasion.WAITING, each.receiver, now, {"waiting_s": each.waiting_s}, since=since)
-        for each in about_waits(run, always)
-        if now - since >= each.waiting_s
-    ]
-
-
-def next_overdue_at(run: Run, always: Sequence[Subscription]) -> float | None:
-    """The time, past or future, of the next message about the wait of a run; None if there is none."""
-    since = run.queued_at
-    if run.state not in QUEUES or since is None:
-        return None
-    waits = [each.waiting_s for each in about_waits(run, always)]
-    return since + min(waits) if waits else None
-
-
 def after_try(message: Notification, failure: Failure | None, now: float) -> Notification:
     """The message after a try: sent, to be tried again, or given up."""
     tries = message.tries + 1
@@ -84,15 +63,6 @@ def after_try(message: Notification, failure: Failure | None, now: float) -> Not
     over = failure.final or now - message.at >= GIVES_UP_S
     pause_s = min(FIRST_RETRY_S * 2.0 ** min(message.tries, 16), LONGEST_RETRY_S)
     return replace(message, tries=tries, due_at=None if over else now + pause_s, error=failure.reason)
-
-
-def about_waits(run: Run, always: Sequence[Subscription]) -> list[Subscription]:
-    """The subscriptions to the waits of a run."""
-    return [
-        each
-        for each in (*run.spec.notify, *always)
-        if Occasion.WAITING in each.on and (_is_first(run) or not _as_a_whole(run, each.receiver))
-    ]
 
 
 def _messages(
@@ -246,10 +216,10 @@ class LongWaits:
         """Record the current state of a run."""
         if not (self._always or run.spec.notify):
             return
-        if next_overdue_at(run, self._always) is None:
-            self.forget(run.id)
-        else:
+        if run.state in QUEUES and any(self._waits(run)):
             self._waiting[run.id] = run
+        else:
+            self.forget(run.id)
 
     def forget(self, run_id: str) -> None:
         """The run waits no more."""
@@ -257,13 +227,14 @@ class LongWaits:
         self._noted.pop(run_id, None)
 
     def messages(self, now: float) -> list[Notification]:
-        """The messages due by now, less those recorded as written."""
-        return [
-            message
+        """The messages due by now, equal on every call, less those recorded as written."""
+        due = (
+            _message(run, Occasion.WAITING, each.receiver, now, {"waiting_s": each.waiting_s}, since=since)
             for run in self._waiting.values()
-            for message in overdue(run, self._always, now)
-            if message.key not in self._noted.get(run.id, ())
-        ]
+            for each, since in self._waits(run)
+            if now - since >= each.waiting_s
+        )
+        return [each for each in due if each.key not in self._noted.get(each.run_id, ())]
 
     def note_written(self, messages: Sequence[Notification]) -> None:
         """These messages are durable."""
@@ -273,10 +244,11 @@ class LongWaits:
 
     def next_at(self, now: float) -> float | None:
         """The time of the next message."""
-        times = (
-            run.queued_at + each.waiting_s
-            for run in self._waiting.values()
-            for each in about_waits(run, self._always)
-            if run.queued_at is not None
-        )
+        times = (since + each.waiting_s for run in self._waiting.values() for each, since in self._waits(run))
         return min((at for at in times if at > now), default=None)
+
+    def _waits(self, run: Run) -> Iterator[tuple[Subscription, float]]:
+        """The subscriptions to the wait of a run, each with the time since which it waits."""
+        for each in (*run.spec.notify, *self._always) if run.queued_at is not None else ():
+            if Occasion.WAITING in each.on and (_is_first(run) or not _as_a_whole(run, each.receiver)):
+                yield each, run.queued_at

@@ -37,17 +37,17 @@ def deliver_pass(control: ControlState, engine: AttachedEngine) -> None:
     nodes = control.node_table().by_name
     delivered: list[Run] = []
     for run, attempt in waiting:
-        if not deliveries.due(attempt.id, now):
+        if deliveries.not_before.get(attempt.id, now) > now:
             continue
         if not engine.delivery_rest.over(now):
             break
         ask = LeaveRequest.STOP_NOW if attempt.leave_request is LeaveRequest.STOP_NOW else ASKS.get(run.state)
-        unborn = attempt.is_to_be_submitted and not deliveries.submitted(attempt.id)
+        unborn = attempt.is_to_be_submitted and attempt.id not in deliveries.submitted
         if unborn and not (ask and ask.ends):  # the request to stop alone prevents its start
             unborn = not _submit(control, engine, run, attempt, nodes)
         leave_delivered = (
             ask is None
-            or deliveries.has_leave_request(attempt.id, ask)
+            or deliveries.leave_requests.get(attempt.id) is ask
             or _ask(control, engine, attempt, ask)
         )
         if leave_delivered and ((ask and ask.ends) or not unborn):
@@ -64,10 +64,8 @@ def launch_of(control: ControlState, run: Run, attempt: Attempt, nodes: dict[str
     """
     delegate = control.engines.of(attempt).delegate
     if delegate is not None:
-        launch = compose(run, attempt, unnamed_nodes(attempt, delegate.capacity()))
-        return control.apply_conventions(run, attempt, _after_earlier(control, attempt, launch))
-    known = run.spec.rehearsal is None or nodes.keys() >= set(attempt.allocation.nodes)
-    if not known:
+        nodes = unnamed_nodes(attempt, delegate.capacity())
+    elif run.spec.rehearsal is not None and not nodes.keys() >= set(attempt.allocation.nodes):
         nodes = nodes | {node.name: node for node in rehearsal_nodes(control.engines.of(attempt), run)}
     if unknown := sorted(set(attempt.allocation.nodes) - nodes.keys()):
         raise Unavailable(f"cluster {attempt.allocation.cluster} has no node {', '.join(unknown)} now")
@@ -105,9 +103,9 @@ def _submit(
         return False
     except InvalidInput as error:
         log.error("the engine refuses attempt %s: %s", attempt.id, error)
-        engine.deliveries.refuse(attempt.id, str(error))
-    else:
-        engine.deliveries.note_submitted(attempt.id)
+        engine.deliveries.refused[attempt.id] = str(error)
+    engine.deliveries.submitted.add(attempt.id)
+    engine.deliveries.not_before.pop(attempt.id, None)
     engine.delivery_rest.note_answer()
     return True
 
@@ -121,7 +119,7 @@ def _ask(control: ControlState, engine: AttachedEngine, attempt: Attempt, ask: L
         log.warning("attempt %s could not be asked to %s now: %s", attempt.id, ask, error)
         _postpone(control, engine, attempt, error)
         return False
-    engine.deliveries.note_leave_request(attempt.id, ask)
+    engine.deliveries.leave_requests[attempt.id] = ask
     engine.delivery_rest.note_answer()
     return True
 
@@ -129,5 +127,5 @@ def _ask(control: ControlState, engine: AttachedEngine, attempt: Attempt, ask: L
 def _postpone(control: ControlState, engine: AttachedEngine, attempt: Attempt, error: Unavailable) -> None:
     """Postpone the attempt for a moment, and its engine as well if this was not the first failure."""
     now = control.clock.now()  # the call may have been long
-    engine.deliveries.postpone(attempt.id, now + engine.pace.rest_s)
+    engine.deliveries.not_before[attempt.id] = now + engine.pace.rest_s
     engine.delivery_rest.note_failure(error, now)

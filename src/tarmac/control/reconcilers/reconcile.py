@@ -45,7 +45,7 @@ def reconcile_pass(
         observation = observed.get(attempt.id, _TAKEN_OVER)
         if attempt.id in unread:
             continue  # its end is recorded after all its reports, as it is not observed afterwards
-        refusal = engine.deliveries.refusal(attempt.id)
+        refusal = engine.deliveries.refused.get(attempt.id)
         if refusal is not None and attempt.state is not AttemptState.RUNNING:
             observation = refused(refusal)
         step = apply_observation(run, attempt, observation, now)
