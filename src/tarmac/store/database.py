@@ -30,7 +30,7 @@ from sqlalchemy.exc import ArgumentError
 from tarmac.model.errors import InvalidInput, StorageFull, Unavailable
 from tarmac.node.kernel import syscalls
 from tarmac.store.checks import storable
-from tarmac.store.failures import storage_full, translated
+from tarmac.store.failures import free_bytes, storage_full, translated
 
 PATIENCE_S = 10.0
 """The seconds that a writer waits for those of other processes before it reports Unavailable."""
@@ -238,13 +238,13 @@ class Reserve:
 
     def is_needed(self) -> bool:
         """Whether the disk is full: the rest of the log is for the records of runs that end."""
-        return self._free_bytes() < LEAST_FREE_BYTES
+        return free_bytes(self._wal.parent, LEAST_FREE_BYTES) < LEAST_FREE_BYTES
 
     def look(self) -> None:
         """Allocate the log's blocks, now and then, if the disk has several times as many."""
         if time.monotonic() < self._make_due:
             return
-        room_bytes = min(ROOM_BYTES, self._free_bytes() // DISK_SHARE)
+        room_bytes = min(ROOM_BYTES, free_bytes(self._wal.parent, LEAST_FREE_BYTES) // DISK_SHARE)
         if room_bytes < LEAST_FREE_BYTES:
             return
         with suppress(OSError):  # no log before the first transaction, or an unsupported disk
@@ -254,10 +254,3 @@ class Reserve:
                 self._make_due = time.monotonic() + MAKE_AGAIN_S
             finally:
                 os.close(handle)
-
-    def _free_bytes(self) -> int:
-        try:
-            found = os.statvfs(self._wal.parent)
-        except OSError:
-            return LEAST_FREE_BYTES
-        return found.f_bavail * found.f_frsize

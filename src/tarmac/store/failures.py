@@ -71,7 +71,11 @@ def _is_full(cause: BaseException | None, path: Path | None) -> bool:
         return getattr(cause, "sqlstate", None) == _DISK_FULL
     if code == sqlite3.SQLITE_FULL:
         return True
-    return code in _SQLITE_IO and path is not None and _free_bytes(path.parent) < FULL_BELOW_BYTES
+    return (
+        code in _SQLITE_IO
+        and path is not None
+        and free_bytes(path.parent, FULL_BELOW_BYTES) < FULL_BELOW_BYTES
+    )
 
 
 def is_damage(cause: BaseException | None) -> bool:
@@ -84,9 +88,10 @@ def _sqlite_code(cause: BaseException | None) -> int | None:
     return getattr(cause, "sqlite_errorcode", 0) & 0xFF if isinstance(cause, sqlite3.Error) else None
 
 
-def _free_bytes(directory: Path) -> int:
+def free_bytes(directory: Path, otherwise: int) -> int:
+    """The free space of a directory's disk; `otherwise` if the directory itself is gone: another problem."""
     try:
         found = os.statvfs(directory)
     except OSError:
-        return FULL_BELOW_BYTES  # the directory itself is gone, which is another problem
+        return otherwise
     return found.f_bavail * found.f_frsize

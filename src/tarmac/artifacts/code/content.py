@@ -94,7 +94,10 @@ class HashMemory:
 
     def known(self, root: Path, entries: Iterable[Entry]) -> dict[str, str]:
         """The hashes, by path, of the files that are unchanged since their reading."""
-        known = self._known(root)
+        with self._lock:
+            known = self._trees.get(root)
+        if known is None:
+            known = _load(self._directory, root) if self._directory is not None else {}
         return {
             entry.path: known[entry.path][1]
             for entry in entries
@@ -131,13 +134,6 @@ class HashMemory:
         if len(known) < len(hashes):
             self.remember(root, entries, hashes)
         return hashes
-
-    def _known(self, root: Path) -> _Known:
-        with self._lock:
-            known = self._trees.get(root)
-        if known is None and self._directory is not None:
-            known = _load(self._directory, root)
-        return known or {}
 
 
 def _file_of(directory: Path, root: Path) -> Path:

@@ -249,6 +249,9 @@ class LongWaits:
 
     def _waits(self, run: Run) -> Iterator[tuple[Subscription, float]]:
         """The subscriptions to the wait of a run, each with the time since which it waits."""
-        for each in (*run.spec.notify, *self._always) if run.queued_at is not None else ():
+        since = run.queued_at
+        if since is None:
+            return
+        for each in (*run.spec.notify, *self._always):
             if Occasion.WAITING in each.on and (_is_first(run) or not _as_a_whole(run, each.receiver)):
-                yield each, run.queued_at
+                yield each, since

@@ -115,10 +115,8 @@ class Shapes:
         if known is None:
             if len(self._known) >= MOST_SPECS:
                 self._known.clear()
-            known = self._known[key] = spec.roles, spec.target, self._share(shape_of(spec))
+            if len(self._shared) >= MOST_SHAPES:
+                self._shared.clear()
+            shape = shape_of(spec)
+            known = self._known[key] = spec.roles, spec.target, self._shared.setdefault(shape, shape)
         return known[2]  # the cache holds the objects, so that no others get their ids
-
-    def _share(self, shape: Shape) -> Shape:
-        if len(self._shared) >= MOST_SHAPES:
-            self._shared.clear()
-        return self._shared.setdefault(shape, shape)

@@ -21,7 +21,7 @@ class Tallies:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._attempts_started = 0
+        self.attempts_started = 0
         self._attempts_ended: Counter[str] = Counter()
         self._runs_ended: Counter[str] = Counter()
         self._cycles = [0] * (len(CYCLE_BOUNDS_S) + 1)
@@ -31,7 +31,7 @@ class Tallies:
         """Count committed steps."""
         with self._lock:
             for step in steps:
-                self._attempts_started += any(item.event in _BEGINNINGS for item in step.events)
+                self.attempts_started += any(item.event in _BEGINNINGS for item in step.events)
                 attempt, before, after = step.attempt, step.before, step.after
                 if step.events and attempt is not None and attempt.state is AttemptState.ENDED:
                     self._attempts_ended[str(attempt.outcome)] += 1
@@ -43,11 +43,6 @@ class Tallies:
         with self._lock:
             self._cycles[bisect_left(CYCLE_BOUNDS_S, seconds)] += 1
             self._cycle_s += seconds
-
-    @property
-    def attempts_started(self) -> int:
-        """The number of attempts that began."""
-        return self._attempts_started
 
     def attempts_ended(self) -> Mapping[str, int]:
         """The number of attempts that ended, by outcome."""
