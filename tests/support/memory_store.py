@@ -18,6 +18,7 @@ from memory_notifications import MemoryNotifications
 from memory_numbers import MemoryNumbers
 from memory_run_records import MemoryRunRecords
 from memory_secrets import MemorySecrets
+from memory_spans import span_of
 from memory_writes import CountedWrites
 from tarmac.model.actor import HomeIdentity, Lease, ServerRecord
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
@@ -35,7 +36,7 @@ from tarmac.model.lifecycle import (
     attempt_step,
 )
 from tarmac.model.lifecycle import step as next_state
-from tarmac.model.run import Allocation, Attempt, Event, Outcome, Release, Run
+from tarmac.model.run import Attempt, Event, Outcome, Run
 from tarmac.model.run_records import Dataset
 from tarmac.model.summary import RunQuery, RunSummary, matches, summary_of
 from tarmac.model.usage import AttemptSpan
@@ -296,7 +297,7 @@ class MemoryStore:
         self.notifications.forget(run_id)
 
     def _spans(self, run_id: str) -> list[AttemptSpan]:
-        found = (_span_of(self._runs[run_id], each) for each in self._attempts.get(run_id, {}).values())
+        found = (span_of(self._runs[run_id], each) for each in self._attempts.get(run_id, {}).values())
         return [span for span in found if span is not None]
 
     def _keys(self, new: Sequence[NewRun]) -> Iterator[tuple[Key, str]]:
@@ -397,30 +398,3 @@ class MemoryStore:
         )
         self._events.append(event)
         history.append(event)
-
-
-def _span_of(of: Run, known: Attempt) -> AttemptSpan | None:
-    """An attempt as usage; None if it has not held its allocation yet."""
-    begin = known.allocated_at
-    if begin is None:
-        return None
-    return AttemptSpan(
-        run_id=of.id,
-        attempt=known.number,
-        user=of.user,
-        project=of.project,
-        cluster=known.allocation.cluster,
-        pool=known.allocation.pool,
-        begin=begin,
-        end=known.ended_at,
-        slots=known.allocation.slots,
-        released=tuple((each.at, _slots_of(known.allocation, each)) for each in known.released),
-    )
-
-
-def _slots_of(allocation: Allocation, release: Release) -> int:
-    return sum(
-        len(each.slots)
-        for each in allocation.placements
-        if (each.role, each.replica) == (release.role, release.replica)
-    )

@@ -176,8 +176,8 @@ def _occupied(
     if fitting:
         return _reason(node, ReasonCode.GANG, f"{free}: room for a part of the run, and all or none starts")
     labels = [candidate.label for candidate in holders]  # in the order of their grant
-    held = f"{HOLDERS}{listed(labels, NAMES_SHOWN)}" if labels else ""
-    return _reason(node, ReasonCode.BUSY, f"{free}; {amount(need)} needed{held}")
+    named = f"{HOLDERS}{listed(labels, NAMES_SHOWN)}" if labels else ""
+    return _reason(node, ReasonCode.BUSY, f"{free}; {amount(need)} needed{named}")
 
 
 def _free(space: Space, need: Resources) -> str:
