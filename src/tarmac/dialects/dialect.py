@@ -102,7 +102,6 @@ class Read(Protocol):
         Relative paths of the submitter's machine are resolved against `directory`; the file system is not
         read.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,27 +103,22 @@ class Sampler(Protocol):
 
     def draw(self, trial: int) -> tuple[dict[str, Any], int]:
         """The parameters of the next trial, and a seed for its own use."""
-        ...
 
     def validation(self, trial: int, length: float, metric: float, /) -> bool:
         """Handle the report of a trial that was not closed; returns whether to end the trial early.
 
         The smaller `metric` is better.
         """
-        ...
 
     def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> None:
         """Handle the end of a trial; `closed`: on request of the search."""
-        ...
 
     @property
     def state(self) -> dict[str, Any]:
         """Its state, under names that `Search` does not use."""
-        ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the sampler's part of a search's whole state."""
-        ...
 
 
 class Method(Protocol):
@@ -133,15 +128,12 @@ class Method(Protocol):
 
     def begun(self, trial: int, bracket: int, /) -> None:
         """Handle the number of a trial that the method requested."""
-        ...
 
     def validation(self, trial: int, length: float, metric: float, /) -> list[Step]:
         """Handle the report of a trial that was not closed; the smaller `metric` is better."""
-        ...
 
     def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> list[Step]:
         """Handle the end of a trial; `closed`: on request of the search."""
-        ...
 
     @property
     def state(self) -> dict[str, Any]: ...
@@ -151,7 +143,6 @@ class Method(Protocol):
     @property
     def trials(self) -> int:
         """The number of its trials, without those that replace invalid ones."""
-        ...
 
 
 _NUMBER_BYTES = 8

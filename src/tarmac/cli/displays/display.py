@@ -28,7 +28,6 @@ class Display(Protocol):
 
     def status(self, report: Report) -> str:
         """The system's own word for the status of a run, from its dialect."""
-        ...
 
     def prepared(self, client: Client, run_ids: Sequence[str]) -> Display:  # noqa: ARG002 some need them
         """The display with further data about these runs."""
@@ -36,11 +35,9 @@ class Display(Protocol):
 
     def runs(self, runs: Sequence[RunSummary], terminal: Terminal) -> str:
         """A list of runs (`RunSummary`, newest first), as the system's list command prints it."""
-        ...
 
     def run(self, run: api.Run, attempts: Sequence[api.Attempt], terminal: Terminal) -> str:
         """One `Run` with its attempts, oldest first, as the system's describe command prints it."""
-        ...
 
     def log_prefix(self, run: api.Run, chunk: api.LogChunk) -> str | None:  # noqa: ARG002 some have one
         """The prefix of each line of a `LogChunk` of the run; None: tarmac's own prefix, if any."""

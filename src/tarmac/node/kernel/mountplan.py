@@ -59,15 +59,12 @@ class Tree(Protocol):
 
     def kind(self, path: str) -> Optional[str]:
         """DIRECTORY or FILE, links followed; None if the path does not exist."""
-        ...
 
     def entries(self, path: str) -> Sequence[tuple[str, str]]:
         """(name, kind) of the entries of a directory, links not followed."""
-        ...
 
     def real(self, path: str) -> str:
         """The path without symbolic links."""
-        ...
 
 
 def plan_mounts(wishes: Sequence[Bind], tree: Tree) -> Plan:

@@ -22,11 +22,9 @@ class KnowsImages(Protocol):
 
     def out_of_reach(self, image: str) -> bool:
         """Whether runs on this machine cannot get the image for lack of a network."""
-        ...
 
     def problem(self, image: str) -> ImageProblem | None:
         """The reason why no run can start in the image on this machine."""
-        ...
 
 
 _NO_IMAGES = frozenset({"none", "null", "nil"})
