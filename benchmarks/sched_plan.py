@@ -3,8 +3,6 @@
 Run with `python benchmarks/sched_plan.py [--check]`; --check ends with 1 if a processor time is out of range.
 """
 
-from __future__ import annotations
-
 import gc
 import math
 import random
@@ -20,8 +18,9 @@ from msgspec import Struct
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode
+from tarmac.model.progress import WorkerPlacement
 from tarmac.model.resources import Resources
-from tarmac.model.run import Allocation, WorkerPlacement
+from tarmac.model.run import Allocation
 from tarmac.model.spec import Queueing, Target
 from tarmac.sched import Candidate, Demand, Holding, Ledger, Plan, Snapshot, explain, plan
 

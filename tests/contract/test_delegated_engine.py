@@ -11,7 +11,7 @@ from tarmac.model.abilities import Delegates, OffersNodes
 from tarmac.model.errors import NotFound
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 
 pytestmark = pytest.mark.xdist_group("slurm")
 

@@ -11,7 +11,7 @@ from tarmac.model.abilities import ReadsReports
 from tarmac.model.errors import NotFound
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome
 
 # --- starting and ending ------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from tarmac.model.abilities import Attachable, DescribesClusters, OffersNodes, R
 from tarmac.model.cluster import Cluster, NodeGroup
 from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 from tarmac.model.spec import Rehearsal
 
 PLACED = pytest.mark.parametrize("harness", ["sim", "local"], indirect=True)

@@ -13,7 +13,7 @@ from engine_harness import Work, ended, started, submit
 from slurm_harness import TEMPO, SlurmHarness, StandInHarness
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome
 from tarmac.node.attempt.protocol import LATE_PORT, late_address
 
 pytestmark = pytest.mark.xdist_group("slurm")

@@ -19,7 +19,7 @@ from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 
 pytestmark = pytest.mark.xdist_group("slurm")
 

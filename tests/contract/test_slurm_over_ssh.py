@@ -30,7 +30,7 @@ from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import TarmacError, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 
 SITE = Cluster(name="site", engine="slurm")
 BOUND_S = 120.0

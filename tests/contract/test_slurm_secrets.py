@@ -15,7 +15,7 @@ from tarmac.engines.slurm.script import SlurmRequest
 from tarmac.launch.compose import secret_launches
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome
 from tarmac.model.secret import SecretForm, SecretUse
 from tarmac.node.attempt.protocol import KEY_VARIABLE
 

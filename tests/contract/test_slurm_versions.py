@@ -12,7 +12,7 @@ from engine_harness import Work, ended, started
 from slurm_clusters import install_standin
 from slurm_harness import StandInHarness
 from tarmac.model.cluster import Cluster
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome
 
 pytestmark = pytest.mark.xdist_group("slurm")
 

@@ -10,8 +10,9 @@ from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Refused
 from tarmac.model.lifecycle import IllegalStep, Mode, RunEvent, RunState
 from tarmac.model.ports import Store
+from tarmac.model.progress import Cause, CauseCode, Outcome
 from tarmac.model.resources import Resources
-from tarmac.model.run import Cause, CauseCode, Outcome, QueuePosition
+from tarmac.model.run import QueuePosition
 from tarmac.model.spec import (
     Command,
     Conventions,

@@ -20,7 +20,7 @@ from tarmac.model.experiment import (
 )
 from tarmac.model.lifecycle import IllegalStep, RunEvent, RunState
 from tarmac.model.ports import Store
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
 
 SEARCH = SearchSpec(

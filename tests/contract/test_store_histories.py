@@ -23,7 +23,8 @@ from tarmac.model.lifecycle import (
     steps,
 )
 from tarmac.model.ports import Store
-from tarmac.model.run import Outcome, Run
+from tarmac.model.progress import Outcome
+from tarmac.model.run import Run
 
 QUICK = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 PATHS: dict[RunState, tuple[RunEvent, ...]] = {RunState.PENDING: ()}

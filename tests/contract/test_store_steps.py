@@ -9,8 +9,8 @@ from tarmac.model.changes import RunStep
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, IllegalStep, LeaveRequest, RunEvent, RunState
 from tarmac.model.ports import Store
-from tarmac.model.progress import Milestones
-from tarmac.model.run import Cause, CauseCode, CycleReport, Outcome, QueuePosition, Release, Retry, Run, Share
+from tarmac.model.progress import Cause, CauseCode, CycleReport, Milestones, Outcome, Share
+from tarmac.model.run import QueuePosition, Release, Retry, Run
 
 E = RunEvent
 

@@ -13,7 +13,8 @@ from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import AttemptState, RunEvent
 from tarmac.model.ports import Store
-from tarmac.model.run import Allocation, Outcome, QueuePosition, Release, Run, WorkerPlacement
+from tarmac.model.progress import Outcome, WorkerPlacement
+from tarmac.model.run import Allocation, QueuePosition, Release, Run
 from tarmac.model.run_records import Dataset, DatasetState
 from tarmac.model.usage import AttemptSpan
 

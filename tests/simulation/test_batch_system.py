@@ -15,7 +15,7 @@ from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.lifecycle import AttemptState, Mode, RunEvent, RunState
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 from tarmac.model.spec import Target
 from tarmac.node.attempt.document import Launch
 

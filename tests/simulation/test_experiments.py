@@ -20,7 +20,8 @@ from tarmac.model.errors import Refused
 from tarmac.model.experiment import Experiment, ExperimentState, Trial, TrialState
 from tarmac.model.lifecycle import RunState
 from tarmac.model.metrics import MetricEvent, MetricReport, ReportBatch
-from tarmac.model.run import Outcome, Run
+from tarmac.model.progress import Outcome
+from tarmac.model.run import Run
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
 from tarmac.model.spec import Target
 from tarmac.node.attempt.document import Launch

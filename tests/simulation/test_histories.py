@@ -19,7 +19,7 @@ from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool
 from tarmac.model.lifecycle import Mode
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome
 from tarmac.node.attempt.document import Launch
 
 SEEDS_PER_CASE = 25

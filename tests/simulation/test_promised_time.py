@@ -10,7 +10,7 @@ import pytest
 
 from delayed import Delays
 from tarmac.model.lifecycle import Mode
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 
 pytestmark = pytest.mark.xdist_group("promised time")  # whose histories are played once
 

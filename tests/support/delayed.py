@@ -15,7 +15,8 @@ from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool
 from tarmac.model.lifecycle import Mode
-from tarmac.model.run import Attempt, Share
+from tarmac.model.progress import Share
+from tarmac.model.run import Attempt
 from tarmac.model.spec import PausePolicy
 from tarmac.node.attempt.document import Launch
 

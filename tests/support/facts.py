@@ -8,8 +8,9 @@ from typing import Any
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode
+from tarmac.model.progress import WorkerPlacement
 from tarmac.model.resources import Resources
-from tarmac.model.run import Allocation, WorkerPlacement
+from tarmac.model.run import Allocation
 from tarmac.model.spec import Queueing, Target
 from tarmac.sched import Candidate, Demand, Holding, Plan, Snapshot
 

@@ -8,7 +8,8 @@ from typing import Any
 from tarmac.model.changes import NewRun, RunStep, StepEvent
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import INITIAL_STATE, AttemptState, RunEvent, RunState, steps
-from tarmac.model.run import Allocation, Attempt, Outcome, Run, WorkerPlacement
+from tarmac.model.progress import Outcome, WorkerPlacement
+from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import Command, Process, Role, RunSpec
 
 HELLO = (Role(processes=(Process(command=Command(argv=("echo", "hello"))),)),)

@@ -6,8 +6,9 @@ from tarmac.launch import compose
 from tarmac.model.cluster import Node
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunState
+from tarmac.model.progress import WorkerPlacement
 from tarmac.model.resources import Resources
-from tarmac.model.run import Allocation, Attempt, Run, WorkerPlacement
+from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.node.attempt.document import Launch, WorkerLaunch
 from tarmac.systems.registry import read
 

@@ -3,8 +3,6 @@
 It passes the same contract suite. Its content survives a crash of the control plane built on it.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -36,7 +34,8 @@ from tarmac.model.lifecycle import (
     attempt_step,
 )
 from tarmac.model.lifecycle import step as next_state
-from tarmac.model.run import Attempt, Event, Outcome, Run
+from tarmac.model.progress import Event, Outcome
+from tarmac.model.run import Attempt, Run
 from tarmac.model.run_records import Dataset
 from tarmac.model.summary import RunQuery, RunSummary, matches, summary_of
 from tarmac.model.usage import AttemptSpan

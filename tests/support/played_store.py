@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tarmac.model.run import Event, Run
+from tarmac.model.progress import Event
+from tarmac.model.run import Run
 from tarmac.simulator.play_store import PlayStore
 
 

@@ -14,7 +14,8 @@ from tarmac.model.array import Condition
 from tarmac.model.changes import UsageBucket
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, Mode, RunState, replay
-from tarmac.model.run import Attempt, CauseCode, Outcome, Run, Share
+from tarmac.model.progress import CauseCode, Outcome, Share
+from tarmac.model.run import Attempt, Run
 from tarmac.sched import Candidate, Holding, Snapshot
 
 

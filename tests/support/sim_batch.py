@@ -16,8 +16,7 @@ from tarmac.model.codec import replace
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.loss import LEFT_AS_REQUESTED, lost
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.progress import NativeStatus
-from tarmac.model.run import Outcome
+from tarmac.model.progress import NativeStatus, Outcome
 from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.node.attempt.document import Launch, NodeLaunch
 from tarmac.node.attempt.words import LEAVE_STRENGTH

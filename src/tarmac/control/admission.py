@@ -23,8 +23,9 @@ from tarmac.model.cluster import Node, admits
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, IsExperiment, NeverFits, Refused, listed, nearest, suggestion
 from tarmac.model.lifecycle import INITIAL_STATE, Mode, RunEvent, RunState, steps
+from tarmac.model.progress import CauseCode
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY, ReasonCode
-from tarmac.model.run import Allocation, CauseCode, Run
+from tarmac.model.run import Allocation, Run
 from tarmac.model.spec import LocalDirectory, RunSpec, SystemPackages
 from tarmac.sched import Placement, Refusal, Snapshot, explain
 

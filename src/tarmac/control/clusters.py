@@ -22,8 +22,9 @@ from tarmac.model.cluster import LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Node, 
 from tarmac.model.codec import common, replace
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable, listed, suggestion
+from tarmac.model.progress import CauseCode
 from tarmac.model.resources import Resources
-from tarmac.model.run import CauseCode, Run
+from tarmac.model.run import Run
 from tarmac.sched import Candidate, Refusal, Snapshot, explain
 
 NAMED = 4

@@ -14,8 +14,9 @@ from tarmac.model.cluster import TURN_S, Node, QueueOffer
 from tarmac.model.codec import replace
 from tarmac.model.errors import Refused, Unavailable, listed, nearest
 from tarmac.model.lifecycle import Mode
+from tarmac.model.progress import CauseCode
 from tarmac.model.resources import Reason, ReasonCode
-from tarmac.model.run import Allocation, Attempt, CauseCode, Run
+from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.protocol import late_address, rank_name
 from tarmac.sched import Candidate, Placement, Refusal, Snapshot, Waiting, explain

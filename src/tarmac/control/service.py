@@ -46,8 +46,8 @@ from tarmac.model.experiment import Experiment
 from tarmac.model.lifecycle import IllegalStep, RunState
 from tarmac.model.notification import Notification, SendsNotifications
 from tarmac.model.ports import ResolveReferences, no_references
-from tarmac.model.progress import Notice, WorkerStatus
-from tarmac.model.run import Attempt, Event, Run
+from tarmac.model.progress import Event, Notice, WorkerStatus
+from tarmac.model.run import Attempt, Run
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.sched import WHOLE, Part
 

@@ -13,9 +13,9 @@ from tarmac.control.state.engines import AttachedEngine
 from tarmac.model.array import AwaitedRun, Condition
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.loss import loss_of
-from tarmac.model.progress import NativeStatus, loss_text
+from tarmac.model.progress import CauseCode, NativeStatus, Outcome, loss_text
 from tarmac.model.resources import ReasonCode
-from tarmac.model.run import Attempt, CauseCode, Outcome, Run
+from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import Repository
 
 NAMES_SHOWN = 4

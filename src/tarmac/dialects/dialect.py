@@ -10,7 +10,8 @@ from typing import Protocol
 
 from tarmac.dialects.priorities import Scale
 from tarmac.model.lifecycle import Mode, RunState
-from tarmac.model.run import Attempt, Cause, CauseCode, Outcome, Run
+from tarmac.model.progress import Cause, CauseCode, Outcome
+from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.document import Launch
 

@@ -15,8 +15,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tarmac.model.progress import WorkerPlacement
 from tarmac.model.resources import Resources
-from tarmac.model.run import Allocation, WorkerPlacement
+from tarmac.model.run import Allocation
 from tarmac.model.spec import ON_FIRST_NODE, Process, Role
 
 

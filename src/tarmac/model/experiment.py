@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from tarmac.model.actor import Lease
 from tarmac.model.changes import NewRun, RunStep
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 from tarmac.model.search import SearchSpec
 from tarmac.model.spec import RunSpec
 from tarmac.model.summary import ListQuery

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.progress import Loss, Milestones, SavedWork
-from tarmac.model.run import Attempt, Cause, CauseCode, Outcome
+from tarmac.model.progress import Cause, CauseCode, Loss, Milestones, Outcome, SavedWork
+from tarmac.model.run import Attempt
 
 _GOES_ON = frozenset({Outcome.PAUSED, Outcome.PREEMPTED, Outcome.FAILED, Outcome.LOST})
 

@@ -17,8 +17,17 @@ from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import LeaveRequest, RunState
 from tarmac.model.metrics import MetricStore
 from tarmac.model.notification import KeepsNotifications
-from tarmac.model.progress import NOTHING_SEEN, Milestones, NativeStatus, Notice, WorkerStatus
-from tarmac.model.run import Attempt, Cause, Event, Outcome, Release, Run
+from tarmac.model.progress import (
+    NOTHING_SEEN,
+    Cause,
+    Event,
+    Milestones,
+    NativeStatus,
+    Notice,
+    Outcome,
+    WorkerStatus,
+)
+from tarmac.model.run import Attempt, Release, Run
 from tarmac.model.run_records import Dataset, RunRecords
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.model.summary import RunQuery, RunSummary

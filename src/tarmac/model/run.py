@@ -11,43 +11,9 @@ from tarmac.model.array import AwaitedRun
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER
 from tarmac.model.codec import StoredRecord, replace
 from tarmac.model.lifecycle import AttemptState
-from tarmac.model.progress import (
-    PLATFORM_FAULTS,
-    RUN_OUTCOMES,
-    AttemptProgress,
-    Cause,
-    CauseCode,
-    CycleReport,
-    Event,
-    Outcome,
-    RunProgress,
-    Share,
-    WorkerPlacement,
-)
+from tarmac.model.progress import AttemptProgress, RunProgress, WorkerPlacement
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.protocol import START_ALLOWANCE_S
-
-__all__ = [
-    "PLATFORM_FAULTS",
-    "RUN_OUTCOMES",
-    "Allocation",
-    "Attempt",
-    "Cause",
-    "CauseCode",
-    "CycleReport",
-    "Event",
-    "Outcome",
-    "QueuePosition",
-    "Release",
-    "Retry",
-    "Run",
-    "Share",
-    "WorkerPlacement",
-    "attempt_id",
-    "block_begins_at",
-    "split_attempt_id",
-]
-"""The records of `progress` are part of runs and attempts: they are imported from here as well."""
 
 
 class Allocation(StoredRecord, frozen=True, kw_only=True):

@@ -7,8 +7,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from tarmac.model.progress import CauseCode, Share
 from tarmac.model.resources import Reason
-from tarmac.model.run import Allocation, CauseCode, Share
+from tarmac.model.run import Allocation
 
 
 class Placement(Struct, frozen=True, kw_only=True):

@@ -8,8 +8,9 @@ from msgspec import Struct
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.lifecycle import Mode
+from tarmac.model.progress import Share
 from tarmac.model.resources import Resources
-from tarmac.model.run import Allocation, Share
+from tarmac.model.run import Allocation
 from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Queueing, Target
 
 

@@ -12,9 +12,18 @@ from tarmac.model.cluster import Disks
 from tarmac.model.codec import common, encode, inherited
 from tarmac.model.lifecycle import RunState
 from tarmac.model.notification import Delivery, Notification
-from tarmac.model.progress import AttemptProgress, Loss, Notice, RunProgress, WorkerStatus
+from tarmac.model.progress import (
+    AttemptProgress,
+    Cause,
+    Loss,
+    Notice,
+    Outcome,
+    RunProgress,
+    WorkerPlacement,
+    WorkerStatus,
+)
 from tarmac.model.resources import NodeUtilization
-from tarmac.model.run import Attempt, Cause, Outcome, Run, WorkerPlacement
+from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, summary_of
 from tarmac.node.attempt.document import NodeLaunch

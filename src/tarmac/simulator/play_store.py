@@ -24,7 +24,8 @@ from tarmac.model.lifecycle import (
 )
 from tarmac.model.lifecycle import step as next_state
 from tarmac.model.metrics import Position
-from tarmac.model.run import Attempt, Event, Outcome, Run
+from tarmac.model.progress import Event, Outcome
+from tarmac.model.run import Attempt, Run
 from tarmac.store.checks import check_new, check_step, guard_states
 from tarmac.store.failures import Conflict
 

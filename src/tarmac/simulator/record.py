@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tarmac.model.lifecycle import Mode, RunEvent, RunState
-from tarmac.model.run import Event, Outcome
+from tarmac.model.progress import Event, Outcome
 from tarmac.simulator.jobs import Job
 from tarmac.simulator.play_store import PlayStore
 

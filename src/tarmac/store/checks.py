@@ -10,7 +10,8 @@ from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.experiment import ExperimentChange
 from tarmac.model.lifecycle import INITIAL_STATE, IllegalStep, RunState, sources, steps
-from tarmac.model.run import RUN_OUTCOMES, Run
+from tarmac.model.progress import RUN_OUTCOMES
+from tarmac.model.run import Run
 from tarmac.model.run_records import Annotation, Dataset
 from tarmac.model.secret import SecretVersion
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from sqlalchemy import BigInteger, CheckConstraint, Integer, MetaData, Text
 
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
 """Text compared byte by byte on every database: ids sort by time, and prefixes are ranges."""

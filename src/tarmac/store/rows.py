@@ -27,21 +27,18 @@ from tarmac.model.lifecycle import (
     RunState,
 )
 from tarmac.model.lifecycle import step as next_state
-from tarmac.model.progress import NOTHING_SEEN, Milestones, NativeStatus
-from tarmac.model.run import (
-    Allocation,
-    Attempt,
+from tarmac.model.progress import (
+    NOTHING_SEEN,
     Cause,
     CauseCode,
     CycleReport,
     Event,
+    Milestones,
+    NativeStatus,
     Outcome,
-    QueuePosition,
-    Release,
-    Retry,
-    Run,
     Share,
 )
+from tarmac.model.run import Allocation, Attempt, QueuePosition, Release, Retry, Run
 from tarmac.model.spec import RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, slot_type_of
 from tarmac.store.checks import guard_states, target_pool

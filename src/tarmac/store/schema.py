@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from tarmac.model.experiment import ExperimentState
 from tarmac.model.lifecycle import AttemptState, LeaveRequest, Mode, RunEvent, RunState
-from tarmac.model.run import RUN_OUTCOMES, Outcome
+from tarmac.model.progress import RUN_OUTCOMES, Outcome
 from tarmac.model.run_records import AnnotationKind, NumberKind, RunRecordKind
 from tarmac.store.columns import Bytewise, Serial, metadata, one_of
 

@@ -21,7 +21,8 @@ from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.codec import decode
 from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import IllegalStep, RunState
-from tarmac.model.run import Attempt, Event, Outcome, Run
+from tarmac.model.progress import Event, Outcome
+from tarmac.model.run import Attempt, Run
 from tarmac.model.run_records import Dataset
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.model.usage import AttemptSpan

@@ -16,7 +16,8 @@ from sqlalchemy.dialects import sqlite
 from tarmac.model.actor import Lease
 from tarmac.model.errors import LeaseLost
 from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, TERMINAL_STATES, RunEvent, sources
-from tarmac.model.run import Attempt, Event, Run
+from tarmac.model.progress import Event
+from tarmac.model.run import Attempt, Run
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.store.schema import (
     LIVE_ATTEMPT,

@@ -9,7 +9,7 @@ import pytest
 
 from golden import assert_golden
 from launches import launch, node, placement
-from tarmac.model.run import WorkerPlacement
+from tarmac.model.progress import WorkerPlacement
 from tarmac.node.attempt.document import to_json
 
 HERE = Path(__file__).parent

@@ -22,7 +22,7 @@ from tarmac.model.cluster import Cluster, Machine, MachineState, NodeState
 from tarmac.model.codec import replace
 from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Problem, Refused
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 from tarmac.model.spec import Target
 
 

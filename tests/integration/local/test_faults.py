@@ -18,7 +18,7 @@ from tarmac.engines.attempts.supervision import RunnerTimeouts
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome
 from tarmac.node.attempt import claims
 from tarmac.node.kernel import procfs
 

@@ -10,7 +10,7 @@ from attempts import wait_for_end, wait_until
 from engine_harness import LocalHarness, Work, ended, running
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 
 FILES = (
     "ask failed attempt.json prepared logs/main.0.0.log logs/main.0.0.idx nodes/node1/claim nodes/node1/wake"

@@ -17,7 +17,7 @@ import pytest
 from engine_harness import LocalHarness, Work, ended
 from hostile_secrets import MARK, VALUES, gives_away
 from tarmac.launch.compose import secret_launches
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 from tarmac.model.secret import SecretForm, SecretUse, registry_secrets
 from tarmac.node.attempt.document import ContainerLaunch, Launch
 from tarmac.node.attempt.steps import CheckoutStep

@@ -9,7 +9,8 @@ from scratch_store import ScratchStore
 from simulated import spec
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Outcome, Run
+from tarmac.model.progress import Outcome
+from tarmac.model.run import Run
 from tarmac.server.storage.attempt_cleaner import AttemptCleaner
 
 AT_THE_END = 18

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from engine_harness import LocalHarness, Work, ended
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 
 ATTEMPTS = 60
 

@@ -12,7 +12,7 @@ from tarmac.engines.local import LocalEngine
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome
 
 LOG = "logs/main.0.0.log"
 

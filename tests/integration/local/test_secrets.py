@@ -15,7 +15,7 @@ import pytest
 from engine_harness import LocalHarness, Work, ended, running
 from tarmac.launch.compose import secret_launches
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome
 from tarmac.model.secret import SecretForm, SecretUse
 from tarmac.node.attempt.document import Launch, to_json
 from tarmac.node.files import secretfiles

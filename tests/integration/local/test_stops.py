@@ -13,7 +13,7 @@ from tarmac.engines.attempts.writing import fence_files, write_request
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 from tarmac.node.files import staging
 
 

@@ -20,7 +20,7 @@ from tarmac.engines.ray.settings import read_settings
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome
 from tarmac.node.host import services
 
 pytestmark = pytest.mark.timeout(400)

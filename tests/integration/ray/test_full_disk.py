@@ -16,7 +16,7 @@ from tarmac.engines.attempts.supervision import RunnerTimeouts
 from tarmac.model.cluster import Node
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -11,7 +11,7 @@ import fake_nvml
 from engine_harness import Work, ended, submit
 from fake_nvml import FakeDriver
 from ray_harness import RayHarness
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -8,7 +8,7 @@ from engine_harness import LOG, Work, ended, running
 from ray_harness import RealRayHarness, images_by_node
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("ray"), pytest.mark.timeout(900)]
 

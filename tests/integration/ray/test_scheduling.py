@@ -17,7 +17,7 @@ from ray_site import CLUSTER, TRAINS, Site, opened_site, run_of
 from tarmac.control.draining import NodeChoice
 from tarmac.model.cluster import Cluster, NodeGroup, Pool
 from tarmac.model.lifecycle import Mode, RunState
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 from tarmac.model.spec import Rehearsal
 
 TURN_S = 1.0

@@ -23,7 +23,8 @@ from tarmac.artifacts.versions.relayed import RelayedBlobs, Writer
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.engines.ray.membership import Endpoint, Member
 from tarmac.model.errors import Refused, Unavailable
-from tarmac.model.run import Attempt, CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome
+from tarmac.model.run import Attempt
 from tarmac.node.attempt import claims
 from tarmac.node.attempt.paths import NodePaths
 from tarmac.node.host.relay import socket_path

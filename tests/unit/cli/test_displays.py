@@ -15,7 +15,7 @@ from tarmac.cli.displays.registry import DISPLAYS, display, statuses_of, with_st
 from tarmac.cli.views.terminal import Terminal
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import Mode, RunState
-from tarmac.model.run import RUN_OUTCOMES, CauseCode
+from tarmac.model.progress import RUN_OUTCOMES, CauseCode
 from tarmac.systems.determined.display import DeterminedDisplay
 
 NOW = 1_700_003_600.0

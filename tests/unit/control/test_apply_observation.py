@@ -10,8 +10,8 @@ from tarmac.control.decisions.counting import MAX_FAULTS
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.progress import AttemptImage, Milestones
-from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run, WorkerPlacement
+from tarmac.model.progress import AttemptImage, Cause, CauseCode, Milestones, Outcome, WorkerPlacement
+from tarmac.model.run import Allocation, Attempt, Run
 
 S = RunState  # one letter: the table below is to be read as a table
 

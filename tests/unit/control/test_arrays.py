@@ -14,7 +14,8 @@ from tarmac.launch.environment import setup_environment
 from tarmac.model.array import Dependency, read_array
 from tarmac.model.errors import NotFound, Refused
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Outcome, Run
+from tarmac.model.progress import Outcome
+from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, Rehearsal, Target
 from tarmac.model.summary import RunQuery
 from tarmac.node.attempt.document import Launch

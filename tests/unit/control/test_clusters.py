@@ -1,7 +1,5 @@
 """Clusters that come and go: added, replaced and removed without losing a run, whoever crashes."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest
@@ -17,7 +15,8 @@ from tarmac.model.cluster import Cluster, NodeGroup, NodeState, Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Allocation, Outcome, Run, WorkerPlacement
+from tarmac.model.progress import Outcome, WorkerPlacement
+from tarmac.model.run import Allocation, Run
 from tarmac.model.spec import Rehearsal, Target
 from tarmac.sched import Placement
 

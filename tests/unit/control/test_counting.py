@@ -12,18 +12,8 @@ from tarmac.model.changes import RunStep, usage_of
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, LeaveRequest, Mode, RunState
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.progress import Milestones, SavedWork
-from tarmac.model.run import (
-    Allocation,
-    Attempt,
-    Cause,
-    CauseCode,
-    Outcome,
-    QueuePosition,
-    Run,
-    Share,
-    WorkerPlacement,
-)
+from tarmac.model.progress import Cause, CauseCode, Milestones, Outcome, SavedWork, Share, WorkerPlacement
+from tarmac.model.run import Allocation, Attempt, QueuePosition, Run
 from tarmac.sched import Placement, Preemption, PreemptionReason
 
 UNSEEN = Milestones()

@@ -14,7 +14,8 @@ from tarmac.engines.sim import Behaviour
 from tarmac.model.array import Condition, Dependency
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunEvent, RunState
-from tarmac.model.run import CauseCode, Outcome, Run
+from tarmac.model.progress import CauseCode, Outcome
+from tarmac.model.run import Run
 from tarmac.model.spec import Target
 from tarmac.node.attempt.document import Launch
 

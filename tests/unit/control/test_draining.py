@@ -13,7 +13,7 @@ from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Cluster, NodeGroup, NodeState
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 from tarmac.model.spec import Rehearsal, Target
 
 LEFT = Cluster(

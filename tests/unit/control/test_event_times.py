@@ -19,7 +19,8 @@ from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Allocation, Attempt, Outcome, Run
+from tarmac.model.progress import Outcome
+from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import Target
 
 BATCH = "batch"

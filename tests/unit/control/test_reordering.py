@@ -17,7 +17,8 @@ from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import Mode, RunEvent, RunState
-from tarmac.model.run import Outcome, Run
+from tarmac.model.progress import Outcome
+from tarmac.model.run import Run
 from tarmac.model.spec import Rehearsal, Target
 
 SITE = Cluster(

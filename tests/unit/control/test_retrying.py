@@ -16,8 +16,8 @@ from tarmac.model.changes import RunStep
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.progress import LogAction, LogMatch
-from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run
+from tarmac.model.progress import Cause, CauseCode, LogAction, LogMatch, Outcome
+from tarmac.model.run import Allocation, Attempt, Run
 
 
 def a_run(**fields: object) -> Run:

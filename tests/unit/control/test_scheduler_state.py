@@ -18,7 +18,8 @@ from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, NodeState, Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode, RunEvent, RunState
-from tarmac.model.run import Outcome, Run
+from tarmac.model.progress import Outcome
+from tarmac.model.run import Run
 from tarmac.sched import Ledger, Plan
 
 LIMIT_S = 120.0

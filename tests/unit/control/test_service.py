@@ -12,7 +12,8 @@ from tarmac.engines.sim import Behaviour
 from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound, Refused
 from tarmac.model.lifecycle import IllegalStep, RunState
-from tarmac.model.run import CauseCode, Outcome, Run
+from tarmac.model.progress import CauseCode, Outcome
+from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, Queueing, Rehearsal
 
 

@@ -10,8 +10,8 @@ from tarmac.model.changes import RunStep
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.progress import Milestones
-from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run
+from tarmac.model.progress import Cause, CauseCode, Milestones, Outcome
+from tarmac.model.run import Allocation, Attempt, Run
 
 LEFT = Cause(code=CauseCode.WALL_TIME, message="left before the end of its job's wall time")
 

@@ -10,7 +10,8 @@ from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import CauseCode, Run
+from tarmac.model.progress import CauseCode
+from tarmac.model.run import Run
 from tarmac.model.spec import Queueing
 
 RUNS_S = 600.0

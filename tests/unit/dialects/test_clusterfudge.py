@@ -19,7 +19,7 @@ from tarmac.dialects.slot_types import KNOWN
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 from tarmac.model.spec import RunSpec
 from tarmac.systems.clusterfudge.dialect import is_launch_script
 from tarmac.systems.clusterfudge.fields import KIND, SLOT_TYPES

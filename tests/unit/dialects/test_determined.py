@@ -12,7 +12,7 @@ from tarmac.dialects.kinds import yaml12
 from tarmac.dialects.located import Scalar
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 from tarmac.model.spec import Bind, RunSpec
 from tarmac.systems.determined.defaults import read_defaults
 from tarmac.systems.determined.dialect import determined_dialect

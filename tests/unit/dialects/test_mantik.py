@@ -17,7 +17,7 @@ from tarmac.dialects.overrides import override
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import RUN_OUTCOMES, Outcome
+from tarmac.model.progress import RUN_OUTCOMES, Outcome
 from tarmac.model.spec import RunSpec
 from tarmac.node.files.secrecy import names_secret
 from tarmac.systems.mantik.dialect import MANTIK

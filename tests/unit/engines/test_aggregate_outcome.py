@@ -10,8 +10,7 @@ from tarmac.engines.attempts.aggregate_outcome import NodeFacts, PartState, lost
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
-from tarmac.model.progress import Milestones
-from tarmac.model.run import Cause, CauseCode, Outcome
+from tarmac.model.progress import Cause, CauseCode, Milestones, Outcome
 
 FAULT = Cause(code=CauseCode.PLATFORM_FAULT, message="the runner on n1 died", node="n1")
 

@@ -10,8 +10,7 @@ from pathlib import Path, PosixPath
 import pytest
 
 from tarmac.engines.attempts.view import NodeView, open_view
-from tarmac.model.progress import SavedWork
-from tarmac.model.run import Cause, CauseCode
+from tarmac.model.progress import Cause, CauseCode, SavedWork
 from tarmac.node.attempt import claims, protocol
 from tarmac.node.attempt.document import Launch, to_json
 from tarmac.node.attempt.events import EventLog

@@ -12,8 +12,7 @@ from tarmac.model.cluster import Node, NodeState
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.progress import Milestones
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Milestones, Outcome
 
 NODES = [
     Node(name=f"node{number}", cluster="local", address="10.0.0.1", hostname="n", capacity=capacity(1))

@@ -14,7 +14,7 @@ from tarmac.engines.slurm.queue import Place, Snapshot, parse_accounting, parse_
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.engines.slurm.states import MEANINGS, Stage, meaning
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome
 
 AT = "2026-11-22T15:21:30"
 LATER = "2026-11-22T15:22:30"

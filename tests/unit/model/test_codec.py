@@ -19,9 +19,9 @@ from msgspec import Struct
 import tarmac.model
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
-from tarmac.model.progress import LogMatch
+from tarmac.model.progress import Cause, LogMatch, WorkerPlacement
 from tarmac.model.resources import Resources
-from tarmac.model.run import Allocation, Cause, WorkerPlacement
+from tarmac.model.run import Allocation
 from tarmac.model.spec import Command, Environment, Process, Repository, Role, RunSpec, SetupCommand
 
 NOT_STORED = {"AttemptSpan", "Home", "Points", "ReportPiece", "StoredRecord"}

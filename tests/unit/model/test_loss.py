@@ -9,8 +9,8 @@ import pytest
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, LeaveRequest
 from tarmac.model.loss import loss_of
-from tarmac.model.progress import Loss, Milestones, SavedWork, loss_text
-from tarmac.model.run import Allocation, Attempt, Outcome
+from tarmac.model.progress import Loss, Milestones, Outcome, SavedWork, loss_text
+from tarmac.model.run import Allocation, Attempt
 
 
 def an_attempt(number: int = 1, **fields: object) -> Attempt:

@@ -7,8 +7,8 @@ import pytest
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, LeaveRequest
 from tarmac.model.loss import loss_of, resumption_after
-from tarmac.model.progress import Loss, Milestones, SavedWork
-from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome
+from tarmac.model.progress import Cause, CauseCode, Loss, Milestones, Outcome, SavedWork
+from tarmac.model.run import Allocation, Attempt
 
 OLD, NEW, NEWER = SavedWork(160.0, 6), SavedWork(180.0, 8), SavedWork(480.0, 30)
 

@@ -9,16 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.model.cluster import admits, rehearsal_cluster
+from tarmac.model.progress import Cause, CauseCode, Outcome, WorkerPlacement
 from tarmac.model.resources import Resources
-from tarmac.model.run import (
-    Allocation,
-    Cause,
-    CauseCode,
-    Outcome,
-    WorkerPlacement,
-    attempt_id,
-    split_attempt_id,
-)
+from tarmac.model.run import Allocation, attempt_id, split_attempt_id
 from tarmac.model.spec import Command, Process, Role, RunSpec
 from tarmac.server.records import exit_status
 

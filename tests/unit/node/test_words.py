@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.model.lifecycle import LeaveRequest
-from tarmac.model.run import PLATFORM_FAULTS, CauseCode, Outcome
+from tarmac.model.progress import PLATFORM_FAULTS, CauseCode, Outcome
 from tarmac.node.attempt import words
 
 

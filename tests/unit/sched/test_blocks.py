@@ -10,7 +10,7 @@ from facts import candidate, gang, holding
 from tarmac.model.cluster import Pool
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode
-from tarmac.model.run import Share
+from tarmac.model.progress import Share
 from tarmac.sched.policies import blocks
 from tarmac.sched.policies.blocks import Member, Tier
 

@@ -12,7 +12,7 @@ from situations import situations
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode
-from tarmac.model.run import Share
+from tarmac.model.progress import Share
 from tarmac.model.spec import Target
 from tarmac.sched import (
     Durations,

@@ -7,8 +7,8 @@ import pytest
 from facts import NOW, candidate, gang, holding, node, nodes, snapshot
 from tarmac.model.cluster import NodeState, Pool
 from tarmac.model.lifecycle import Mode
+from tarmac.model.progress import Share
 from tarmac.model.resources import ReasonCode
-from tarmac.model.run import Share
 from tarmac.sched import Snapshot, Waiting, explain
 
 PERIOD_S = 3600.0

@@ -7,8 +7,8 @@ import pytest
 from facts import BACKFILL_WINDOW_S, NOW, candidate, gang, holding, node, nodes, replicas, snapshot
 from tarmac.model.cluster import NodeState
 from tarmac.model.codec import replace
+from tarmac.model.progress import CauseCode
 from tarmac.model.resources import ReasonCode
-from tarmac.model.run import CauseCode
 from tarmac.model.spec import Queueing, Target
 from tarmac.sched import Placement, Refusal, Waiting, explain, plan
 

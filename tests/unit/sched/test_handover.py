@@ -6,7 +6,7 @@ from facts import candidate, gang, holding, nodes, snapshot, started
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode
-from tarmac.model.run import Share
+from tarmac.model.progress import Share
 from tarmac.sched import Snapshot, plan
 
 PERIOD_AT = 1_000_000.0

@@ -12,7 +12,7 @@ from facts import NOW, candidate, gang, holding, layout, node, nodes, replicas, 
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import NodeState, Policy, Pool
 from tarmac.model.codec import replace
-from tarmac.model.run import Share
+from tarmac.model.progress import Share
 from tarmac.sched import Holding, Ledger, PreemptionReason
 
 RUNS_CHANGE = ("queue", "queue", "carry", "forget", "start", "leave", "requeue")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from facts import NOW, candidate, gang, holding, layout, node, nodes, replicas, snapshot, started
 from tarmac.model.cluster import Packing, Pool
 from tarmac.model.codec import replace
-from tarmac.model.run import CauseCode
+from tarmac.model.progress import CauseCode
 from tarmac.sched import plan
 
 

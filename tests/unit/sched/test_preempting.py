@@ -14,7 +14,7 @@ from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode
-from tarmac.model.run import Share
+from tarmac.model.progress import Share
 from tarmac.sched import Ledger, PreemptionReason, Snapshot
 from tarmac.sched.policies.fairness import ADVANCE_GUARANTEES
 from tarmac.sched.policies.precedence import Precedence

@@ -13,7 +13,7 @@ from examples import examples
 from facts import NOW, snapshot
 from tarmac.model.cluster import NodeState, admits
 from tarmac.model.codec import replace
-from tarmac.model.run import CauseCode
+from tarmac.model.progress import CauseCode
 from tarmac.model.spec import Queueing
 from tarmac.sched import Holding, Placement, Snapshot, Waiting, explain, plan
 

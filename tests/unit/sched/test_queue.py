@@ -21,8 +21,8 @@ from facts import (
 )
 from tarmac.model.cluster import NodeState
 from tarmac.model.lifecycle import Mode
+from tarmac.model.progress import CauseCode
 from tarmac.model.resources import ReasonCode
-from tarmac.model.run import CauseCode
 from tarmac.model.spec import Queueing
 from tarmac.sched import plan
 

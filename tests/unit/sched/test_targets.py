@@ -6,8 +6,8 @@ import pytest
 
 from facts import NOW, candidate, gang, layout, node, nodes, replicas, snapshot, started
 from tarmac.model.cluster import NodeState, Pool, rehearsal_cluster
+from tarmac.model.progress import CauseCode
 from tarmac.model.resources import ReasonCode
-from tarmac.model.run import CauseCode
 from tarmac.model.spec import Target
 from tarmac.sched import Waiting, explain, plan
 

@@ -12,7 +12,8 @@ from tarmac.artifacts.versions.catalog import Catalog, Rules
 from tarmac.artifacts.versions.store_server import Grant
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.lifecycle import AttemptState, RunEvent
-from tarmac.model.run import Outcome, Run
+from tarmac.model.progress import Outcome
+from tarmac.model.run import Run
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
 

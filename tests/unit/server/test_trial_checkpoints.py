@@ -18,7 +18,7 @@ from tarmac.model.codec import replace
 from tarmac.model.experiment import Experiment, ExperimentChange, ExperimentState, Trial
 from tarmac.model.lifecycle import RunEvent
 from tarmac.model.metrics import MetricReport, ReportBatch
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.model.search import CheckpointPolicy, SearchMethod, SearchSpec, TrialPlace
 from tarmac.model.spec import Conventions

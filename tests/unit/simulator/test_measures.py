@@ -8,7 +8,8 @@ import pytest
 
 from tarmac.model.cluster import Policy
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Run, Share
+from tarmac.model.progress import Share
+from tarmac.model.run import Run
 from tarmac.model.spec import RunSpec
 from tarmac.sched import Estimate
 from tarmac.sched.estimate.simulation import EstimateBasis

@@ -188,7 +188,7 @@ class _Filter:
 
 def _states() -> list[str]:
     """The words of `--state`: the states and the outcomes of a run."""
-    from tarmac.model.run import RUN_OUTCOMES  # most listings need only the JSON of runs
+    from tarmac.model.progress import RUN_OUTCOMES  # most listings need only the JSON of runs
 
     return sorted(str(word) for word in {*RunState, *RUN_OUTCOMES})
 

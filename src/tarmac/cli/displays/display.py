@@ -19,7 +19,7 @@ from tarmac.cli.views.terminal import Terminal
 from tarmac.client import Client
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import Mode, RunState
-from tarmac.model.run import RUN_OUTCOMES, CauseCode
+from tarmac.model.progress import RUN_OUTCOMES, CauseCode
 from tarmac.model.summary import RunSummary
 
 

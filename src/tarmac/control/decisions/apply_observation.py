@@ -31,8 +31,8 @@ from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.loss import lost
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.progress import Milestones, merge_milestones
-from tarmac.model.run import PLATFORM_FAULTS, Attempt, CauseCode, Outcome, Release, Retry, Run
+from tarmac.model.progress import PLATFORM_FAULTS, CauseCode, Milestones, Outcome, merge_milestones
+from tarmac.model.run import Attempt, Release, Retry, Run
 from tarmac.systems.registry import dialect_of
 
 CHECKPOINT_STEP_S = 10.0

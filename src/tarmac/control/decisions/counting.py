@@ -14,19 +14,8 @@ from typing import Any
 
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import LeaveRequest, Mode
-from tarmac.model.progress import LogAction, LogMatch
-from tarmac.model.run import (
-    Attempt,
-    Cause,
-    CauseCode,
-    CycleReport,
-    Outcome,
-    Release,
-    Retry,
-    Run,
-    Share,
-    block_begins_at,
-)
+from tarmac.model.progress import Cause, CauseCode, CycleReport, LogAction, LogMatch, Outcome, Share
+from tarmac.model.run import Attempt, Release, Retry, Run, block_begins_at
 
 EPSILON_S = 1e-6
 """The tolerance for sums of times."""

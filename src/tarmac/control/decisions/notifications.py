@@ -21,7 +21,8 @@ from tarmac.model.changes import RunStep
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunEvent, RunState
 from tarmac.model.notification import Channel, Failure, Notification, Occasion, Receiver, Subscription
-from tarmac.model.run import Outcome, Run
+from tarmac.model.progress import Outcome
+from tarmac.model.run import Run
 
 QUEUES = frozenset({RunState.QUEUED, RunState.SUBMITTED})
 """States in which a run waits for resources that other runs hold."""

@@ -12,8 +12,8 @@ from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, LeaveRequest, Mode, RunEvent, RunState, step
 from tarmac.model.ports import StagedCode
-from tarmac.model.progress import Milestones, NativeStatus
-from tarmac.model.run import Attempt, Cause, CauseCode, Outcome, QueuePosition, Release, Run, Share
+from tarmac.model.progress import Cause, CauseCode, Milestones, NativeStatus, Outcome, Share
+from tarmac.model.run import Attempt, QueuePosition, Release, Run
 from tarmac.sched import Placement, Preemption, PreemptionReason
 
 ASKS = {

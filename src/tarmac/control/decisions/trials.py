@@ -25,7 +25,8 @@ from tarmac.model.experiment import (
 )
 from tarmac.model.lifecycle import RUN_TABLE, RunEvent, RunState
 from tarmac.model.metrics import MetricReport
-from tarmac.model.run import Attempt, Outcome, Run
+from tarmac.model.progress import Outcome
+from tarmac.model.run import Attempt, Run
 from tarmac.model.search import CheckpointPolicy, TrialPlace
 from tarmac.model.spec import RunSpec
 from tarmac.search.moves import Create, Ended, Finish, GoOn, Operation, Stop, TrialEnd, Validation, Wait

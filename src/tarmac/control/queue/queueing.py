@@ -22,7 +22,8 @@ from tarmac.model.cluster import Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import CauseCode, Run
+from tarmac.model.progress import CauseCode
+from tarmac.model.run import Run
 
 CHANGE_TRIES = 20
 """The number of attempts to decide a list of changes if a run in it changes meanwhile."""

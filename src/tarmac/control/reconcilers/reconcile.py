@@ -15,7 +15,8 @@ from tarmac.model.errors import StorageFull, Unavailable
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.loss import lost
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Attempt, Cause, CauseCode, Outcome, Run
+from tarmac.model.progress import Cause, CauseCode, Outcome
+from tarmac.model.run import Attempt, Run
 
 _NO_MORE_TURNS = (RunState.PAUSING, RunState.STOPPING)
 

@@ -38,7 +38,8 @@ from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunEvent, RunState, step
 from tarmac.model.ports import Store
-from tarmac.model.run import Cause, CauseCode, Outcome, Run
+from tarmac.model.progress import Cause, CauseCode, Outcome
+from tarmac.model.run import Run
 from tarmac.sched import Placement, Plan, Preemption, PreemptionReason, Refusal, ShareGrant
 
 Decision = ShareGrant | Placement | Preemption | Refusal

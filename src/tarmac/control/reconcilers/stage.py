@@ -14,7 +14,8 @@ from tarmac.model.actor import Lease
 from tarmac.model.changes import RunStep
 from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
 from tarmac.model.ports import FetchesCode, StagedCode
-from tarmac.model.run import Cause, CauseCode, Outcome, Run
+from tarmac.model.progress import Cause, CauseCode, Outcome
+from tarmac.model.run import Run
 from tarmac.model.secret import deploy_key
 from tarmac.model.spec import Repository
 

@@ -16,7 +16,8 @@ from tarmac.model.cluster import Node, Pool
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.ports import Store
-from tarmac.model.run import CauseCode, Outcome, Run
+from tarmac.model.progress import CauseCode, Outcome
+from tarmac.model.run import Run
 from tarmac.model.summary import RunQuery
 
 T = TypeVar("T")

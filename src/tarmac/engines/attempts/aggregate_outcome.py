@@ -15,8 +15,16 @@ from tarmac.model import codec
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.progress import NOTHING_SEEN, AttemptImage, Milestones, merge_milestones
-from tarmac.model.run import PLATFORM_FAULTS, Cause, CauseCode, Outcome
+from tarmac.model.progress import (
+    NOTHING_SEEN,
+    PLATFORM_FAULTS,
+    AttemptImage,
+    Cause,
+    CauseCode,
+    Milestones,
+    Outcome,
+    merge_milestones,
+)
 from tarmac.node.attempt import exit_outcome
 
 

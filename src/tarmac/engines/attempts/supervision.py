@@ -16,7 +16,7 @@ from tarmac.engines.attempts import writing
 from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.run import Cause, CauseCode
+from tarmac.model.progress import Cause, CauseCode
 from tarmac.node.attempt.protocol import HEARTBEAT_LEASE_S
 
 

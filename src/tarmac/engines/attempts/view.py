@@ -21,9 +21,9 @@ from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation
-from tarmac.model.progress import Notice, SavedWork, WorkerStatus
+from tarmac.model.progress import Cause, CauseCode, Notice, Outcome, SavedWork, WorkerStatus
 from tarmac.model.resources import NodeUtilization
-from tarmac.model.run import Cause, CauseCode, Outcome, Release
+from tarmac.model.run import Release
 from tarmac.node.attempt import claims, document, protocol
 from tarmac.node.attempt.claims import Claim
 from tarmac.node.attempt.document import Launch

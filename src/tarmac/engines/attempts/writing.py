@@ -20,7 +20,7 @@ from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.model import codec
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
-from tarmac.model.run import Cause
+from tarmac.model.progress import Cause
 from tarmac.node.attempt import claims, protocol, words
 from tarmac.node.attempt.document import Launch, to_json
 from tarmac.node.files import untrusted

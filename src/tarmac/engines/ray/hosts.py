@@ -26,8 +26,8 @@ from tarmac.engines.ray.node import NODE_PEER_FILES, PEER_FILES, RayNode
 from tarmac.engines.ray.nodes import RayNodes
 from tarmac.engines.ray.reservations import Reservations
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.progress import WorkerStatus
-from tarmac.model.run import Cause, CauseCode, Release
+from tarmac.model.progress import Cause, CauseCode, WorkerStatus
+from tarmac.model.run import Release
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import read_document
 from tarmac.node.files import untrusted

@@ -21,9 +21,8 @@ from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.progress import Notice, WorkerStatus
+from tarmac.model.progress import Notice, Outcome, WorkerStatus
 from tarmac.model.resources import NodeUtilization
-from tarmac.model.run import Outcome
 from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch, to_json
 from tarmac.node.attempt.protocol import NODES, REPORTS_FILE
 

@@ -13,8 +13,8 @@ from math import floor
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.progress import NOTHING_SEEN, Milestones, SavedWork
-from tarmac.model.run import Cause, CauseCode, Outcome, Release
+from tarmac.model.progress import NOTHING_SEEN, Cause, CauseCode, Milestones, Outcome, SavedWork
+from tarmac.model.run import Release
 from tarmac.node.attempt.document import Launch, WorkerLaunch
 from tarmac.node.attempt.words import LEAVE_STRENGTH
 

@@ -26,8 +26,7 @@ from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.loss import LEFT_AS_REQUESTED, lost
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.progress import NativeStatus
-from tarmac.model.run import Cause, CauseCode, Outcome
+from tarmac.model.progress import Cause, CauseCode, NativeStatus, Outcome
 from tarmac.node.attempt.document import Unreadable, read_document
 from tarmac.node.files import untrusted
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tarmac.model.codec import replace
-from tarmac.model.progress import NativeStatus
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, NativeStatus, Outcome
 
 
 class Stage(StrEnum):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from math import inf
 
+from tarmac.model.progress import CauseCode
 from tarmac.model.resources import Reason
-from tarmac.model.run import CauseCode
 from tarmac.sched.cycle.due import due_in_pool
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.queue_walk import along, walk_queue

@@ -13,7 +13,7 @@ from math import inf, nextafter
 from tarmac.model.changes import UsageBucket
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode
-from tarmac.model.run import Share
+from tarmac.model.progress import Share
 from tarmac.sched.cycle.cycle import Ledger
 from tarmac.sched.decisions import Placement, Plan, Preemption
 from tarmac.sched.facts import Candidate, Holding, Snapshot

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
+from tarmac.model.progress import WorkerPlacement
 from tarmac.model.resources import Resources, is_of_type
-from tarmac.model.run import Allocation, WorkerPlacement
+from tarmac.model.run import Allocation
 from tarmac.sched.facts import Demand
 from tarmac.sched.placing.board import PoolBoard
 from tarmac.sched.placing.fitting import Part, Way, fit_role, share, split_unevenly, splits

@@ -13,7 +13,8 @@ from math import floor, inf
 
 from tarmac.model.cluster import Pool
 from tarmac.model.codec import replace
-from tarmac.model.run import Share, block_begins_at
+from tarmac.model.progress import Share
+from tarmac.model.run import block_begins_at
 from tarmac.model.spec import DEFAULT_GRACE_S
 from tarmac.sched.decisions import ShareGrant
 from tarmac.sched.facts import Candidate, Holding

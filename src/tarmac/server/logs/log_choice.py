@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from tarmac.api.run_operations import LogsQuery
 from tarmac.model.errors import NotFound, suggestion
-from tarmac.model.run import Attempt, Run, WorkerPlacement
+from tarmac.model.progress import WorkerPlacement
+from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import Role
 
 SETUP_ROLE = "setup"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 
 OUTCOMES: Mapping[Outcome, str] = {
     Outcome.COMPLETED: "LAUNCH_STATUS_COMPLETED",

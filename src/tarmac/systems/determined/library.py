@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.model.codec import replace
-from tarmac.model.run import Cause, CauseCode
+from tarmac.model.progress import Cause, CauseCode
 from tarmac.node.attempt.steps import PipStep
 
 LIBRARY = r"(?:\d[0-9A-Za-z.]{0,30})?"

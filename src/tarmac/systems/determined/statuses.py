@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from tarmac.dialects.dialect import Report
 from tarmac.dialects.priorities import Scale
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 
 _ENDED: Mapping[Outcome | None, str] = {
     Outcome.COMPLETED: "COMPLETED",

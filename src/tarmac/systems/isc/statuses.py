@@ -2,7 +2,7 @@
 
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import Mode, RunState
-from tarmac.model.run import PLATFORM_FAULTS, Outcome
+from tarmac.model.progress import PLATFORM_FAULTS, Outcome
 
 _STATES = {
     RunState.STARTING: "running",

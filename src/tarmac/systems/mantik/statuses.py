@@ -2,7 +2,7 @@
 
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Outcome
+from tarmac.model.progress import Outcome
 
 _RUNNING = frozenset({RunState.RUNNING, RunState.PAUSING, RunState.PREEMPTING, RunState.STOPPING})
 _OUTCOMES = {

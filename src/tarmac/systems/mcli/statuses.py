@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome
 
 
 class Status(StrEnum):

@@ -6,7 +6,7 @@ import pytest
 
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome
 from tarmac.systems.mcli.dialect import MCLI
 from tarmac.systems.mcli.statuses import Status
 

@@ -20,8 +20,7 @@ from tarmac.client.launching import json_text
 from tarmac.dialects.dialect import Report
 from tarmac.model.errors import InvalidInput, NeverFits, NotFound, TarmacError, Unauthorized
 from tarmac.model.lifecycle import RunState
-from tarmac.model.progress import WorkerStatus
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.progress import CauseCode, Outcome, WorkerStatus
 from tarmac.systems.clusterfudge.identity import launch_number, launch_uuid, process_uuid
 from tarmac.systems.clusterfudge.statuses import status
 

@@ -17,7 +17,8 @@ from tarmac.model.codec import encode
 from tarmac.model.experiment import Experiment, ExperimentState
 from tarmac.model.lifecycle import RunState
 from tarmac.model.metrics import NO_STEP, TRAINING, VALIDATION, MetricStore, MetricSummary, Points, SeriesKey
-from tarmac.model.run import Outcome, Run
+from tarmac.model.progress import Outcome
+from tarmac.model.run import Run
 from tarmac.model.spec import RunSpec
 from tarmac.systems.determined.gateway.calls import finite, time_of
 from tarmac.systems.determined.gateway.changing import NOTES
