@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterable, MutableSequence, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import RawArray, RawValue
@@ -148,6 +149,10 @@ def play_all(
             while wait(plays, timeout=0.2).not_done:
                 progress(sum(ended), count)
             return [each.result() for each in plays]
+        except BrokenProcessPool:
+            raise ChildProcessError(
+                "a process of the plays was killed, or ran out of memory"
+            ) from None
         except BaseException:
             stop.request()  # the others need not go on
             raise

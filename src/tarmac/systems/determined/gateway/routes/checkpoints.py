@@ -90,11 +90,13 @@ def _remove(call: Call) -> None:
 def _remove_files(call: Call) -> None:
     """Remove the checkpoint files that match patterns; if every file matches, delete the checkpoints."""
     patterns = call.typed("checkpointGlobs", list, "a list of patterns")
+    if not all(isinstance(each, str) for each in patterns):
+        raise InvalidInput("checkpointGlobs: a list of patterns is expected")
     for checkpoint in _named(call):
         left = {
             path: size
             for path, size in checkpoint.resources.items()
-            if not any(fnmatchcase(path, str(each)) for each in patterns)
+            if not any(fnmatchcase(path, each) for each in patterns)
         }
         if not left and checkpoint.resources:
             _drop(call, checkpoint)
