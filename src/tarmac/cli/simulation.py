@@ -95,7 +95,7 @@ def run_simulation(request: Request) -> None:
         with written("--jobs", request.rows_to, InvalidInput):
             write_rows(rows, Path(request.rows_to))
         remark(f"{sum(len(result.rows) for _, result in played)} jobs written: {request.rows_to}")
-    if interruption():
+    if interruption.requested:
         remark("interrupted: this is what was known by then")
         sys.exit(INTERRUPTED)
 
@@ -228,9 +228,9 @@ def _interruption() -> Iterator[Interruption]:
     interruption = Interruption()
 
     def interrupted(_number: int, _frame: object) -> None:
-        if interruption():
+        if interruption.requested:
             raise KeyboardInterrupt
-        interruption.request()
+        interruption.requested = True
 
     before = signal.signal(signal.SIGINT, interrupted)
     try:

@@ -3,14 +3,15 @@
 Called by `tarmac simulate` and the benchmark.
 """
 
+import multiprocessing
+import os
 import signal
 import time
-from collections.abc import Iterable, MutableSequence, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
-from multiprocessing.sharedctypes import RawArray, RawValue
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 
 from tarmac.model.cluster import Cluster
 from tarmac.simulator.jobrows import Row, rows
@@ -105,17 +106,13 @@ class Result:
 
 
 class Interruption:
-    """A request to end all plays, which they check between two events, also in processes of their own."""
+    """A request to end all plays, which they check between two events."""
 
     def __init__(self) -> None:
-        self._flag = RawValue("b", 0)
+        self.requested = False
 
     def __call__(self) -> bool:
-        return bool(self._flag.value)
-
-    def request(self) -> None:
-        """Ask all plays to end."""
-        self._flag.value = 1
+        return self.requested
 
 
 def play_all(
@@ -128,34 +125,12 @@ def play_all(
     """The result of each setting, in order; `workers` plays run at once (1: in this process).
 
     `progress` is called with the number of ended jobs in all plays together, and the number of all jobs.
-    Plays that have not begun when an interruption is requested end at once.
     """
-    stop, ended = interruption or Interruption(), RawArray("q", len(settings))
-    count = sum(len(setting.trace.jobs) for setting in settings)
-
-    def report(number: int, jobs: int) -> None:
-        ended[number] = jobs
-        progress(sum(ended), count)
-
+    stop = interruption or Interruption()
+    tally = _Tally(settings, progress)
     if workers == 1 or len(settings) == 1:
-        return [
-            play(setting, stop, lambda jobs, _all, number=number: report(number, jobs))  # type: ignore[misc]
-            for number, setting in enumerate(settings)
-        ]
-    shared = (settings, stop, ended)
-    with ProcessPoolExecutor(workers, get_context("fork"), _begin_process, shared) as pool:
-        plays = [pool.submit(_play_apart, number) for number in range(len(settings))]
-        try:
-            while wait(plays, timeout=0.2).not_done:
-                progress(sum(ended), count)
-            return [each.result() for each in plays]
-        except BrokenProcessPool:
-            raise ChildProcessError(
-                "a process of the plays was killed, or ran out of memory"
-            ) from None
-        except BaseException:
-            stop.request()  # the others need not go on
-            raise
+        return [play(setting, stop, tally.of(at)) for at, setting in enumerate(settings)]
+    return _Pool(settings, stop, tally).run(workers)
 
 
 def play(setting: Setting, interruption: Interruption, progress: Progress) -> Result:
@@ -177,21 +152,89 @@ def play(setting: Setting, interruption: Interruption, progress: Progress) -> Re
     )
 
 
-_shared: list[tuple[Sequence[Setting], Interruption, MutableSequence[int]]] = []
-"""In a process of plays: the settings, the request to end, and the ended jobs of each play."""
+class _Tally:
+    """The progress of all plays together."""
+
+    def __init__(self, settings: Sequence[Setting], progress: Progress) -> None:
+        self._ended = [0] * len(settings)
+        self._all = sum(len(setting.trace.jobs) for setting in settings)
+        self._progress = progress
+
+    def of(self, number: int) -> Progress:
+        """The progress function for the play of this number."""
+
+        def report(ended: int, _all: int) -> None:
+            self._ended[number] = ended
+            self._progress(sum(self._ended), self._all)
+
+        return report
 
 
-def _begin_process(
-    settings: Sequence[Setting], interruption: Interruption, ended: MutableSequence[int]
-) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the terminal
-    _shared.append((settings, interruption, ended))
+class _Pool:
+    """Processes of plays, a few at a time."""
+
+    def __init__(self, settings: Sequence[Setting], interruption: Interruption, tally: _Tally) -> None:
+        self._settings = settings
+        self._interruption = interruption
+        self._tally = tally
+        self._context = multiprocessing.get_context("fork")
+        self._waiting = list(enumerate(settings))
+        self._playing: dict[Connection, tuple[int, BaseProcess]] = {}
+        self._results: dict[int, Result] = {}
+
+    def run(self, workers: int) -> list[Result]:
+        """All results; after an interruption, plays not yet begun end at once."""
+        interrupted = False
+        try:
+            while self._waiting or self._playing:
+                while self._waiting and len(self._playing) < workers:
+                    self._begin(*self._waiting.pop(0))
+                for channel in wait(list(self._playing), timeout=0.2):
+                    assert isinstance(channel, Connection)
+                    self._hear(channel)
+                if self._interruption() and not interrupted:
+                    interrupted = True
+                    self._interrupt()
+        finally:
+            for _, process in self._playing.values():
+                process.kill()
+        return [self._results[number] for number in range(len(self._settings))]
+
+    def _begin(self, number: int, setting: Setting) -> None:
+        ours, theirs = self._context.Pipe(duplex=False)
+        process = self._context.Process(target=_play_apart, args=(setting, self._interruption, theirs))
+        process.start()
+        theirs.close()
+        self._playing[ours] = number, process
+
+    def _hear(self, channel: Connection) -> None:
+        number, process = self._playing[channel]
+        try:
+            message = channel.recv()
+        except EOFError:
+            process.join()
+            raise ChildProcessError(f"a play ended by itself, with {process.exitcode}") from None
+        if isinstance(message, Result):
+            self._results[number] = message
+            process.join()
+            channel.close()
+            del self._playing[channel]
+        else:
+            self._tally.of(number)(*message)
+
+    def _interrupt(self) -> None:
+        for _, process in self._playing.values():
+            if process.pid is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGINT)
 
 
-def _play_apart(number: int) -> Result:
-    [(settings, interruption, ended)] = _shared
+def _play_apart(setting: Setting, interruption: Interruption, channel: Connection) -> None:
+    """Play in a process of its own, and send progress and result through the channel."""
 
-    def report(jobs: int, _all: int) -> None:
-        ended[number] = jobs
+    def interrupted(_number: int, _frame: object) -> None:
+        interruption.requested = True
 
-    return play(settings[number], interruption, report)
+    signal.signal(signal.SIGINT, interrupted)  # Ctrl-C reaches every process of the terminal, ours twice
+    channel.send(play(setting, interruption, lambda ended, count: channel.send((ended, count))))
+    channel.close()

@@ -90,10 +90,13 @@ def test_what_turns_have_not_shown_is_told(short: Shell) -> None:
 
 def test_a_preempted_run_says_to_whom_it_gave_way(short: Shell) -> None:
     """D14: a follower of a run that is preempted reads it; its page counts it apart."""
-    short.write("low.yaml", f"name: low\npause: {{grace: 5s}}\n{SLEEPER}")
+    sleeper = SLEEPER.replace("exec", "echo begun; exec")
+    short.write("low.yaml", f"name: low\npause: {{grace: 5s}}\n{sleeper}")
     low = short.tarmac("run", "low.yaml", "-d", code=0).stdout.strip()
     short.wait_until(low, "running")
     follower = short.start("logs", "-f", low)
+    assert follower.stdout is not None
+    assert "begun" in follower.stdout.readline()
     urgent = short.tarmac(
         "run", "low.yaml", "-d", "--name", "urgent", "--priority", "9", code=0
     ).stdout.strip()

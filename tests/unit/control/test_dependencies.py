@@ -113,7 +113,7 @@ def test_all_of_several_are_awaited_and_one_named_twice_has_to_complete(simulati
     assert [each.met for each in waiting.dependencies] == [True, False]
     assert (waiting.state, waiting.attempt) == (RunState.QUEUED, 0)
     (entry,) = [
-        entry for page in simulation.server.plane.queue(ADA) for entry in page.entries if entry.id == run.id
+        entry for page in simulation.server.plane.queue(ADA) for entry in page.runs if entry.id == run.id
     ]
     assert [each.name for each in entry.awaits] == ["data"]
 

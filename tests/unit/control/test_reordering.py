@@ -55,7 +55,7 @@ def submit(plane: ControlPlane, name: str, pool: str = "plain", **wanted: object
 
 
 def entries(plane: ControlPlane, pool: str = "plain") -> list[api.QueueEntry]:
-    return [entry for page in plane.queue(ADA, cluster="site", pool=pool) for entry in page.entries]
+    return [entry for page in plane.queue(ADA, cluster="site", pool=pool) for entry in page.runs]
 
 
 def names(plane: ControlPlane, pool: str = "plain") -> list[str]:

@@ -141,7 +141,7 @@ def test_a_run_pauses_before_its_next_try_and_why_and_queue_say_until_when() -> 
     assert told.headline.startswith("queued: it pauses before retry 1 of 2, because attempt 1 failed: ")
     assert [reason.code for reason in told.reasons] == ["rests"]
     assert told.reasons[0].text == "it may start again in 2 s"
-    (line,) = [entry for page in plane.queue(ADA) for entry in page.entries]
+    (line,) = [entry for page in plane.queue(ADA) for entry in page.runs]
     assert line.retry_at == failed.retry.at
     assert line.estimate is not None
     assert line.estimate.start_at == pytest.approx(failed.retry.at)

@@ -9,7 +9,7 @@ import types
 from collections.abc import Mapping
 from enum import Enum
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -59,6 +59,8 @@ def values(hint: Any, *, longest: int = 3) -> st.SearchStrategy[Any]:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in plain:
         return plain[hint]
+    if origin is Annotated:  # numbers of 0 or more
+        return values(arguments[0]).map(abs)
     if origin in (Union, types.UnionType):
         return st.one_of(
             *(st.none() if part is type(None) else values(part, longest=longest) for part in arguments)
@@ -71,7 +73,7 @@ def values(hint: Any, *, longest: int = 3) -> st.SearchStrategy[Any]:
         return st.dictionaries(values(arguments[0]), values(arguments[1], longest=1), max_size=longest)
     if issubclass(hint, Enum):
         return st.sampled_from(list(hint))
-    hints = get_type_hints(hint)
+    hints = get_type_hints(hint, include_extras=True)
     return st.builds(hint, **{name: values(hints[name], longest=longest) for name in hint.__struct_fields__})
 
 
