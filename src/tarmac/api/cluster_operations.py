@@ -37,7 +37,7 @@ class QueueChangeQuery(Query, frozen=True, kw_only=True):
 
 
 class QueueChange(Body, frozen=True, kw_only=True):
-    """One change of the place of the run that `reference` means (an id, a name, a prefix of an id).
+    """One change of the place of a run: `run` is its id, its name, or a prefix of its id.
 
     Exactly one of the other fields is set. `ahead_of` and `behind_of` refer to another run; `top` is ahead of
     the first batch run of its pool.
@@ -67,9 +67,9 @@ class NodesQuery(Query, frozen=True, kw_only=True):
 
 
 class NodeChoice(Body, frozen=True, kw_only=True):
-    """Nodes by name, or every node of a cluster, pool and shard; with both, only names within them.
+    """Nodes by name, or every node of a cluster, pool and shard.
 
-    A host name means its node if one node outside rehearsals has it.
+    With both, only names within these. A host name means its node if one node outside rehearsals has it.
     """
 
     names: Sequence[str] = field(default=(), name="nodes")
@@ -79,7 +79,7 @@ class NodeChoice(Body, frozen=True, kw_only=True):
 
 
 class DrainBody(NodeChoice, frozen=True, kw_only=True):
-    """The nodes to drain, and the reason, which `nodes` and `why` show."""
+    """The nodes to drain, by name or by place, and the reason, which `nodes` and `why` show."""
 
     reason: Annotated[str, Meta(max_length=500)] = ""
 
@@ -127,7 +127,7 @@ class DownBody(Body, frozen=True, kw_only=True):
 
 
 class ChangeQuery(Query, frozen=True, kw_only=True):
-    """Only lines from the number `after` on."""
+    """Only lines from the number `after` on; the answer waits for one, or for the end of the change."""
 
     after: Whole = 0
 

@@ -58,9 +58,11 @@ class NodeKind(Struct, frozen=True, kw_only=True):
 
 
 class Cluster(Struct, frozen=True, kw_only=True):
-    """A cluster, its pools and its nodes by kind. Only the answer to a change has `warnings`.
+    """A cluster, its pools and its nodes by kind. Only the answer to a change has `warnings` (of its file).
 
-    `settings` are its engine's, `queues` those of its pools if it has a queue of its own.
+    `delegated`: it has a queue of its own, and `queues` are those of its pools. `trouble` is the reason why
+    its engine did not answer, or null; `slots_free` counts those of nodes that are up. `settings` are its
+    engine's.
     """
 
     name: str
@@ -82,7 +84,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
 class ClusterMachine(Struct, frozen=True, kw_only=True):
     """A machine of a cluster that was started over SSH, and since when its process runs.
 
-    `problem` is the reason for a state other than up.
+    `role` is `head` or `worker`; `problem` is the reason for a state other than up.
     """
 
     name: str

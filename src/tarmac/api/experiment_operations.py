@@ -18,7 +18,7 @@ MOST_POINTS = 1_000_000
 
 
 class ExperimentsQuery(ListQuery[ExperimentState], frozen=True, kw_only=True):
-    """`scope=mine` selects the caller's own experiments."""
+    """`scope=mine` selects the caller's own experiments, `before` those older than the one with this id."""
 
     archived: bool | None = None
     before: str | None = None
@@ -40,8 +40,8 @@ class ArchiveQuery(Query, frozen=True, kw_only=True):
 class MetricChoice(Query, frozen=True, kw_only=True):
     """A choice among the metrics of runs: these names and this group (empty, None: all).
 
-    `points`: the maximum for each series (None: no points). `every_rank`: include ranks above the lowest one
-    that reported a metric.
+    `points`: the maximum for each series (None: no points); fewer points than reported draw the same curve.
+    `every_rank`: include ranks above the lowest one that reported a metric.
     """
 
     names: list[str] = field(default_factory=list, name="name")

@@ -90,7 +90,8 @@ class MetricPoints(Struct, frozen=True, kw_only=True):
 class MetricSeries(Struct, frozen=True, kw_only=True):
     """A summary of a run's metric, and its points if requested.
 
-    A number that is not finite is `"nan"`, `"inf"` or `"-inf"`; `low` and `high` are of finite ones.
+    A number that is not finite is `"nan"`, `"inf"` or `"-inf"`; `low` and `high` are of finite ones, null if
+    there are none.
     """
 
     run: str

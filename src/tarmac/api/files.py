@@ -37,7 +37,10 @@ class Piece(Struct, frozen=True, kw_only=True):
 
 
 class ArtifactEntry(Struct, frozen=True, kw_only=True):
-    """A file, directory or link of an artifact. `inside`: an absolute link to that path of the artifact."""
+    """An entry of an artifact: `kind` is `file`, `directory` or `link`, and `target` that of a link.
+
+    `inside`: an absolute link to that path of the artifact.
+    """
 
     path: str
     kind: str

@@ -13,7 +13,8 @@ from tarmac.model.resources import NodeUtilization, Reason, UsageKey
 class WhyEstimate(Struct, frozen=True, kw_only=True):
     """The likely start of a run and its latest start, in numbers and as a sentence; None: unknown.
 
-    `basis` is a value of `sched.EstimateBasis`.
+    `basis` is a value of `sched.EstimateBasis`: `time limits`, `history`, `cluster` (it has a queue of its
+    own, which reports the start), `unknown` or `too far`.
     """
 
     start_at: float | None
@@ -62,7 +63,10 @@ class NodeRun(Struct, frozen=True, kw_only=True):
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """A machine and its runs. `reason`: why it is down or drained, if known."""
+    """A machine and its runs. `reason`: why it is down or drained, if known (else "").
+
+    `own_disk`: the files of runs are on a disk of its own, not on one that nodes share.
+    """
 
     name: str
     cluster: str
@@ -110,7 +114,14 @@ class NodeLaunch(Struct, frozen=True, kw_only=True):
 
 
 class DryRun(Struct, frozen=True, kw_only=True):
-    """The result that a submission would have now."""
+    """The result that a submission would have now.
+
+    `run` is its spec. `reasons` list why it would wait; `placement` is then that of an idle cluster.
+    `placement` and `request` (the engine's own, printable) are null for a site that places runs itself, and
+    if no cluster here could ever hold the run: `largest` is the largest request that fits. `rendered` is the
+    request to that site, or to the queue of a cluster that has its own. `artifact_paths` has the known paths
+    by variable.
+    """
 
     run: dict[str, Any]
     warnings: tuple[str, ...]
@@ -135,7 +146,10 @@ class UsedSlots(UsageKey, frozen=True, kw_only=True):
 
 
 class RunUtilization(Struct, frozen=True, kw_only=True):
-    """The present resource use of a run's workers, on the nodes that have measured it."""
+    """The present resource use of a run's workers, on the nodes that have measured it.
+
+    Nodes measure every five seconds, workers that have run for more than two.
+    """
 
     run: str
     nodes: tuple[NodeUtilization, ...]

@@ -11,7 +11,8 @@ from tarmac.model.progress import NativeStatus
 class Estimate(Struct, frozen=True, kw_only=True):
     """The likely start of a queued run, and its latest start; None: not known.
 
-    `basis` is a value of `sched.EstimateBasis`.
+    `basis` is a value of `sched.EstimateBasis`: `time limits`, `history`, `cluster` (it has a queue of its
+    own, which reports the start), `unknown` or `too far`.
     """
 
     start_at: float | None

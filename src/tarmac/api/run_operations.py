@@ -21,7 +21,8 @@ SESSION = "application/vnd.tarmac.session"
 class RunsQuery(ListQuery[RunState], frozen=True, kw_only=True):
     """`array` is the id of an array: only its members. A `label` is KEY=VALUE.
 
-    `all` includes runs that ended long ago; `scope=mine` selects the caller's own runs.
+    `all` includes runs that ended long ago; `scope=mine` selects the caller's own runs. Only runs older than
+    the one with the id `before`.
     """
 
     name: str | None = None
@@ -71,9 +72,10 @@ class EventsQuery(Query, frozen=True, kw_only=True):
 
 
 class LogsQuery(Query, frozen=True, kw_only=True):
-    """`tail`: only the last lines of each worker. `since`: only the text of the last SECONDS.
+    """`tail`: only the last lines of each worker, over all attempts. `since`: the text of the last SECONDS.
 
-    `times`: each chunk has the time of its text.
+    `times`: each chunk has text of one time, its `at`. A stream with `follow=false` has the present text,
+    then its end.
     """
 
     role: str | None = None
@@ -102,7 +104,10 @@ class TerminalBody(Body, frozen=True, kw_only=True):
 
 
 class WorkerChoice(Body, frozen=True, kw_only=True):
-    """The choice of a worker of a run; None: any. The first matching, running worker is taken."""
+    """The choice of a worker of a run.
+
+    None means any: the first matching, running worker is taken.
+    """
 
     role: str | None = None
     replica: Whole | None = None

@@ -26,7 +26,8 @@ class Run(RunProgress, frozen=True, kw_only=True):
     """A run and its spec. `priority`, `weight` and `pool` are the present ones.
 
     `max_turns` is null except for a cycle run; `retry_at` is the end of the pause before the next try of a
-    failed run.
+    failed run. `exit_status` is set once it has ended. `spec` has no `source`; only the answer to a
+    submission has `warnings`, those about its run file. `array_id` is that of its array, or null.
     """
 
     name: str
@@ -61,7 +62,10 @@ class RunPage(Struct, frozen=True, kw_only=True):
 
 
 class Array(Struct, frozen=True, kw_only=True):
-    """An array: the number of its members by state, or by outcome once ended; `indices` as written."""
+    """An array: the number of its members by state, or by outcome once ended; `indices` as written.
+
+    `at_most` of its members run at once (null: all).
+    """
 
     id: str
     name: str
@@ -89,7 +93,9 @@ class WorkerPlacement(progress.WorkerPlacement, frozen=True, kw_only=True):
 class Attempt(AttemptProgress, frozen=True, kw_only=True):
     """One attempt of a run.
 
-    `granted_at`: the time from which it holds its nodes, which have no names before.
+    `granted_at`: the time from which it holds its nodes, which have no names before (null: it waits in the
+    queue of its cluster). `lost` is null before its end, and if it completed or was stopped. `notices` are
+    the newest 100 of each node. `utilization` is that of a live one, on the nodes that have measured it.
     """
 
     cluster: str
@@ -140,7 +146,11 @@ class LogSource(Struct, frozen=True, kw_only=True):
 
 
 class LogChunk(LogSource, frozen=True, kw_only=True):
-    """Bytes `offset` to `next` of one worker's log, as text; `at`: by when it was written, if requested."""
+    """Bytes `offset` to `next` of one worker's log, as text; `at`: by when it was written, if requested.
+
+    Bytes that are not UTF-8 are replaced. The setup steps of a node have the role `setup`, with the rank of
+    the node as `replica`.
+    """
 
     offset: int
     next: int
@@ -159,7 +169,8 @@ class StreamNotice(Struct, frozen=True, kw_only=True):
 class Report(Struct, frozen=True, kw_only=True):
     """Metrics and progress that a worker reported.
 
-    A number that is not finite is `"nan"`, `"inf"` or `"-inf"`.
+    A metric is a number, a text, true, false or null. A number that is not finite is `"nan"`, `"inf"` or
+    `"-inf"`.
     """
 
     at: float

@@ -32,7 +32,7 @@ class DatasetBody(Body, frozen=True, kw_only=True):
 
 
 class SecretBody(Body, frozen=True, kw_only=True):
-    """A value to store. `form`: how runs that name it alone are given it."""
+    """A value to store. Runs that only name it get it in `form`, as `variable` or as the file `path`."""
 
     value: str
     form: SecretForm | None = None

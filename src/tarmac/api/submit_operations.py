@@ -34,7 +34,11 @@ class ExtrasBody(Body, frozen=True, kw_only=True):
 
 
 class FileBody(Body, frozen=True, kw_only=True):
-    """What a reader needs beside the text of a run file."""
+    """The facts that a reader needs beside the text of a run file.
+
+    `filename` is the name of the run file for messages and the choice of a dialect, unless `dialect` names
+    one. Relative code paths start from `directory`, an absolute path.
+    """
 
     filename: str = "run.yaml"
     directory: str = "/"
@@ -45,13 +49,12 @@ class FileBody(Body, frozen=True, kw_only=True):
 class SubmissionBody(FileBody, frozen=True, kw_only=True):
     """A run file (or a run to clone), with the overrides of the command line.
 
-    `source` is the text of the run file, `filename` its name for messages and the choice of a dialect, unless
-    `dialect` names one. Relative code paths start from `directory`, an absolute path. `code_digest` is the
-    snapshot of the code directory, sent before. `overrides` replace values of the file. `clone` is the
-    reference of a run, instead of `source`; with `resume` the clone begins from the last checkpoint of that
-    run, with its code. `sweep` has values of parameters, as `1e-3,1e-4` or `0..9`: a grid of all. `submitter`
-    has PATH, VIRTUAL_ENV and CONDA_PREFIX of the submitter's shell. The same `idempotency_key` twice is the
-    same run.
+    `source` is the text of the run file. `code_digest` is the snapshot of the code directory, sent before
+    (null: the server copies the directory). `overrides` replace values of the file. `clone` is the reference
+    of a run, instead of `source`; with `resume` the clone begins from the last checkpoint of that run, which
+    has ended, with its code. `sweep` has values of parameters, as `1e-3,1e-4` or `0..9`: a grid of all.
+    `submitter` has PATH, VIRTUAL_ENV and CONDA_PREFIX of the submitter's shell. The same `idempotency_key`
+    twice is the same run.
     """
 
     source: str | None = None
@@ -74,7 +77,10 @@ class SubmissionBody(FileBody, frozen=True, kw_only=True):
 
 
 class ExperimentBody(SubmissionBody, frozen=True, kw_only=True):
-    """A run file with a search over its parameters; or `fork`, the reference of an experiment to copy."""
+    """A run file with a search over its parameters; or `fork`, the reference of an experiment to copy.
+
+    `extras.changes` changes the configuration of the copy.
+    """
 
     fork: str | None = None
 

@@ -93,7 +93,7 @@ class Dependency(StoredRecord, frozen=True, kw_only=True):
 
 
 class AwaitedRun(Struct, frozen=True, kw_only=True):
-    """A run whose end is awaited; `met` once it has ended so.
+    """A run whose end is awaited before the start; `met` once it has ended so.
 
     `name` is stored because the run may be removed.
     """

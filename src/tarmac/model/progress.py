@@ -61,7 +61,7 @@ PLATFORM_FAULTS = frozenset({CauseCode.NODE_LOST, CauseCode.LEASE_EXPIRED, Cause
 
 
 class Cause(Struct, frozen=True, kw_only=True):
-    """A code and a sentence, and if known the worker that caused it, with its `rank`.
+    """A code and a sentence, and if known the worker that caused it, with its `rank` (from a launcher).
 
     `exit_code` and `signal` (a name such as SIGKILL) exclude each other; `tail` are the worker's last lines,
     oldest first. `reasons` say, node by node, why none takes the run; `log_matches` are those of policies.
@@ -138,7 +138,7 @@ class SavedWork(Struct, frozen=True):
 
 
 class Milestones(Struct, frozen=True, kw_only=True):
-    """What the nodes saw of an attempt: first output, last whole checkpoint, whether it read one, its image.
+    """The progress that nodes saw: first output, last whole checkpoint, whether it read one, its image.
 
     `checkpoint_at` is when the newest checkpoint of this attempt was whole, `checkpoint_step` the step it is
     of, where the SDK made it; `read_at` when the attempt first read one that an earlier attempt had left;
@@ -182,8 +182,8 @@ def merge_milestones(known: Milestones, seen: Milestones) -> Milestones:
 class NativeStatus(Struct, frozen=True, kw_only=True):
     """An attempt in the queue of its system; `stuck`: it does not start unless a person follows `advice`.
 
-    `text` is the reason in plain words. `place` is its position among the `waiting` jobs of its queue, 1 for
-    the next; None: unknown.
+    `state` and `reason` are in the words of that system, and `text` is the reason in plain ones. `place` is
+    its position among the `waiting` jobs of its queue, 1 for the next; None: unknown.
     """
 
     id: str
@@ -271,7 +271,10 @@ class RunProgress(Struct, frozen=True, kw_only=True):
 
 
 class WorkerPlacement(Struct, frozen=True, kw_only=True):
-    """The slots of one replica on a node; a role with `slots` has one placement per node, in rank order."""
+    """The slots of one replica on a node.
+
+    A role with `slots` has one placement per node, in rank order.
+    """
 
     role: str
     replica: int
@@ -282,7 +285,7 @@ class WorkerPlacement(Struct, frozen=True, kw_only=True):
 
 
 class WorkerStatus(Struct, frozen=True, kw_only=True):
-    """One worker of an attempt as the node reports it; `rank` is that of its launch."""
+    """One worker of an attempt as the node reports it; `rank` is that of its launch (None: no launcher)."""
 
     role: str
     replica: int
@@ -343,7 +346,10 @@ class AttemptProgress(Struct, frozen=True, kw_only=True):
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """A step in the history of a run. `id` orders all of a store, `seq` those of a run; `actor` caused it."""
+    """A step in the history of a run. `id` orders all of a store, `seq` those of a run; `actor` caused it.
+
+    `at` is when the server learned of it, never earlier than the step before.
+    """
 
     id: int
     seq: int

@@ -19,14 +19,17 @@ def add_cluster_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.ADD_CLUSTER)
     def add(call: Call[Query, api.ClusterBody]) -> api.Cluster:
-        """Add a described cluster. A repeated description has no effect; a changed one requires `replace`."""
+        """Add a described cluster. A repeated description has no effect; a changed one requires `replace`.
+
+        409 for a changed one without `replace`, and while runs hold or need anything that it would remove.
+        """
         reading = read_cluster(call.body.source, filename=call.body.filename)
         added = clusters.add(call.actor, reading.cluster, replacing=call.body.replace)
         return replace(added, warnings=reading.warnings)
 
     @routes.serve(api.REMOVE_CLUSTER)
     def remove(call: Call) -> api.Cluster:
-        """Remove a described cluster and return its record. Refused while runs hold or need it."""
+        """Remove a described cluster and return its record. 409 while runs hold or need it."""
         clusters.check_removal(call.actor, call.reference)
         # Takes long; a run may arrive meanwhile.
         warnings = service.artifacts.fetch_all(call.actor, call.reference)
@@ -34,19 +37,19 @@ def add_cluster_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.START_CLUSTER)
     def start(call: Call[Query, api.MachinesBody]) -> api.ClusterChange:
-        """Start to run a cluster of this name on exactly these machines. A repeated request has no effect."""
+        """Start a cluster on exactly these machines; repeating has no effect. 409 during another change."""
         listed = read_machines(call.body.source, filename=call.body.filename)
         name = check_cluster_name(call.reference)
         return machines.up(call.actor, name, listed, install=call.body.install)
 
     @routes.serve(api.END_CLUSTER)
     def end(call: Call[Query, api.DownBody]) -> api.ClusterChange:
-        """Start to end a cluster that was started. Refused while runs hold or need it, unless forced."""
+        """Start to end a cluster that was started. 409 while runs hold or need it, unless forced."""
         return machines.down(call.actor, call.reference, force=call.body.force, purge=call.body.purge)
 
     @routes.serve(api.CLUSTER_CHANGE)
     def change(call: Call[api.ChangeQuery]) -> api.ClusterChange:
-        """Return the progress of `up` or `down`, once it has lines from number `after` on or is over."""
+        """Return the progress of `up` or `down`, after 10 s at the latest. 404 if this server began none."""
         return machines.progress(call.actor, call.reference, call.query.after, wait_s=WAIT_S)
 
     @routes.serve(api.CLUSTERS)
@@ -56,7 +59,7 @@ def add_cluster_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.CLUSTER)
     def cluster(call: Call) -> api.Cluster:
-        """Return one cluster, its pools with their rules, and its nodes by kind."""
+        """Return one cluster (or rehearsal), its pools with their rules, and its nodes by kind."""
         return clusters.show(call.actor, call.reference)
 
     @routes.serve(api.CHECK_CLUSTER)

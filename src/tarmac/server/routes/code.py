@@ -32,7 +32,10 @@ def add_code_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.CODE_CHANGES)
     def changes(call: Call[api.CodeChangesQuery]) -> list[api.CodeChange]:
-        """Return the files that differ between the code of this run and of the run `after`."""
+        """Return the files that differ between the code of this run and of the run `after`.
+
+        404 if the code of one of them is no longer stored.
+        """
         runs = (call.reference, call.query.after)
         before, then = (plane.find_here(call.actor, each).code_digest for each in runs)
         return service.code.changes(before, then)
@@ -62,7 +65,11 @@ def _add_receiving(routes: Routes, arrivals: Arrivals) -> None:
 
     @routes.serve(api.SEND_PACK)
     async def packs(call: Call) -> Response:
-        """Store contents. The answer follows when they are durable; a pack is stored whole or not at all."""
+        """Store contents. The answer follows when they are durable; a pack is stored whole or not at all.
+
+        The body has the contents one after another. In front of each are its SHA-256 (32 bytes) and its
+        length (8 bytes, big-endian). 422 if a content has another SHA-256.
+        """
         check(call.actor, Action.SUBMIT)
         try:
             kept = await _take(call.request, arrivals.receive())
@@ -74,7 +81,12 @@ def _add_receiving(routes: Routes, arrivals: Arrivals) -> None:
 
     @routes.serve(api.SEND_TREE)
     async def trees(call: Call) -> Response:
-        """Make a snapshot of a tree whose contents are all on the server."""
+        """Make a snapshot of a tree whose contents are all on the server. 409 if contents are missing.
+
+        The body is a directory, `{"path", "entries", "limit_bytes"}`, or an archive that was sent as a
+        content, `{"path", "archive": SHA-256, "exclude", "limit_bytes"}`. An entry is `["d", mode, path]`,
+        `["f", mode, path, SHA-256, mtime_ns]` or `["l", target, path]`.
+        """
         check(call.actor, Action.SUBMIT)
         body = bytearray()
         async for piece in call.request.stream():

@@ -36,7 +36,10 @@ def _add_creating(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.CREATE_EXPERIMENT)
     def create(call: Call[Query, api.ExperimentBody]) -> api.Experiment:
-        """Start a search: from a run file with one, from `sweep`, or with `fork` from another experiment."""
+        """Start a search: from a run file with one, from `sweep`, or with `fork` from another experiment.
+
+        The runs of the first trials exist when the answer is sent.
+        """
         draft = Draft(caller=call.caller, body=call.body, rules=service.reading)
         parent = None
         if call.body.fork is not None:
@@ -75,7 +78,10 @@ def _add_questions(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.METRICS)
     def metrics(call: Call[api.MetricsQuery]) -> list[api.MetricSeries]:
-        """Return the metrics of these runs, in their order: a summary of each, and points if requested."""
+        """Return the metrics of these runs, in their order: a summary of each, and points if requested.
+
+        404 for a name that none of the runs has reported.
+        """
         series = plane.metrics(call.actor, call.query.run, call.query)
         runs = {each.run.id: each.run for each in series}
         masks = {run_id: service.secrets.mask(of) for run_id, of in runs.items()}
@@ -88,7 +94,7 @@ def _add_questions(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.TRIALS)
     def trials(call: Call) -> list[api.Trial]:
-        """Return all trials of an experiment, by number."""
+        """Return all trials of an experiment with their runs, by number."""
         rows = found.trials(call.actor, found.find(call.actor, call.reference))
         return [trial_record(row) for row in rows]
 
@@ -144,7 +150,7 @@ def _add_numbers(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.NUMBERS)
     def numbers(call: Call[api.NumbersQuery]) -> dict[str, api.Numbers]:
-        """Return the numbers of these runs, by id; runs without a number are omitted."""
+        """Return the numbers of runs in Determined's command, by id; runs without a number are omitted."""
         trials = known_numbers.known(NumberKind.TRIAL, call.query.run)
         places = {each.id: each.spec.trial for each in store.load_runs(list(trials)).values()}
         experiments = {
@@ -159,7 +165,7 @@ def _add_numbers(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.NUMBERED_EXPERIMENT)
     def numbered(call: Call) -> api.Numbered:
-        """Return the experiment, or the standalone run, with this number."""
+        """Return the experiment, or the standalone run, with this number in Determined's command."""
         number = whole(call.reference)
         if number is None:
             raise InvalidInput(f"number: {call.reference!r:.80} is not a whole number")

@@ -21,7 +21,10 @@ def add_node_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.REMOVE_IMAGE)
     def remove_image(call: Call[api.ImageQuery]) -> list[KeptImage]:
-        """Remove an image, by name or digest, from every node that has it; refused while a run uses it."""
+        """Remove an image, by name or digest, from every node that has it, and return the removed ones.
+
+        409 while a run uses it.
+        """
         query = call.query
         return list(images.remove(call.actor, query.image, cluster=query.cluster, node=query.node))
 
@@ -32,7 +35,7 @@ def add_node_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.DRAIN)
     def drain(call: Call[Query, api.DrainBody]) -> list[api.Node]:
-        """Assign no new work to these nodes, to all of them or none; current runs continue."""
+        """Drain these nodes, all of them or none: they get no new work, and current runs continue."""
         found = plane.set_drained(call.actor, call.body, True, call.body.reason.strip())
         return [node_record(report) for report in found]
 

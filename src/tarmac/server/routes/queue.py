@@ -18,7 +18,10 @@ def add_queue_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.QUEUE)
     def queue(call: Call[api.QueueQuery]) -> list[api.QueuePool]:
-        """Return the queue of each pool: its runs that hold slots or wait, in scheduling order."""
+        """Return the queue of each pool: its runs that hold slots or wait, in scheduling order.
+
+        Ended runs are left out.
+        """
         query = call.query
         pools = _selected_pools(plane.pools(call.actor), query)
         part = Part(limit=query.limit, after=query.after - 1, owner=call.actor.user if query.mine else None)
@@ -27,7 +30,11 @@ def add_queue_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.CHANGE_QUEUE)
     def change(call: Call[api.QueueChangeQuery, api.ChangesBody]) -> list[api.QueuePool]:
-        """Make all of these changes in one transaction, or none; returns the queues of affected pools."""
+        """Make all of these changes in one transaction, and return the queues of the affected pools.
+
+        The server checks the changes as if they were made one after another. If one of them is refused, none
+        is made, and the error has every reason.
+        """
         changed = plane.reorder(call.actor, call.body.changes)
         ids = frozenset(run.id for run in changed)
         found = plane.queue(call.actor, Part(limit=call.query.limit, also=ids))

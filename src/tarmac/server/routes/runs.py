@@ -22,7 +22,11 @@ def add_run_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.RUNS)
     def runs(call: Call[api.RunsQuery]) -> api.RunPage:
-        """Return a page of runs, newest first."""
+        """Return a page of runs, newest first.
+
+        Runs that ended longer ago than the setting `list.ended_days` are left out, unless the query has
+        `all`, `state`, `name` or `array`.
+        """
         query = _run_query(call.query, recent=service.clock.now() - service.ended_days * _DAY_S)
         found = plane.runs(call.actor, query, scope=call.query.scope)
         following = found[-1].id if len(found) == query.limit else None
@@ -30,27 +34,43 @@ def add_run_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.RUN)
     def run(call: Call) -> api.Run:
-        """Return a run, by id, unique beginning of an id, or name (the newest of that name)."""
+        """Return a run, by id, unique beginning of an id, or name (the newest of that name).
+
+        `NAME[INDEX]` is a member of an array.
+        """
         return run_record(plane.find(call.actor, call.reference))
 
     @routes.serve(api.REMOVE_RUN)
     def remove_run(call: Call) -> api.Run:
-        """Remove an ended run, with its files and artifacts, and return its record."""
+        """Remove an ended run, with its files and artifacts, and return its record.
+
+        409 for a run that has not ended, and while a live run needs its artifacts. The name or id of an array
+        refers to all its members.
+        """
         return run_record(service.remover.remove(call.actor, call.reference))
 
     @routes.serve(api.STOP)
     def stop(call: Call[api.StopQuery]) -> api.Run:
-        """End a run for good, with `now` without its grace."""
+        """End a run for good, with `now` without its grace.
+
+        The name or id of an array refers to all its members.
+        """
         return run_record(plane.stop(call.actor, call.reference, at_once=call.query.now))
 
     @routes.serve(api.PAUSE)
     def pause(call: Call) -> api.Run:
-        """Ask a run to leave its slots until a user resumes it."""
+        """Ask a run to leave its slots until a user resumes it.
+
+        The name or id of an array refers to all its members.
+        """
         return run_record(plane.pause(call.actor, call.reference))
 
     @routes.serve(api.RESUME)
     def resume(call: Call) -> api.Run:
-        """Return a paused run to the queue."""
+        """Return a paused run to the queue.
+
+        The name or id of an array refers to all its members.
+        """
         return run_record(plane.resume(call.actor, call.reference))
 
 
@@ -59,7 +79,7 @@ def _add_questions(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.ATTEMPTS)
     def attempts(call: Call) -> list[api.Attempt]:
-        """Return the attempts of a run, with workers and notices."""
+        """Return the attempts of a run, with workers, notices and the present use of resources."""
         found = plane.attempts(call.actor, plane.find(call.actor, call.reference).id)
         return [
             attempt_record(
@@ -81,13 +101,13 @@ def _add_questions(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.FILES)
     def files(call: Call[api.FilesQuery]) -> api.WorkFiles:
-        """Return a directory of an attempt's working directory."""
+        """Return a directory of an attempt's working directory, to the owner of the run and admins."""
         place = call.query
         return work.listing(call.actor, call.reference, place.path, attempt=place.attempt, node=place.node)
 
     @routes.serve(api.FILE)
     def file(call: Call[api.FileQuery]) -> bytes:
-        """Return the next bytes of a file, at most 1 MiB; none at its end."""
+        """Return the next bytes of a file, at most 1 MiB and none at its end, to the owner and admins."""
         place = call.query
         return work.piece(
             *(call.actor, call.reference, place.path),
@@ -103,7 +123,7 @@ def _add_questions(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.ARRAY)
     def array(call: Call) -> api.Array:
-        """Return the progress of an array, named by itself or by one of its members."""
+        """Return the progress of an array, named by itself or by one of its members. 404 for a single run."""
         return plane.array(call.actor, call.reference)
 
 
@@ -117,7 +137,10 @@ def _add_annotations(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.NOTE)
     def note(call: Call[Query, api.NoteBody]) -> list[Annotation]:
-        """Add a note; the answer is as for `/annotations`. An identical note within a minute is ignored."""
+        """Add a note of at most 4,000 characters; the answer is as for `/annotations`.
+
+        An identical note within a minute is ignored.
+        """
         return annotations.note(call.actor, call.reference, call.body.text)
 
     @routes.serve(api.LABEL)

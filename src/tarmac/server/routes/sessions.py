@@ -28,7 +28,13 @@ def add_session_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.OPEN_SESSION)
     async def sessions(call: Call) -> Response:
-        """Open a session: the body of the request and the answer are streams of frames."""
+        """Open a session beside a worker, for the owner of the run and admins.
+
+        The body of the request (chunked) and the answer are streams of frames: one byte of kind, four bytes
+        of length, the content. `src/tarmac/node/session/frames.py` lists the kinds. The first frame is `o`
+        with `SessionBody`. An answer that ends without the frame `E` is incomplete. 409 if the run has no
+        such worker now.
+        """
         actor, splitter, body = call.actor, Splitter(), call.request.stream()
         opening = await opening_frame(body, splitter)
         form = checked("", lambda: msgspec.json.decode(opening.content, type=api.SessionBody))

@@ -28,12 +28,15 @@ def add_storage_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.ADD_DATASET)
     def add_dataset(call: Call[Query, api.DatasetBody]) -> Dataset:
-        """Add a dataset; remote data is downloaded once. A failed one is tried again."""
+        """Add a dataset; remote data is downloaded once. A failed one is tried again.
+
+        409 if there is another dataset with that id.
+        """
         return _without_credentials(datasets.add(call.actor, call.body.id, call.body.source))
 
     @routes.serve(api.REMOVE_DATASET)
     def remove_dataset(call: Call) -> Dataset:
-        """Remove a dataset and its downloaded files; refused while a run reads it."""
+        """Remove a dataset and its downloaded files, and return its record. 409 while a run reads it."""
         return _without_credentials(datasets.remove(call.actor, call.reference))
 
 
@@ -42,7 +45,10 @@ def _add_artifacts(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.ARTIFACTS)
     def every(call: Call[api.ArtifactsQuery]) -> Response:
-        """Return every version of the artifacts of a run, or of all runs, oldest run first."""
+        """Return every whole version of the artifacts of a run, or of all runs, oldest run first.
+
+        The header `Tarmac-Notice` (percent-encoded) has the reason if artifacts of a run are not here yet.
+        """
         missing: list[str] = []
         run = call.query.run
         one_run = service.plane.find(call.actor, run) if run is not None else None
@@ -58,7 +64,10 @@ def _add_artifacts(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.REMOVE_ARTIFACT)
     def remove(call: Call) -> api.ArtifactContent:
-        """Remove one version, by its id, and return its record. Refused while a run needs it."""
+        """Remove one version, by its id, and return its record.
+
+        409 while a run resumes from it or reads it.
+        """
         removed = record(artifacts.content(call.actor, call.reference, kind="checkpoint"))
         artifacts.remove(call.actor, call.reference)
         return removed
@@ -86,14 +95,17 @@ def _add_secrets(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.REMOVE_SECRET)
     def remove(call: Call[api.RemoveSecretQuery]) -> api.Secret | None:
-        """Remove a secret from all later attempts; refused while a run needs it, unless forced."""
+        """Remove a secret from all later attempts, and return its record, null if there were only old values.
+
+        409 while a run needs it, unless forced.
+        """
         query = call.query
         gone = secrets.remove(call.actor, call.reference, force=query.force, purge=query.purge)
         return _without_value(gone) if gone is not None else None
 
     @routes.serve(api.SECRETS)
     def every_secret(call: Call) -> list[api.Secret]:
-        """Return every secret, without its value."""
+        """Return every secret, without its value: no answer ever has one."""
         return [_without_value(secret) for secret in secrets.all(call.actor)]
 
     @routes.serve(api.ROTATE_SECRETS)

@@ -20,7 +20,10 @@ def add_submitting_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.SUBMIT)
     async def submit(call: Call[api.SubmitQuery, api.SubmissionBody]) -> Response:
-        """Submit a run; 200 instead of 201 if its idempotency key is known."""
+        """Submit a run.
+
+        200 instead of 201 if its idempotency key is known; 409 if that key was used for another request.
+        """
         draft = Draft(caller=call.caller, body=call.body, rules=service.reading)
         if call.query.dry_run:
             return await run_in_threadpool(_dry_run, service, draft)
@@ -39,14 +42,14 @@ def add_submitting_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.CHECK)
     def check(call: Call[Query, api.CheckBody]) -> api.CheckReport:
-        """Return all problems of a run file."""
+        """Return all problems of a run file, in an answer with status 200."""
         try:
             reading = read_file(call.body.source, call.body, service.reading.dialects)
         except InvalidInput as problem:
             return api.CheckReport(problems=problem.problems, warnings=())
         return api.CheckReport(problems=(), warnings=reading.warnings)
 
-    routes.describe(api.DRY_RUN, "")
+    routes.describe(api.DRY_RUN, "With `dry_run=true`, return the result that a submission would have.")
 
 
 def _dry_run(service: Service, draft: Draft) -> Response:
