@@ -23,7 +23,7 @@ from typing import Any
 
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import NodeSettings
-from tarmac.node.attempt.paths import AttemptPaths, NodePaths
+from tarmac.node.attempt.protocol import AttemptPaths, NodePaths
 from tarmac.node.kernel.fifo import ring
 from tarmac.node.kernel.sockets import readable
 from tarmac.node.starting import NODE_DIRECTORY, Installation

@@ -50,7 +50,7 @@ from tarmac.store.checks import (
     split_known,
     target_pool,
 )
-from tarmac.store.failures import Conflict
+from tarmac.store.database import Conflict
 
 
 class MemoryStore:

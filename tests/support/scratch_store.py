@@ -14,8 +14,7 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy import event as hooks
 from sqlalchemy.pool import StaticPool
 
-from tarmac.store.database import Database
-from tarmac.store.failures import storage_full, translated
+from tarmac.store.database import Database, storage_full, translated
 from tarmac.store.schema import metadata
 from tarmac.store.sql import SqlStore
 

@@ -42,8 +42,7 @@ from tarmac.node.container.making import Trial
 from tarmac.server.app import routed
 from tarmac.server.changes import Changes
 from tarmac.server.http.auth import Access, AuthMiddleware
-from tarmac.server.http.bodies import SILENCE_S, Bodies
-from tarmac.server.http.connections import Limits, limited
+from tarmac.server.http.connections import SILENCE_S, Bodies, Limits, limited
 from tarmac.server.local_images import LocalImages
 from tarmac.server.service import ReadingRules, Service, SlotsNotice
 from tarmac.server.settings import Settings

@@ -15,9 +15,8 @@ import pytest
 
 from engine_harness import BOUND_S, WORKING, Work, make_launch, running, script
 from ssh_hosts import LoginHost
-from tarmac.engines.hosts.host import Host
+from tarmac.engines.hosts.host import Host, local_host
 from tarmac.engines.hosts.installing import Supplies
-from tarmac.engines.hosts.local import local_host
 from tarmac.engines.hosts.remote import ssh_host
 from tarmac.engines.slurm import files
 from tarmac.engines.slurm.commands import Commands

@@ -16,7 +16,7 @@ from tarmac.control.state.facts import Shape, candidate_of
 from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch import site_name
 from tarmac.launch.compose import container_launch
-from tarmac.launch.parameters import parameter_names, unknown_names
+from tarmac.launch.environment import parameter_names, unknown_names
 from tarmac.model.actor import Actor
 from tarmac.model.changes import NewRun
 from tarmac.model.cluster import Node, admits

@@ -10,10 +10,9 @@ from typing import Any
 
 from tarmac.dialects import names, quantities, schema
 from tarmac.dialects.kinds import Kind, Misfit, choice, did_you_mean, integer, matching, number, text
-from tarmac.dialects.located import Items, Scalar
+from tarmac.dialects.located import Items, Problems, Scalar
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.pool_rules import POOL, read_pools
-from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.slot_types import doubt
 from tarmac.dialects.yaml_tree import compose_table

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tarmac.dialects.kinds import Kind, Misfit, integer, matching
-from tarmac.dialects.located import Scalar
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Problems, Scalar
 from tarmac.model.cluster import Machine
 from tarmac.model.codec import replace
 from tarmac.model.errors import nearest

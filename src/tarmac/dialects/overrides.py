@@ -11,14 +11,12 @@ from typing import Any
 
 from tarmac.dialects import quantities
 from tarmac.dialects.kinds import Kind, flag
-from tarmac.dialects.located import Table, from_plain
+from tarmac.dialects.located import Problems, Table, from_plain
 from tarmac.dialects.native.commands import COMMAND
 from tarmac.dialects.native.environment import IMAGE, LABELS, PATH, VARIABLES
-from tarmac.dialects.native.fields import RUN, SLURM, TARGET, check_cycles, check_target
+from tarmac.dialects.native.fields import RUN, SLURM, TARGET, check_cycles, check_target, with_rehearsal
 from tarmac.dialects.native.secrets import SECRETS
 from tarmac.dialects.priorities import Scale, priority
-from tarmac.dialects.problems import Problems
-from tarmac.dialects.rehearsals import with_rehearsal
 from tarmac.dialects.schema import Field, Free, attributes, fields_of, read_fields, record, with_values
 from tarmac.dialects.secrets import with_references, without_variables
 from tarmac.dialects.section import Section, Value

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tarmac.dialects.kinds import Kind, Misfit
-from tarmac.dialects.located import Items, Node, Scalar, Table, key_text, quote
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Items, Node, Problems, Scalar, Table, key_text, quote
 from tarmac.model.errors import nearest
 
 T = TypeVar("T")

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from tarmac.dialects.located import Items, Node, Scalar, Table, quote
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Items, Node, Problems, Scalar, Table, quote
 
 LARGEST_CHARACTERS = 1 << 18
 """Maximum size of a file."""

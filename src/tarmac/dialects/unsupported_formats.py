@@ -7,8 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from tarmac.dialects.dialect import Dialect, FileKind
-from tarmac.dialects.located import Items, Scalar, Table
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Items, Problems, Scalar, Table
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.errors import Problem
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import yaml
 
-from tarmac.dialects.located import Items, Node, Scalar, Table, quote
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Items, Node, Problems, Scalar, Table, quote
 
 LARGEST_CHARACTERS = 1 << 18
 """Maximum size of a file, and of the tree after aliases are expanded."""

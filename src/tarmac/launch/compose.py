@@ -1,7 +1,8 @@
 """From a run, its attempt and their nodes to a `Launch`: everything that starts a worker.
 
 Called by `control`, for the attempt itself and for a dry run. Pure: facts that only a node knows are left to
-its runner.
+its runner. Commands of workers, setup steps and hooks load the run's modules. A run for a site is one script
+on the node of rank 0, like its batch job; on a cluster that starts it by a job, it is the script of the site.
 """
 
 import json
@@ -10,18 +11,31 @@ from collections.abc import Mapping, Sequence
 
 from tarmac.launch import variables
 from tarmac.launch.batch_script import site_directives
-from tarmac.launch.environment import environments
-from tarmac.launch.starting import hooks_launch, setup_launches, worker_argv
+from tarmac.launch.environment import environments, filled
+from tarmac.launch.quoting import quote
+from tarmac.launch.site_steps import batch_steps, find_module_command, load_modules, rehearsed_steps
 from tarmac.launch.topology import Assignment, assignments
 from tarmac.model.cluster import Disks, Node
 from tarmac.model.lifecycle import Mode
 from tarmac.model.resources import ACCELERATOR, is_of_type
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.secret import S3_VARIABLES, SecretForm, SecretUse, registry_secrets, variables_of
-from tarmac.model.spec import ArtifactRules, FailureBehaviour, RunSpec
+from tarmac.model.spec import (
+    ON_FIRST_NODE,
+    ArtifactRules,
+    Checkout,
+    Command,
+    FailureBehaviour,
+    Launcher,
+    PythonPackages,
+    RunSpec,
+    SetupStep,
+    SystemPackages,
+)
 from tarmac.node.attempt import document
-from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, SecretLaunch, WorkerLaunch
+from tarmac.node.attempt.document import Argv, Launch, Mount, NodeLaunch, SecretLaunch, WorkerLaunch
 from tarmac.node.attempt.protocol import ARTIFACT_KINDS
+from tarmac.node.attempt.steps import AptStep, CheckoutStep, CommandStep, PipStep, Step
 from tarmac.node.container.reference import ALWAYS
 
 LEAST_LIMIT_S = 1.0
@@ -232,3 +246,103 @@ def with_datasets(launch: Launch, paths: Mapping[str, str]) -> Launch:
     return launch._replace(
         nodes=tuple(node._replace(mounts=(*node.mounts, *mounts)) for node in launch.nodes)
     )
+
+
+_PROGRAM = re.compile(r"(?:^|[\s;&|(/])(?:mpirun|mpiexec|horovodrun)(?:\s|$)", re.ASCII)
+_EXEC = 'exec "$@"'
+_PEERS = 'exec python3 -E -S "${PYTHONPATH##*:}/../peers" "$@"'
+"""The worker of each node if one of them starts all processes, and the first one if the others have to find
+it: see `node/peers`. It is beside the directory that makes `import tarmac` work, which is last on PYTHONPATH.
+"""
+
+
+def worker_argv(spec: RunSpec, command: Command, *, of: Assignment | None = None) -> tuple[str, ...]:
+    """The argv of a worker; `of` is its assignment."""
+    if spec.site is not None and spec.rehearsal is None:
+        return ("bash", "-l", "-c", "\n".join(batch_steps(spec)))
+    if spec.site is not None:
+        return ("bash", "-c", "\n".join(rehearsed_steps(spec)))
+    words = argv(filled(spec, command))
+    if of is not None and of.role.launcher in ON_FIRST_NODE:
+        words = ("sh", "-c", _PEERS, "sh", "launch", of.placement.node, _starts(command), *words)
+    elif of is not None and of.role.launcher is Launcher.HOROVOD and of.rank == 0:
+        words = ("sh", "-c", _PEERS, "sh", "rendezvous", *words)
+    return _with_modules(spec, words)
+
+
+def _starts(command: Command) -> str:
+    """Whether a command starts the processes of all nodes `itself`, or runs in `each` slot."""
+    return "itself" if _PROGRAM.search(str(command)) is not None else "each"
+
+
+def setup_launches(spec: RunSpec) -> tuple[Step, ...]:
+    """The setup steps in their form for a node; commands as argvs."""
+    return tuple(_step(spec, step) for step in spec.setup)
+
+
+def _step(spec: RunSpec, step: SetupStep) -> Step:
+    match step:
+        case Checkout():
+            source = step.repository
+            return CheckoutStep(
+                source.url,
+                step.path,
+                branch=source.branch,
+                commit=source.commit,
+                submodules=source.submodules,
+                install=step.install,
+            )
+        case PythonPackages():
+            return PipStep(step.requirements, step.upgrade, step.imported)
+        case SystemPackages():
+            return AptStep(step.packages)
+        case _:
+            return CommandStep(_with_modules(spec, argv(filled(spec, step))))
+
+
+def hooks_launch(spec: RunSpec) -> Mapping[str, tuple[Argv, ...]]:
+    """The hooks as argvs. For a site, those of the first node are part of the script."""
+    hooks, on_node = spec.hooks, spec.site is None
+    found = {
+        "before_login": _login_hook(spec, hooks.before_login),
+        "before": _node_hook(spec, hooks.before) if on_node else (),
+        "after": _node_hook(spec, hooks.after) if on_node else (),
+        "after_login": _login_hook(spec, hooks.after_login),
+    }
+    return {name: commands for name, commands in found.items() if commands}
+
+
+def _node_hook(spec: RunSpec, commands: tuple[Command, ...]) -> tuple[Argv, ...]:
+    return tuple(_with_modules(spec, argv(filled(spec, command))) for command in commands)
+
+
+def _login_hook(spec: RunSpec, commands: tuple[Command, ...]) -> tuple[Argv, ...]:
+    """A login hook loads no modules, which are for nodes; a site's login node has a plain shell."""
+    if spec.site is not None:
+        return tuple(("bash", "-c", command.script or "") for command in commands)
+    return tuple(argv(command) for command in commands)
+
+
+def _with_modules(spec: RunSpec, words: tuple[str, ...]) -> tuple[str, ...]:
+    """The command in a shell that has loaded the modules; a rehearsal only reports missing ones."""
+    modules = spec.environment.modules
+    if not modules:
+        return words
+    if spec.rehearsal is not None:
+        lines = load_modules(modules)
+    else:
+        lines = [find_module_command(), *(f"module load {quote(name)} || exit" for name in modules)]
+    return ("bash", "-c", "\n".join([*lines, _EXEC]), "bash", *words)
+
+
+_BASH = ("bash", "-eo", "pipefail", "-c")
+
+
+def argv(command: Command) -> tuple[str, ...]:
+    """The argv to execute without a shell: the user's own, or bash on the script, its lines as written.
+
+    bash stops at the first command that fails, also inside a pipe, so that no failure is ignored.
+    """
+    if command.script is not None:
+        return (*_BASH, command.script)
+    return command.argv or ()

@@ -1,6 +1,6 @@
 """The steps on the first node of a batch job, as lines of bash: the one place for the order of K6.
 
-Used by `batch_script` and `unicore_job`, for a site, and by `starting`, for a rehearsal or a job of ours. All
+Used by `batch_script` and `unicore_job`, for a site, and by `compose`, for a rehearsal or a job of ours. All
 steps run in one shell, so that a command before the application can change its environment:
 
     variables, modules, commands before, virtual environment, application, commands after

@@ -12,7 +12,7 @@ from typing import Any, Optional
 from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.document import GrantedNode, Launch, NodeLaunch, WorkerLaunch
 from tarmac.node.attempt.events import EventLog
-from tarmac.node.attempt.paths import AttemptPaths
+from tarmac.node.attempt.protocol import AttemptPaths
 from tarmac.node.container.entry import AnyContainer
 from tarmac.node.files import untrusted
 from tarmac.node.files.logroom import LogRoom, TimeIndex

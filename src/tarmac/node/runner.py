@@ -21,7 +21,7 @@ from tarmac.node.attempt import claims, protocol, words
 from tarmac.node.attempt.document import GrantedNode, Launch, NodeLaunch, Unreadable, read_document
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import ExitOutcome
-from tarmac.node.attempt.paths import AttemptPaths, make_directory
+from tarmac.node.attempt.protocol import AttemptPaths, make_directory
 from tarmac.node.files import untrusted
 from tarmac.node.files.masking import Mask
 from tarmac.node.hooks import artifacts, code, mounts, pre_post_commands, workers

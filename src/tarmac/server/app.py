@@ -13,18 +13,17 @@ from tarmac.api.operation import BASE
 from tarmac.model.home import Home
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import Access, AuthMiddleware
-from tarmac.server.http.bodies import Bodies
+from tarmac.server.http.connections import Bodies
 from tarmac.server.http.errors import error_handlers
 from tarmac.server.http.openapi import openapi
 from tarmac.server.http.routing import Routes
-from tarmac.server.http.sse import OpenInTurn
+from tarmac.server.logs.streams import OpenInTurn
 from tarmac.server.routes.clusters import add_cluster_routes
 from tarmac.server.routes.code import add_code_routes
 from tarmac.server.routes.experiments import add_experiment_routes
-from tarmac.server.routes.following import add_following_routes
 from tarmac.server.routes.nodes import add_node_routes
 from tarmac.server.routes.queue import add_queue_routes
-from tarmac.server.routes.runs import add_run_routes
+from tarmac.server.routes.runs import add_following_routes, add_run_routes
 from tarmac.server.routes.server import add_server_routes
 from tarmac.server.routes.sessions import add_session_routes
 from tarmac.server.routes.storage import add_storage_routes

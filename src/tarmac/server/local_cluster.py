@@ -6,9 +6,8 @@ Called by `settings`, only for files with such settings: its imports take longer
 from collections.abc import Sequence
 from typing import Any
 
-from tarmac.dialects.located import from_plain
+from tarmac.dialects.located import Problems, from_plain
 from tarmac.dialects.pool_rules import read_pools
-from tarmac.dialects.problems import Problems
 from tarmac.dialects.quantities import SIZE, duration_s
 from tarmac.dialects.section import Value
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, NodeGroup, Pool

@@ -21,7 +21,7 @@ from tarmac.model.run import Attempt
 from tarmac.model.run_records import Numbers
 from tarmac.model.spec import RunSpec
 from tarmac.server.changes import Changes
-from tarmac.server.http.counting import RequestCounts
+from tarmac.server.http.auth import RequestCounts
 from tarmac.server.local_images import LocalImages
 from tarmac.server.settings import CodeSettings
 from tarmac.server.storage.annotation_service import AnnotationService

@@ -27,7 +27,7 @@ from tarmac.model.metrics import Position
 from tarmac.model.progress import Event, Outcome
 from tarmac.model.run import Attempt, Run
 from tarmac.store.checks import check_new, check_step, guard_states
-from tarmac.store.failures import Conflict
+from tarmac.store.database import Conflict
 
 NO_DETAIL: Mapping[str, Any] = MappingProxyType({})
 

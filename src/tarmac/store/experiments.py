@@ -21,8 +21,7 @@ from tarmac.model.experiment import (
     Trial,
 )
 from tarmac.store.checks import check_experiment_change
-from tarmac.store.database import Database
-from tarmac.store.failures import Conflict, Stale
+from tarmac.store.database import Conflict, Database, Stale
 from tarmac.store.rows import body, written
 from tarmac.store.schema import experiment, trial
 from tarmac.store.statements import LAST_CHARACTER, fence, words

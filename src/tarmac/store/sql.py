@@ -28,9 +28,8 @@ from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.model.usage import AttemptSpan
 from tarmac.store import checks, rows
 from tarmac.store import statements as sql
-from tarmac.store.database import Database, each_of
+from tarmac.store.database import Conflict, Database, Stale, each_of, is_damage
 from tarmac.store.experiments import SqlExperiments
-from tarmac.store.failures import Conflict, Stale, is_damage
 from tarmac.store.metrics import SqlMetrics
 from tarmac.store.notifications import SqlNotifications
 from tarmac.store.numbers import SqlNumbers

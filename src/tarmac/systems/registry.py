@@ -5,11 +5,9 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from tarmac.dialects.changes import Changes
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Dialect, Extras, Reading
 from tarmac.dialects.kinds import did_you_mean
-from tarmac.dialects.native.dialect import NATIVE
-from tarmac.dialects.native.reader import write
+from tarmac.dialects.native.reader import NATIVE, Changes, write
 from tarmac.dialects.secrets import with_secrets
 from tarmac.dialects.unsupported_formats import unsupported_problem
 from tarmac.model.codec import replace

@@ -16,8 +16,8 @@ from slurm_clusters import install_standin
 from tarmac.control.delegation import request_of
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
+from tarmac.engines.hosts.host import local_host
 from tarmac.engines.hosts.installing import Supplies
-from tarmac.engines.hosts.local import local_host
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.engines.slurm.engine import SlurmEngine
 from tarmac.engines.slurm.settings import read_settings

@@ -26,7 +26,7 @@ from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.progress import CauseCode, Outcome
 from tarmac.model.run import Attempt
 from tarmac.node.attempt import claims
-from tarmac.node.attempt.paths import NodePaths
+from tarmac.node.attempt.protocol import NodePaths
 from tarmac.node.host.relay import socket_path
 from tarmac.node.kernel.fifo import ring
 

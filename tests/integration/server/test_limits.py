@@ -17,8 +17,7 @@ from processes import PATIENCE_S, ended, home_at
 from served import HELLO, TOKEN, Served, served
 from tarmac.client import Client
 from tarmac.model.errors import TooLarge, Unavailable
-from tarmac.server.http.bodies import LARGEST_BODY_BYTES, LARGEST_LIST_BYTES
-from tarmac.server.http.connections import LARGEST_HEAD_BYTES, Limits
+from tarmac.server.http.connections import LARGEST_BODY_BYTES, LARGEST_HEAD_BYTES, LARGEST_LIST_BYTES, Limits
 
 HEAD = f"POST /api/v1/runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
 

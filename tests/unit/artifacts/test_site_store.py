@@ -22,8 +22,7 @@ from tarmac.artifacts.versions.manifest import (
 from tarmac.artifacts.versions.restore import fill
 from tarmac.artifacts.versions.site_store import SiteStore
 from tarmac.artifacts.versions.sync import Place, Syncer
-from tarmac.engines.hosts.host import Host, HostStoreFiles
-from tarmac.engines.hosts.local import local_host
+from tarmac.engines.hosts.host import Host, HostStoreFiles, local_host
 from tarmac.model.errors import Unavailable
 
 URL = "/home/ada/artifacts"

@@ -12,7 +12,7 @@ import pytest
 from answers import a_chunk, a_run, a_status
 from tarmac.client.follow import LogCursor, follow
 from tarmac.model.errors import NotFound
-from tarmac.server.http.sse import frame, stopping_frame
+from tarmac.server.logs.streams import frame, stopping_frame
 
 
 class ScriptedTransport:

@@ -20,7 +20,7 @@ from tarmac.model.errors import (
     Unauthorized,
     Unavailable,
 )
-from tarmac.server.http.sse import COMMENT, frame
+from tarmac.server.logs.streams import COMMENT, frame
 
 SENT = [
     ("notice", StreamNotice(text="a\nb\r\n\u2028 ☃"), "1"),

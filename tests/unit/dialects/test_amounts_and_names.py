@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tarmac.dialects.kinds import LARGEST_TEXT_BYTES
-from tarmac.dialects.problems import MOST_LISTED
+from tarmac.dialects.located import MOST_LISTED
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
 from tarmac.systems.registry import read

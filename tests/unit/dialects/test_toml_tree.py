@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.dialects.located import Items, Node, Scalar, Table
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Items, Node, Problems, Scalar, Table
 from tarmac.dialects.toml_tree import MOST_PARTS, compose
 
 PIECES = st.lists(

@@ -14,7 +14,7 @@ from tarmac.model.progress import Cause, CauseCode, SavedWork
 from tarmac.node.attempt import claims, protocol
 from tarmac.node.attempt.document import Launch, to_json
 from tarmac.node.attempt.events import EventLog
-from tarmac.node.attempt.paths import NodePaths
+from tarmac.node.attempt.protocol import NodePaths
 
 
 class Coming(PosixPath):

@@ -9,8 +9,7 @@ import pytest
 
 from images import archive, build
 from tarmac.engines.hosts.engine import HostFiles
-from tarmac.engines.hosts.host import Host
-from tarmac.engines.hosts.local import local_host
+from tarmac.engines.hosts.host import Host, local_host
 from tarmac.engines.slurm.engine import SlurmEngine
 from tarmac.model.abilities import KeepsImages
 from tarmac.node.container.images import Images

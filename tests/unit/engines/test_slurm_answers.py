@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.engines.hosts.local import local_host
+from tarmac.engines.hosts.host import local_host
 from tarmac.engines.slurm.commands import Commands, job_id
 from tarmac.engines.slurm.observing import expected_start_at
 from tarmac.engines.slurm.partition import parse_limits, parse_nodes, parse_partitions, widest

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tarmac.dialects.kinds import LARGEST_TEXT_BYTES
-from tarmac.launch.starting import argv
+from tarmac.launch.compose import argv
 from tarmac.model.spec import Command
 
 

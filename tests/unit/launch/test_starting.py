@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.launch.starting import hooks_launch, setup_launches, worker_argv
+from tarmac.launch.compose import hooks_launch, setup_launches, worker_argv
 from tarmac.model.codec import replace
 from tarmac.model.spec import (
     Command,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.server.identity import RandomIds, SystemClock
+from tarmac.server.wiring import RandomIds, SystemClock
 
 YEAR_3000 = 32_500_000_000.0
 

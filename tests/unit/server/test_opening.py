@@ -10,7 +10,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from tarmac.server.http.connections import PEER
-from tarmac.server.http.sse import OF_ALL, OF_ONE_PEER, OpenInTurn
+from tarmac.server.logs.streams import OF_ALL, OF_ONE_PEER, OpenInTurn
 
 STREAM = [(b"accept", b"text/event-stream")]
 

@@ -6,7 +6,7 @@ import pytest
 
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import Checkout, Command, Process, Repository, Role, RunSpec, SetupStep
-from tarmac.server.submitting.repositories import check_repositories
+from tarmac.server.submitting.submissions import check_repositories
 
 
 def spec(code: Repository | None = None, setup: tuple[SetupStep, ...] = ()) -> RunSpec:

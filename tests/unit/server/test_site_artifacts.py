@@ -15,8 +15,7 @@ from scratch_store import ScratchStore
 from tarmac.artifacts.versions.blobs import DirectoryBlobs
 from tarmac.artifacts.versions.catalog import Catalog, Rules
 from tarmac.artifacts.versions.manifest import Manifest, Version, to_bytes, versions
-from tarmac.engines.hosts.host import HostStoreFiles
-from tarmac.engines.hosts.local import local_host
+from tarmac.engines.hosts.host import HostStoreFiles, local_host
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.abilities import StoreFiles
 from tarmac.model.errors import NotFound, Unavailable

@@ -16,13 +16,13 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import SimEngine, VirtualClock
 from tarmac.model.errors import InvalidInput, NeverFits, Refused, StorageFull, TarmacError
 from tarmac.server.http.auth import Caller
-from tarmac.server.submitting.submissions import Draft
-from tarmac.server.submitting.submit_batch import (
+from tarmac.server.routes.submitting import (
     BATCH_LIMIT,
     BatchSubmitter,
     submit_each,
     submit_together,
 )
+from tarmac.server.submitting.submissions import Draft
 
 CALLER = Caller(actor=ADA, local=True)
 WRONG = Draft(caller=CALLER, body=SubmissionBody(source="slotz: 1"))

@@ -18,7 +18,7 @@ from tarmac.artifacts.versions.blobs import Blobs, Piece
 from tarmac.artifacts.versions.relayed import SCHEME, RelayedBlobs, Writer
 from tarmac.model.errors import Refused
 from tarmac.node.attempt.document import ArtifactSync, Unreadable, read_document
-from tarmac.node.attempt.paths import AttemptPaths
+from tarmac.node.attempt.protocol import AttemptPaths
 from tarmac.node.host.relay import socket_path
 from tarmac.node.processes.lease import Lease
 

@@ -42,8 +42,7 @@ from tarmac.artifacts.versions.select_stable import Ending, Unstable, is_full
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.errors import NotFound, Refused, TarmacError
 from tarmac.node.attempt.claims import Lost, lost_before
-from tarmac.node.attempt.paths import AttemptPaths
-from tarmac.node.attempt.protocol import TORN
+from tarmac.node.attempt.protocol import TORN, AttemptPaths
 
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 60.0

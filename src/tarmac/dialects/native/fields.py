@@ -4,13 +4,14 @@ Reading, the hints of the nearest name, `tarmac convert` and overrides follow fr
 nested mappings are beside their readers. docs/using/run-file.md documents each field.
 """
 
+import dataclasses
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tarmac.dialects import names, quantities
+from tarmac.dialects.clusterfile import UNNAMED, cluster_fields, read_cluster, read_inline
 from tarmac.dialects.kinds import Kind, Misfit, choice, flag, integer, matching, number, text
 from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.native.code import CODE
@@ -22,16 +23,17 @@ from tarmac.dialects.native.search import SEARCH
 from tarmac.dialects.native.secrets import SECRETS
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.priorities import priority
-from tarmac.dialects.rehearsals import REHEARSAL
-from tarmac.dialects.schema import MISSING, Custom, Field, ListOf, record, tuple_of
+from tarmac.dialects.schema import MISSING, Custom, Field, ListOf, read_value, record, tuple_of
 from tarmac.dialects.section import Section, Value
+from tarmac.dialects.slot_types import with_types
 from tarmac.model.array import Condition, Dependency, RunArray, read_array
-from tarmac.model.codec import decode, encode
+from tarmac.model.codec import decode, encode, replace
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import Mode
 from tarmac.model.progress import LogAction, LogPolicy
+from tarmac.model.resources import ACCELERATOR
 from tarmac.model.site import OF_THE_POOL, SiteRequest, check_name, check_value
-from tarmac.model.spec import ArtifactRules, Bind, Conventions, Queueing
+from tarmac.model.spec import ArtifactRules, Bind, Conventions, Queueing, Rehearsal, Role, RunSpec, Target
 
 MOST_RAPID_CYCLES = 5
 MOST_RETRIES = 1_000
@@ -245,6 +247,71 @@ CONVENTIONS = record(
     {"system": matching(r"[a-z][a-z0-9]{0,31}", "the name of a dialect"), "facts": mapping("a mapping")},
     make=Conventions,
 )
+
+CLUSTER_FILE = record({"source": text(), "filename": text()})
+"""A cluster file in a submission: its text, and its name for messages."""
+
+
+def with_rehearsal(spec: RunSpec, rehearsal: Rehearsal | None) -> RunSpec:
+    """The spec on a cluster of its own.
+
+    On a rehearsal given as nodes x slots, any node is suitable, and slots count as any type. A described one
+    has the pools, shards, host names and types that the spec may name; a role that requests GPUs of no
+    particular type may use any of its slots.
+    """
+    if rehearsal is None:
+        return spec
+    if rehearsal.described is not None:
+        return replace(
+            spec,
+            rehearsal=rehearsal,
+            target=replace(spec.target, cluster=None),
+            roles=tuple(_any_type(role) if role.slot_type == ACCELERATOR else role for role in spec.roles),
+        )
+    return replace(
+        spec, rehearsal=rehearsal, target=Target(), roles=tuple(_any_type(role) for role in spec.roles)
+    )
+
+
+def _rehearsal(value: Value) -> Any:
+    """`2x1`, a description of a cluster, or (in overrides) a file with one.
+
+    Raises InvalidInput for problems in a file.
+    """
+    if isinstance(value.node, Scalar):
+        return value.read(quantities.REHEARSAL, MISSING)
+    if not isinstance(value.node, Table):
+        value.expected("nodes x slots per node, such as 2x1, or the description of a cluster")
+        return MISSING
+    if any(key.text == "source" for key, _ in value.node.entries):
+        return _from_file(value) or MISSING
+    cluster = read_inline(value)
+    return Rehearsal(described=cluster) if cluster is not None else MISSING
+
+
+def _written(rehearsal: Rehearsal) -> Any:
+    if rehearsal.described is None:
+        return f"{rehearsal.nodes}x{rehearsal.slots_per_node}"
+    return cluster_fields(rehearsal.described)
+
+
+def _from_file(value: Value) -> Rehearsal | None:
+    found = read_value(value, CLUSTER_FILE)
+    if "source" not in found:
+        value.refuse("the text of a cluster file is expected as its 'source'")
+        return None
+    name = found.get("filename", "cluster.yaml")
+    reading = read_cluster(found["source"], filename=name, named=UNNAMED)
+    value.problems.warnings += reading.warnings
+    return Rehearsal(described=reading.cluster)
+
+
+def _any_type(role: Role) -> Role:
+    return with_types(role, lambda _: None)
+
+
+REHEARSAL = Custom(_rehearsal, _written)
+
 RUN = record(
     {
         "name": Field(names.NAME, words="experiment_name run_name"),
@@ -254,7 +321,7 @@ RUN = record(
         "code": Field(CODE, words="workdir working_dir directory"),
         "setup": Field(SETUP, words="pre_run"),
         "hooks": HOOKS,
-        **{name: replace(rule, sets=None) for name, rule in ROLE.fields.items()},
+        **{name: dataclasses.replace(rule, sets=None) for name, rule in ROLE.fields.items()},
         "nodes": Field(ROLE.fields["nodes"].shape, sets=None, words="num_nodes nnodes"),
         "roles": Field(Custom(read_roles), sets=None),
         "rehearse": Field(REHEARSAL, sets="rehearsal"),

@@ -1,26 +1,39 @@
-"""Reads a native run file to a `RunSpec`, every problem reported, and writes one. Called by the dialect.
+"""The native dialect, tarmac's own YAML: detects, reads and writes it, with all problems. For `registry`.
 
 `tarmac convert` writes `conventions` and `site` for other systems; people seldom write these by hand.
+Changes by path, as in `tarmac run --set resources.cpus=4`, apply before the reader checks: a changed value
+has the change as its origin, not a line, so messages name `--set resources.cpus`.
 """
 
+import dataclasses
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tarmac.dialects import names
-from tarmac.dialects.changes import change
-from tarmac.dialects.conventions import refuse_extras
-from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
+from tarmac.dialects.dialect import (
+    CERTAIN,
+    NO_EXTRAS,
+    POSSIBLE,
+    Detection,
+    Dialect,
+    Extras,
+    Reading,
+    Report,
+    no_conventions,
+    not_ours,
+    refuse_extras,
+)
 from tarmac.dialects.kinds import plain
-from tarmac.dialects.native.fields import RUN, check_cycles
+from tarmac.dialects.located import Items, Node, Problems, Scalar, Table, quote
+from tarmac.dialects.native.fields import RUN, check_cycles, with_rehearsal
 from tarmac.dialects.native.roles import ROLE, read_role, written_roles
 from tarmac.dialects.native.search import complete_search, written_parameters
 from tarmac.dialects.plain import to_yaml
-from tarmac.dialects.problems import Problems
-from tarmac.dialects.rehearsals import with_rehearsal
 from tarmac.dialects.schema import attributes, fields_of, read_fields, with_values, write_record
 from tarmac.dialects.section import Section
-from tarmac.dialects.yaml_tree import compose_table
+from tarmac.dialects.yaml_tree import compose, compose_table
 from tarmac.model.codec import replace
+from tarmac.model.errors import InvalidInput, nearest
 from tarmac.model.lifecycle import Mode
 from tarmac.model.spec import Environment, LocalDirectory, RunSpec
 
@@ -88,3 +101,156 @@ def _relative(path: str, directory: str) -> str:
     """A path of the submitter's machine, relative to the run file's directory if it is below it."""
     below = posixpath.relpath(path, directory)
     return path if below.startswith("..") else below
+
+
+def _detect(filename: str, text: str) -> Detection:
+    """Certain for a mapping of known fields with something to execute; possible for any known field.
+
+    A text that is not YAML is detected by its file name, so that the reader can locate its error.
+    """
+    problems = Problems(filename)
+    tree = compose(text, problems)
+    if tree is not None:
+        return _judge(tree)
+    return POSSIBLE if filename.endswith((".yaml", ".yml")) else not_ours(str(problems.first))
+
+
+def _judge(tree: Node) -> Detection:
+    if not isinstance(tree, Table):
+        return not_ours(f"fields such as 'command: ...' are expected, not {quote(tree)}")
+    keys = {key.text for key, _ in tree.entries}
+    ours = _FIELDS.known
+    if keys <= ours and keys & _ACTS:
+        return CERTAIN
+    like_ours = [key for key in keys if _like(key, ours)]
+    if 2 * len(like_ours) >= len(keys) > 0 or any(_like(key, _ACTS) for key in like_ours):
+        return POSSIBLE
+    found = ", ".join(repr(key)[:40] for key in sorted(keys)[:5]) or "nothing"
+    few = "none" if not like_ours else "too few"
+    verb = "is" if not like_ours else "are"
+    return not_ours(f"{few} of its fields {verb} known (found: {found})")
+
+
+def _like(key: str, ours: frozenset[str]) -> bool:
+    """Whether a key is one of these, another system's word for one, or nearly one."""
+    return key in ours or _FIELDS.synonyms.get(key) in ours or nearest(key, ours, cutoff=_CLOSE) is not None
+
+
+_FIELDS = fields_of(RUN)
+_CLOSE = 0.75
+_ACTS = frozenset({"command", "roles", "processes"})
+"""The fields with something to execute."""
+
+
+def _status(report: Report) -> str:
+    """tarmac's own word."""
+    return (report.outcome or report.state).value
+
+
+NATIVE = Dialect(
+    name=NAME, detect=_detect, read=read_native, apply_conventions=no_conventions, status=_status
+)
+
+
+Changes = Sequence[tuple[str, str]]
+"""Dotted paths, each with the text of a YAML value; the last of equal paths counts."""
+
+
+def change(tree: Table, changes: Changes, problems: Problems) -> Table:
+    """The tree with these values at these paths; reports a path that does not exist as a problem."""
+    for path, text in changes:
+        origin = f"--set {path}"
+        value = _value(text, origin, problems)
+        if value is None:
+            continue
+        parts = path.split(".")
+        if "" in parts:
+            _refuse(problems, origin, "a path has no empty part", "such as resources.cpus")
+            continue
+        try:
+            changed = _with(tree, _as_written(tree, parts), value, origin)
+        except InvalidInput as error:
+            _refuse(problems, origin, error.message, error.hint)
+            continue
+        assert isinstance(changed, Table), "a mapping stays one"
+        tree = changed
+    return tree
+
+
+def _value(text: str, origin: str, problems: Problems) -> Node | None:
+    """The YAML value of a text; None, with a problem reported, if the text is not one."""
+    if not text.strip():
+        return Scalar(text="", origin=origin)
+    own = Problems(origin)
+    node = compose(text, own)
+    if node is None and not own.found:
+        return Scalar(text="", origin=origin)
+    for problem in own.found:
+        _refuse(problems, origin, problem.message, problem.hint or "quote a text that YAML reads otherwise")
+    return None if node is None else _moved(node, origin)
+
+
+def _moved(node: Node, origin: str) -> Node:
+    """The same value with the change as its origin."""
+    if isinstance(node, Items):
+        items = tuple(_moved(item, origin) for item in node.items)
+        return Items(items=items, origin=origin)
+    if isinstance(node, Table):
+        entries = tuple((_key(key.text, origin), _moved(item, origin)) for key, item in node.entries)
+        return Table(entries=entries, origin=origin)
+    return dataclasses.replace(node, line=None, column=None, origin=origin)
+
+
+def _as_written(tree: Table, parts: list[str]) -> list[str]:
+    """The path, where variables are named by the one of the two field names that the file uses."""
+    if parts[:2] == _VARIABLES and "env" in tree.values:
+        return ["env", *parts[2:]]
+    environment = tree.values.get("environment")
+    if parts[0] == "env" and isinstance(environment, Table) and "variables" in environment.values:
+        return parts if "env" in tree.values else [*_VARIABLES, *parts[1:]]
+    return parts
+
+
+_VARIABLES = ["environment", "variables"]
+
+
+def _with(node: Node | None, parts: Sequence[str], value: Node, origin: str) -> Node:
+    """The node with the value at a path below it; creates the mappings that are missing on the way.
+
+    Raises InvalidInput for a path into a value without parts, or beyond the end of a list.
+    """
+    if not parts:
+        return value
+    part, rest = parts[0], parts[1:]
+    if node is None or (isinstance(node, Scalar) and node.empty):
+        node = Table(entries=(), origin=origin)
+    if isinstance(node, Items):
+        return _with_item(node, part, rest, value, origin)
+    if isinstance(node, Scalar):
+        raise InvalidInput(f"{quote(node)} stands before {part!r}, and has no parts")
+    if part not in node.values:
+        added = _with(None, rest, value, origin)
+        return dataclasses.replace(node, entries=(*node.entries, (_key(part, origin), added)))
+    entries = tuple(
+        (key, _with(item, rest, value, origin) if key.text == part else item) for key, item in node.entries
+    )
+    return dataclasses.replace(node, entries=entries)
+
+
+def _with_item(node: Items, part: str, rest: Sequence[str], value: Node, origin: str) -> Node:
+    count = len(node.items)
+    if not (part.isascii() and part.isdigit()) or int(part) > count:
+        hint = f"write a number from 0 to {count}; {count} adds one"
+        raise InvalidInput(f"{part!r} is no place in a list of {count}", hint=hint)
+    at = int(part)
+    items = list(node.items)
+    items[at : at + 1] = [_with(items[at] if at < count else None, rest, value, origin)]
+    return dataclasses.replace(node, items=tuple(items))
+
+
+def _key(text: str, origin: str) -> Scalar:
+    return Scalar(text=text, quoted=True, origin=origin)
+
+
+def _refuse(problems: Problems, origin: str, message: str, hint: str | None) -> None:
+    problems.add(Scalar(text="", origin=origin), message, hint)

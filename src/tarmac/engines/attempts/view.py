@@ -27,7 +27,7 @@ from tarmac.model.run import Release
 from tarmac.node.attempt import claims, document, protocol
 from tarmac.node.attempt.claims import Claim
 from tarmac.node.attempt.document import Launch
-from tarmac.node.attempt.paths import AttemptPaths, NodePaths
+from tarmac.node.attempt.protocol import AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
 
 WorkerKey = tuple[str, int, int]

@@ -4,6 +4,7 @@ Made by `local_host`, or for another machine; used by engines. `node/host/operat
 operations; a `Reach` calls them: in this process, or over a connection.
 """
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,9 +13,12 @@ from typing import Any, Protocol
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.reports import file_entries
+from tarmac.engines.hosts.streams import open_stream
 from tarmac.model.abilities import FileEntry, KeptImage
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import clearing
+from tarmac.node.files import codestore
+from tarmac.node.host import operations
 
 FILE_S = 60.0
 """Time limit for operations on a few small files, on a shared disk under load."""
@@ -358,3 +362,33 @@ class HostStoreFiles:
             yield
         except OSError as error:
             raise Unavailable(f"{self._directory} {self._host.where}: {error.strerror}") from None
+
+
+def local_host(directory: Path, *, variables: Mapping[str, str] | None = None) -> Host:
+    """This machine, as the host of a cluster that keeps its runs in `directory`."""
+    layout, here = Layout(directory), _Here()
+    return Host(layout, here, seen=layout, variables=variables)
+
+
+class _Here:
+    """The way to this machine. Operations on files have no deadline here: they cannot be interrupted."""
+
+    where = "here"
+
+    def examine(self) -> Reached | None:
+        return None
+
+    def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:  # noqa: ARG002 - see above
+        return operations.operation(operation)(**arguments)
+
+    def stream(
+        self, argv: Sequence[str], *, keep: Sequence[str], variables: Mapping[str, str], mark: str
+    ) -> int:
+        env = {name: os.environ[name] for name in keep if name in os.environ}
+        return open_stream(argv, env={**env, **variables}, mark=mark)
+
+    def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
+        codestore.receive_pieces(pieces, directory, digest)
+
+    def refresh(self, attempt_ids: Sequence[str]) -> None:
+        """Do nothing: reports are read in place."""

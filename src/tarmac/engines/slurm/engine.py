@@ -16,9 +16,8 @@ from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.request import render
 from tarmac.engines.attempts.view import AttemptView
 from tarmac.engines.hosts.engine import AttemptEngine
-from tarmac.engines.hosts.host import Host
+from tarmac.engines.hosts.host import Host, local_host
 from tarmac.engines.hosts.installing import Supplies
-from tarmac.engines.hosts.local import local_host
 from tarmac.engines.slurm import observing
 from tarmac.engines.slurm.account_limits import AccountLimits
 from tarmac.engines.slurm.commands import ENVIRONMENT, Commands

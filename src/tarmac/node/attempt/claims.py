@@ -20,8 +20,7 @@ import time
 from functools import partial
 from typing import NamedTuple, Optional, Sequence
 
-from tarmac.node.attempt.paths import AttemptPaths, NodePaths, make_directory
-from tarmac.node.attempt.protocol import TOKEN_VARIABLE
+from tarmac.node.attempt.protocol import TOKEN_VARIABLE, AttemptPaths, NodePaths, make_directory
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs, signals
 

@@ -110,6 +110,7 @@ STARTING A RUNNER
 
 from __future__ import annotations
 
+import os
 import re
 
 PROTOCOL = 1
@@ -221,3 +222,77 @@ def late_address(rank: int) -> str:
 def unfinished_prefix(number: int | str, rank: int | str | None = None) -> str:
     """The prefix of such directories of one attempt, or of one of its nodes."""
     return f"{UNFINISHED}{number}." if rank is None else f"{UNFINISHED}{number}.{rank}."
+
+
+def make_directory(path: str) -> None:
+    """Make a directory and its parents if they are missing; usually they exist."""
+    try:
+        os.mkdir(path)
+    except (FileNotFoundError, FileExistsError):
+        os.makedirs(path, exist_ok=True)
+
+
+class AttemptPaths:
+    """The paths of one attempt."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = os.path.abspath(directory)
+        self.description = os.path.join(self.directory, ATTEMPT_FILE)
+        self.ask = os.path.join(self.directory, ASK_FILE)
+        self.failed = os.path.join(self.directory, FAILED_FILE)
+        self.failed_leaving = os.path.join(self.directory, FAILED_LEAVING_FILE)
+        self.logs = os.path.join(self.directory, LOGS)
+        self.prepared = os.path.join(self.directory, PREPARED_FILE)
+        self.placed = os.path.join(self.directory, PLACED_FILE)
+        self.meeting = os.path.join(self.directory, MEETING_FILE)
+
+    def node(self, name: str) -> NodePaths:
+        """The paths of one node's part."""
+        return NodePaths(os.path.join(self.directory, NODES, name))
+
+    def root(self, node: str) -> str:
+        """The container's writable layer on a node, if the attempt runs in an image; removed at the end."""
+        return os.path.join(self.directory, "roots", node)
+
+    def node_names(self) -> list[str]:
+        """The nodes with a part on this disk."""
+        try:
+            return os.listdir(os.path.join(self.directory, NODES))
+        except OSError:
+            return []
+
+    def log(self, worker: str) -> str:
+        """The log of the worker ROLE.REPLICA.WORKER."""
+        return os.path.join(self.logs, f"{worker}.log")
+
+    def index(self, worker: str) -> str:
+        """The time index of the log of a worker."""
+        return os.path.join(self.logs, f"{worker}.idx")
+
+
+class NodePaths:
+    """The paths of one node's part."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.claim = os.path.join(directory, CLAIM_FILE)
+        self.events = os.path.join(directory, EVENTS_FILE)
+        self.heartbeat = os.path.join(directory, HEARTBEAT_FILE)
+        self.utilization = os.path.join(directory, UTILIZATION_FILE)
+        self.lease = os.path.join(directory, "lease")
+        self.wake = os.path.join(directory, WAKE_FIFO)
+        self.work = os.path.join(directory, WORK)
+        self.files = os.path.join(directory, FILES)
+        self.venv = os.path.join(directory, VENV)
+        self.reports = os.path.join(directory, REPORTS_FILE)
+        self.finished = os.path.join(directory, FINISHED_FILE)
+        self.world = os.path.join(directory, "world")
+        self.pause = os.path.join(directory, "pause")
+        self.left = os.path.join(directory, LEFT_FILE)
+        self.runner_log = os.path.join(directory, "runner.log")
+        self.sync = os.path.join(directory, "sync.jsonl")
+        self.sync_log = os.path.join(directory, "sync.log")
+
+    def polls(self, worker: str) -> str:
+        """The poll file of the worker ROLE.REPLICA.WORKER."""
+        return os.path.join(self.directory, f"{POLL_PREFIX}{worker}")

@@ -17,7 +17,7 @@ from typing import Callable
 
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.claims import lost_before
-from tarmac.node.attempt.paths import make_directory
+from tarmac.node.attempt.protocol import make_directory
 from tarmac.node.files import untrusted
 from tarmac.node.leave import attend, fault, notify_nodes, wait_for
 from tarmac.node.noderun import Leave, NodeRun

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO, Callable, Dict, List, Tuple
 
 from tarmac.node.attempt import words
-from tarmac.node.attempt.paths import make_directory
+from tarmac.node.attempt.protocol import make_directory
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import PACKS
 from tarmac.node.leave import check_leave, fail

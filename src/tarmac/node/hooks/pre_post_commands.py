@@ -19,7 +19,7 @@ from tarmac.node import environment
 from tarmac.node.attempt import exit_outcome, words
 from tarmac.node.attempt.claims import has_ended
 from tarmac.node.attempt.document import Argv
-from tarmac.node.attempt.paths import NodePaths
+from tarmac.node.attempt.protocol import NodePaths
 from tarmac.node.attempt.steps import CommandStep, script_lines
 from tarmac.node.files import logroom, untrusted
 from tarmac.node.kernel import fifo

@@ -22,7 +22,7 @@ from threading import Lock, Thread
 from typing import Any, BinaryIO, Callable, Mapping, Optional, Sequence
 
 from tarmac.node.attempt import claims, clearing
-from tarmac.node.attempt.paths import AttemptPaths
+from tarmac.node.attempt.protocol import AttemptPaths
 from tarmac.node.files import secretfiles
 from tarmac.node.host import machine, operations, services
 from tarmac.node.host.forwarding import Forwards

@@ -19,8 +19,7 @@ from threading import Condition, Lock
 from typing import Any, BinaryIO, Callable, Iterator, Mapping, Optional, Sequence
 
 from tarmac.node.attempt import claims, clearing, sealed
-from tarmac.node.attempt.paths import AttemptPaths
-from tarmac.node.attempt.protocol import ASK_FILE
+from tarmac.node.attempt.protocol import ASK_FILE, AttemptPaths
 from tarmac.node.container.images import Images
 from tarmac.node.files import codestore, staging, untrusted
 from tarmac.node.host import machine, services

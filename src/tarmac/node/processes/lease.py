@@ -19,7 +19,7 @@ from typing import NoReturn, Optional
 
 from tarmac.node.attempt import claims
 from tarmac.node.attempt.document import Launch, NodeLaunch
-from tarmac.node.attempt.paths import AttemptPaths, NodePaths
+from tarmac.node.attempt.protocol import AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
 from tarmac.node.processes import detach
 from tarmac.node.processes.children import Aside, Children

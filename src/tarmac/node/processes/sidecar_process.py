@@ -16,7 +16,7 @@ from typing import Any, Mapping, Optional, Sequence
 from tarmac.node.attempt.document import Launch, NodeLaunch
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import Exit
-from tarmac.node.attempt.paths import NodePaths
+from tarmac.node.attempt.protocol import NodePaths
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs
 from tarmac.node.kernel.namespaces import ProcessNamespace

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Callable, Optional
 
 from tarmac.node.attempt import protocol
-from tarmac.node.attempt.paths import NodePaths
+from tarmac.node.attempt.protocol import NodePaths
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import fifo, syscalls
 

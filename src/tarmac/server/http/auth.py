@@ -1,4 +1,4 @@
-"""The outermost layer of the server: it identifies the caller, and adds the server's version to answers.
+"""The outermost layer of the server: identifies the caller, counts answers, and adds the server's version.
 
 It wraps the whole application, so no route is reachable without it. A request over the unix socket of the
 home comes from its owner; every other request needs the token.
@@ -7,6 +7,9 @@ home comes from its owner; every other request needs the token.
 import hmac
 import os
 import pwd
+import threading
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
@@ -15,8 +18,26 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.errors import Unauthorized
-from tarmac.server.http.counting import RequestCounts
 from tarmac.server.http.errors import response
+
+
+class RequestCounts:
+    """The numbers of answered requests, by method and status. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[str, ...]] = Counter()
+
+    def note(self, method: str, status: int) -> None:
+        """Count an answer."""
+        with self._lock:
+            self._counts[method, str(status)] += 1
+
+    def counts(self) -> Mapping[tuple[str, ...], int]:
+        """A copy of the counts."""
+        with self._lock:
+            return dict(self._counts)
+
 
 API_USER = "api"
 """The user of requests with the token."""

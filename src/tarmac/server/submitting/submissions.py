@@ -1,13 +1,14 @@
 """Converts the body of a request into a `control.Submission`: read, override, clone, inherit, check the code.
 
-Called by `submit_batch`, in its thread, and by the routes for dry runs and checks. It finds all errors of a
-submission before the server stores any of it.
+Called by `routes.submitting`, in its thread, and by the routes for dry runs and checks. It finds all errors
+of a submission before the server stores any of it. Readers refuse most errors with their line; the remaining
+ones in repositories must not be stored, shown or passed to git.
 """
 
 import dataclasses
 import hashlib
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from uuid import uuid4
@@ -27,14 +28,15 @@ from tarmac.model.lifecycle import RunState
 from tarmac.model.notification import Channel, Receiver
 from tarmac.model.ports import ResolveReferences
 from tarmac.model.run import Run
-from tarmac.model.spec import LocalDirectory, RunSpec
+from tarmac.model.spec import Checkout, LocalDirectory, Repository, RunSpec
+from tarmac.node.files import gitrules
+from tarmac.node.files.gitrules import TRANSPORTS, GitRules
 from tarmac.server.http.auth import Caller
 from tarmac.server.service import ReadingRules
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.submitting.containers import image_in_full, use_containers
-from tarmac.server.submitting.repositories import check_repositories
 from tarmac.systems.registry import changed, dialect_of, read
 
 _STAND_IN = frozenset({"name", "slots", "code"})
@@ -96,7 +98,7 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     check_repositories(spec, filename=draft.body.filename)
     if draft.caller.local:
         spec = _inheriting(spec, draft.body.submitter)
-    # A submission without a key gets one, so that `submit_batch` may submit it again after a clash.
+    # A submission without a key gets one, so that `submit_together` may submit it again after a clash.
     key = draft.body.idempotency_key or uuid4().hex
     if spec.unique_name:
         spec = replace(spec, name=f"{spec.name}-{_random_end(f'{draft.caller.actor.user} {key}')}")
@@ -244,3 +246,40 @@ def _no_mail(receiver: Receiver) -> Problem:
         message=f"notify: {receiver}: this server sends no mail",
         hint='it does with the setting [notifications] smtp = "mail.example.org:587"; a webhook needs none',
     )
+
+
+_ANY = GitRules(transports=TRANSPORTS)
+"""The settings restrict transports when the repository is fetched."""
+
+
+def check_repositories(spec: RunSpec, *, filename: str) -> None:
+    """Raises InvalidInput for ambiguous URLs, branches and commits, and for those with a secret."""
+    problems = [
+        Problem(message=f"{where}: {problem}", file=filename)
+        for where, repository in _repositories(spec)
+        for problem in _problems(repository)
+    ]
+    if problems:
+        raise InvalidInput(problems)
+
+
+def _repositories(spec: RunSpec) -> Iterator[tuple[str, Repository]]:
+    if isinstance(spec.code, Repository):
+        yield "code", spec.code
+    for number, step in enumerate(spec.setup):
+        if isinstance(step, Checkout):
+            yield f"setup step {number + 1}", step.repository
+
+
+def _problems(repository: Repository) -> Iterator[str]:
+    checks = (
+        (lambda url: gitrules.check_url(url, _ANY), repository.url),
+        (gitrules.check_reference, repository.branch),
+        (gitrules.check_commit, repository.commit),
+    )
+    for check, value in checks:
+        try:
+            if value is not None:
+                check(value)
+        except gitrules.Refused as refused:
+            yield str(refused)

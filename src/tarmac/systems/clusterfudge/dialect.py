@@ -6,7 +6,6 @@ The dialect recognises a launch script and refuses it with a hint.
 import re
 from collections.abc import Mapping
 
-from tarmac.dialects.conventions import with_variables
 from tarmac.dialects.dialect import (
     CERTAIN,
     NO_EXTRAS,
@@ -16,9 +15,9 @@ from tarmac.dialects.dialect import (
     Extras,
     Reading,
     not_ours,
+    with_variables,
 )
-from tarmac.dialects.located import Items, Table
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Items, Problems, Table
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.run import Attempt, Run

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.dialects import names
-from tarmac.dialects.conventions import refuse_extras
-from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
+from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading, refuse_extras
 from tarmac.dialects.kinds import flag, matching, text
+from tarmac.dialects.located import Problems
 from tarmac.dialects.native.code import COMMIT, GIT_URL, REFERENCE
 from tarmac.dialects.native.environment import PATH
 from tarmac.dialects.native.reader import with_paths
-from tarmac.dialects.problems import Problems
 from tarmac.dialects.schema import Custom, Field, read_value, tuple_of
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose_table

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tarmac.dialects.kinds import did_you_mean
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Problems
 from tarmac.model.errors import Problem, nearest
 from tarmac.node.files import gitrules
 from tarmac.systems.clusterfudge.argv import argv_doubts, split

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tarmac.dialects.located import from_plain
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Problems, from_plain
 from tarmac.dialects.schema import partial_record, read_value
 from tarmac.dialects.section import Value
 from tarmac.model.run import Attempt, Run

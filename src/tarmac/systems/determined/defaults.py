@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tarmac.dialects.located import from_plain
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Problems, from_plain
 from tarmac.dialects.schema import read_value
 from tarmac.dialects.section import Value
 from tarmac.systems.determined.environment import ENVIRONMENT

@@ -3,8 +3,7 @@
 from functools import partial
 
 from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, not_ours
-from tarmac.dialects.located import Table, quote
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Problems, Table, quote
 from tarmac.dialects.yaml_tree import compose
 from tarmac.systems.determined.conventions import apply_conventions
 from tarmac.systems.determined.defaults import NO_DEFAULTS, ClusterDefaults

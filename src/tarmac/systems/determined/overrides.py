@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarmac.dialects.kinds import yaml12
-from tarmac.dialects.located import Items, Node, Scalar, Table
+from tarmac.dialects.located import Items, Node, Problems, Scalar, Table
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose, compose_table
 
 

@@ -11,11 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from tarmac.dialects import names
-from tarmac.dialects.conventions import refuse_extras
-from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
+from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading, refuse_extras
 from tarmac.dialects.kinds import LARGEST_TEXT_BYTES
-from tarmac.dialects.located import Table
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Problems, Table
 from tarmac.dialects.schema import read_record
 from tarmac.dialects.secrets import reference_in
 from tarmac.dialects.section import Value

@@ -4,8 +4,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from tarmac.dialects.located import Table
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Problems, Table
 from tarmac.dialects.schema import Field, Record, Shape, Union
 from tarmac.dialects.section import Fields, Section, Value
 from tarmac.systems.determined.schema import ABSOLUTE, COUNT, DEAD, SECRET, TEXT, record, word

@@ -7,7 +7,7 @@ artifact paths, which are the same for runs of any dialect.
 import json
 from collections.abc import Mapping
 
-from tarmac.dialects.conventions import with_variables
+from tarmac.dialects.dialect import with_variables
 from tarmac.dialects.names import fit
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch

@@ -3,7 +3,7 @@
 import re
 
 from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, not_ours
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Problems
 from tarmac.dialects.toml_tree import compose
 from tarmac.systems.isc.conventions import apply_conventions
 from tarmac.systems.isc.fields import only_credentials

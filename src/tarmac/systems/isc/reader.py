@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from tarmac.dialects.conventions import refuse_extras
-from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
+from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading, refuse_extras
 from tarmac.dialects.kinds import choice, integer, text
-from tarmac.dialects.located import Items, Scalar
+from tarmac.dialects.located import Items, Problems, Scalar
 from tarmac.dialects.names import fit
 from tarmac.dialects.native.fields import IDENTIFIER, MOST_RAPID_CYCLES
-from tarmac.dialects.problems import Problems
 from tarmac.dialects.schema import Custom, Field, Free, read_fields, record, section_of
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.slot_types import is_known

@@ -1,8 +1,7 @@
 """Mantik's dialect: compute backend configurations, in YAML or JSON. Listed in `systems.registry`."""
 
 from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, FileKind, no_conventions, not_ours
-from tarmac.dialects.located import Table, quote
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Problems, Table, quote
 from tarmac.dialects.yaml_tree import compose
 from tarmac.systems.mantik.reader import CONFIG, NAME, read_mantik
 from tarmac.systems.mantik.resources import RESOURCES

@@ -7,8 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from tarmac.dialects.kinds import flag, lenient
-from tarmac.dialects.located import Node, Scalar, Table
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Node, Problems, Scalar, Table
 from tarmac.dialects.schema import Custom, Field, read_value
 from tarmac.dialects.section import Value
 from tarmac.systems.mantik.environment import ENVIRONMENT

@@ -14,8 +14,7 @@ from typing import Any
 
 from tarmac.dialects import schema
 from tarmac.dialects.kinds import text
-from tarmac.dialects.located import Scalar, key_text, on_line
-from tarmac.dialects.problems import Problems
+from tarmac.dialects.located import Problems, Scalar, key_text, on_line
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.errors import nearest

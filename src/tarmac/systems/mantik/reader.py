@@ -12,9 +12,8 @@ from urllib.parse import urlsplit
 from tarmac.dialects import schema
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import Kind, Misfit, line, text
-from tarmac.dialects.located import Items, Scalar, Table
+from tarmac.dialects.located import Items, Problems, Scalar, Table
 from tarmac.dialects.names import name_from_file
-from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.codec import replace

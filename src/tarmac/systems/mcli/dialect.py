@@ -2,11 +2,17 @@
 
 from collections.abc import Mapping
 
-from tarmac.dialects.conventions import with_files, with_variables
-from tarmac.dialects.dialect import CERTAIN, Detection, Dialect, FileKind, not_ours
-from tarmac.dialects.located import Items, Node, Scalar, Table, quote
+from tarmac.dialects.dialect import (
+    CERTAIN,
+    Detection,
+    Dialect,
+    FileKind,
+    not_ours,
+    with_files,
+    with_variables,
+)
+from tarmac.dialects.located import Items, Node, Problems, Scalar, Table, quote
 from tarmac.dialects.plain import to_yaml
-from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch

@@ -5,12 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from tarmac.dialects import topology
-from tarmac.dialects.conventions import refuse_extras
-from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
+from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading, refuse_extras
 from tarmac.dialects.kinds import line, text
-from tarmac.dialects.located import Scalar, Table
+from tarmac.dialects.located import Problems, Scalar, Table
 from tarmac.dialects.native.fields import mapping
-from tarmac.dialects.problems import Problems
 from tarmac.dialects.schema import MISSING, Custom, Field, read_fields, record
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose_table
