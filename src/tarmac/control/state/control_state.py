@@ -165,7 +165,13 @@ class ControlState:
                 ]
                 before, after = (iter(self.commit(part, lease=lease)) for part in parts)
                 return [next(after if at in last else before) for at in range(len(steps))]
-            steps = self._with_notifications(steps)
+            # The last member of an array has the message about all members.
+            ended = ended_arrays(
+                steps, self._notify_always, self._run_cache.live_members, self.store.array_counts
+            )
+            steps = [
+                with_notifications(step, self._notify_always, ended.get(step.after.id)) for step in steps
+            ]
             taken = self.store.apply(steps, lease=lease, whole=whole)
             applied = list(compress(steps, taken))
             unknown = self._take_up(applied)
@@ -207,13 +213,6 @@ class ControlState:
         if any(step.notifications for step in steps):
             self.event_bus.notify(Wakeup.NOTIFY)
         return True
-
-    def _with_notifications(self, steps: Sequence[RunStep]) -> list[RunStep]:
-        """The steps with their messages; the last member of an array has the message about all members."""
-        ended = ended_arrays(
-            steps, self._notify_always, self._run_cache.live_members, self.store.array_counts
-        )
-        return [with_notifications(each, self._notify_always, ended.get(each.after.id)) for each in steps]
 
     def wake_search(self) -> None:
         """Wake the search loop."""

@@ -95,7 +95,10 @@ class RunCache:
         `check` raises an error that must stop this server, after the news were read and before they apply.
         """
         if self._last_event_id is None:
-            self._load(store)
+            self._last_event_id = store.last_event_id()  # before the runs: changes in between are read twice
+            attempts = {attempt.run_id: attempt for attempt in store.live_attempts()}
+            for run in store.live_runs():
+                self.take(run, attempts.get(run.id))
             return
         news: set[str] = set()
         first_at: float | None = None
@@ -289,19 +292,10 @@ class RunCache:
         self._look_again(self.limits.forget(run_id))
         run = self.runs.get(run_id)
         if run is not None:
-            self._forget_member(run)
+            if run.array_id is not None:
+                self._live_arrays[run.array_id] -= 1
+                if not self._live_arrays[run.array_id]:
+                    del self._live_arrays[run.array_id]
             self.for_delegates.get(run.spec.target.cluster or "", {}).pop(run_id, None)
         for table in (self.runs, self.pending, self.rehearsals, self._shapes):
             table.pop(run_id, None)
-
-    def _forget_member(self, run: Run) -> None:
-        if run.array_id is not None:
-            self._live_arrays[run.array_id] -= 1
-            if not self._live_arrays[run.array_id]:
-                del self._live_arrays[run.array_id]
-
-    def _load(self, store: Store) -> None:
-        self._last_event_id = store.last_event_id()  # before the runs: changes in between are read twice
-        attempts = {attempt.run_id: attempt for attempt in store.live_attempts()}
-        for run in store.live_runs():
-            self.take(run, attempts.get(run.id))
