@@ -5,7 +5,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count, islice
 
-from tarmac.sched.cycle.next_wakeup import wakes_at
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.preempting import Preemptor
 from tarmac.sched.index.queues import ClassQueue, EntityQueues, ModeQueue, RequestClass, limit_s
@@ -100,8 +99,6 @@ def walk_queue(pool: PoolCycle, until: str | None = None) -> None:
     """Try every run of a pool that could start or needs protection, in order; stop before the run `until`."""
     if pool.state.queue.runs:
         _QueueWalk(pool, until).run()
-    if until is None:
-        pool.next_at = min(pool.next_at, wakes_at(pool))
 
 
 def along(pool: PoolCycle, requests: Iterable[RequestClass]) -> _Walk:
