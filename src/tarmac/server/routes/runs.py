@@ -200,7 +200,8 @@ def add_following_routes(routes: Routes, service: Service) -> None:
     async def events(call: Call[api.EventsQuery]) -> Response:
         """Return the history of a run; as an event stream also later events, until its end.
 
-        The header `Last-Event-ID` resumes a stream.
+        A stream has messages `event` (`Event`), and last `end` (`Run`). The id of a message is the `seq` of
+        its event; the header `Last-Event-ID` resumes a stream after that event.
         """
         after = call.query.after
         if last := call.request.headers.get("last-event-id"):
@@ -217,7 +218,8 @@ def add_following_routes(routes: Routes, service: Service) -> None:
     async def logs(call: Call[api.LogsQuery]) -> Response:
         """Return the output of a run's workers; as an event stream also later output, until its end.
 
-        The header `Last-Event-ID` resumes a stream.
+        A stream has messages `log` (`LogChunk`), `state` (`RunStatus`) and `notice` (`StreamNotice`), and
+        last `end` (`Run`), after every byte. The header `Last-Event-ID` resumes a stream.
         """
         streams, chosen = wants_stream(call.request), call.query
         query = LogQuery(
@@ -235,9 +237,10 @@ def add_following_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.REPORTS)
     def reports(call: Call[api.ReportsQuery]) -> Response:
-        """Return the newest metrics and progress reported by a run's workers, up to 1 MiB.
+        """Return the newest metrics and progress reported by a run's workers, up to 1 MiB, oldest first.
 
-        Without `limit` the header `Tarmac-Notice` mentions omitted older reports.
+        The server reads the ends of the files of the newest attempts. Without `limit` the header
+        `Tarmac-Notice` mentions omitted older reports.
         """
         run, limit = plane.find_here(call.actor, call.reference), call.query.limit
         found, is_cut = reports_of(plane, call.actor, run, service.secrets.mask(run), limit=limit)
