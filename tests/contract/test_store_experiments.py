@@ -10,15 +10,8 @@ from histories import new_run, spec, step
 from tarmac.model.actor import Lease
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, LeaseLost
-from tarmac.model.experiment import (
-    Experiment,
-    ExperimentChange,
-    ExperimentQuery,
-    ExperimentState,
-    Trial,
-    TrialState,
-)
-from tarmac.model.lifecycle import IllegalStep, RunEvent, RunState
+from tarmac.model.experiment import Experiment, ExperimentChange, ExperimentQuery, Trial
+from tarmac.model.lifecycle import ExperimentState, IllegalStep, RunEvent, RunState, TrialState
 from tarmac.model.ports import Store
 from tarmac.model.progress import Outcome
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from histories import attempt_of, new_run, step
-from tarmac.model.changes import RunStep, StepEvent
+from tarmac.model.changes import RunStep
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import (
     LIVE_STATES,
@@ -23,7 +23,7 @@ from tarmac.model.lifecycle import (
     steps,
 )
 from tarmac.model.ports import Store
-from tarmac.model.progress import Outcome
+from tarmac.model.progress import Outcome, StepEvent
 from tarmac.model.run import Run
 
 QUICK = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])

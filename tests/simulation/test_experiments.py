@@ -17,8 +17,8 @@ from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.admission import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.errors import Refused
-from tarmac.model.experiment import Experiment, ExperimentState, Trial, TrialState
-from tarmac.model.lifecycle import RunState
+from tarmac.model.experiment import Experiment, Trial
+from tarmac.model.lifecycle import ExperimentState, RunState, TrialState
 from tarmac.model.metrics import MetricEvent, MetricReport, ReportBatch
 from tarmac.model.progress import Outcome
 from tarmac.model.run import Run

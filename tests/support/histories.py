@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tarmac.model.changes import NewRun, RunStep, StepEvent
+from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import INITIAL_STATE, AttemptState, RunEvent, RunState, steps
-from tarmac.model.progress import Outcome, WorkerPlacement
+from tarmac.model.progress import Outcome, StepEvent, WorkerPlacement
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import Command, Process, Role, RunSpec
 

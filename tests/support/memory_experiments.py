@@ -8,14 +8,8 @@ from typing import Any
 
 from tarmac.model.actor import Lease
 from tarmac.model.changes import NewRun, RunStep
-from tarmac.model.experiment import (
-    Experiment,
-    ExperimentChange,
-    ExperimentHead,
-    ExperimentQuery,
-    ExperimentState,
-    Trial,
-)
+from tarmac.model.experiment import Experiment, ExperimentChange, ExperimentHead, ExperimentQuery, Trial
+from tarmac.model.lifecycle import ExperimentState
 from tarmac.store.checks import check_experiment_change
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from msgspec import Struct
 
 from tarmac.api.server import ErrorForm
-from tarmac.model.cluster import MachineState, Packing, Policy, QueueOffer, ShareBy
+from tarmac.model import cluster
+from tarmac.model.cluster import MachineStatus, QueueOffer
 
 
 class ClusterKind(StrEnum):
@@ -18,27 +19,25 @@ class ClusterKind(StrEnum):
     REHEARSAL = "rehearsal"  # for one run alone
 
 
-class PoolRules(Struct, frozen=True, kw_only=True):
+class PoolRules(
+    cluster.PoolRules, frozen=True, kw_only=True, omit_defaults=False, forbid_unknown_fields=False
+):
     """A pool of a cluster: its nodes and slots, and the rules of its queue."""
 
-    name: str
     nodes: int
     slots: int
     slots_used: int
-    policy: Policy
-    preemption: bool
-    packing: Packing
-    guaranteed_s: float
-    backfill_window_s: float
-    share_by: ShareBy
-    shares: Mapping[str, float]
-    half_life_s: float
-    turn_s: float
-    period_s: float
-    floor_s: float
 
 
-class NodeKind(Struct, frozen=True, kw_only=True):
+class Amounts(Struct, frozen=True, kw_only=True):
+    """The nodes of a cluster or of a part of it, their slots, and how many of those are in use."""
+
+    nodes: int
+    slots: int
+    slots_used: int
+
+
+class NodeKind(Amounts, frozen=True, kw_only=True):
     """Similar nodes of a cluster.
 
     `states` counts them by state; `hostnames` are the first and the last of them.
@@ -50,14 +49,11 @@ class NodeKind(Struct, frozen=True, kw_only=True):
     slots_each: int
     cpus_each: float
     memory_bytes_each: int
-    nodes: int
-    slots: int
-    slots_used: int
     states: Mapping[str, int]
     hostnames: Sequence[str]
 
 
-class Cluster(Struct, frozen=True, kw_only=True):
+class Cluster(Amounts, frozen=True, kw_only=True):
     """A cluster, its pools and its nodes by kind. Only the answer to a change has `warnings` (of its file).
 
     `delegated`: it has a queue of its own, and `queues` are those of its pools. `trouble` is the reason why
@@ -70,9 +66,6 @@ class Cluster(Struct, frozen=True, kw_only=True):
     delegated: bool
     trouble: str | None
     kind: ClusterKind
-    nodes: int
-    slots: int
-    slots_used: int
     slots_free: int
     pools: Sequence[PoolRules]
     node_kinds: Sequence[NodeKind]
@@ -81,7 +74,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
     warnings: Sequence[str]
 
 
-class ClusterMachine(Struct, frozen=True, kw_only=True):
+class ClusterMachine(MachineStatus, frozen=True, kw_only=True):
     """A machine of a cluster that was started over SSH, and since when its process runs.
 
     `role` is `head` or `worker`; `problem` is the reason for a state other than up.
@@ -89,12 +82,8 @@ class ClusterMachine(Struct, frozen=True, kw_only=True):
 
     name: str
     role: str
-    state: MachineState
     address: str | None
     slots: int | None
-    pid: int | None
-    since: float | None
-    problem: str | None
 
 
 class ChangeKind(StrEnum):

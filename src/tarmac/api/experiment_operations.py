@@ -11,7 +11,7 @@ from tarmac.api.experiments import Experiment, ExperimentPage, MetricSeries, Tri
 from tarmac.api.numbers import Numbered, Numbers
 from tarmac.api.operation import Count, ListQuery, Operation, Query
 from tarmac.api.run_operations import StopQuery
-from tarmac.model.experiment import ExperimentState
+from tarmac.model.lifecycle import ExperimentState
 
 MOST_POINTS = 1_000_000
 """The maximum of points in one series, and in one answer."""

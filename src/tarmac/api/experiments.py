@@ -5,60 +5,31 @@ from typing import Any
 
 from msgspec import Struct
 
+from tarmac.model.search import ExperimentProgress, SearchRules, TrialProgress
 
-class Search(Struct, frozen=True, kw_only=True):
+
+class Search(SearchRules, frozen=True, kw_only=True, omit_defaults=False, forbid_unknown_fields=False):
     """The search of an experiment: see the reference of the run file."""
 
-    method: str
-    metric: str
-    smaller_is_better: bool
     parameters: Mapping[str, Any]
-    seed: int
-    max_trials: int | None
-    max_concurrent_trials: int
-    max_time: int | None
-    time_metric: str | None
-    max_slots: int | None
 
 
-class Trial(Struct, frozen=True, kw_only=True):
-    """A trial: its run, its parameters, its newest and best metric. Lengths are steps, or of `time_metric`.
+class Trial(TrialProgress, frozen=True, kw_only=True):
+    """A trial and its run. Lengths are steps, or of `time_metric`."""
 
-    `end` is completed, failed, stopped, invalid or closed (the search ended it early).
-    """
-
-    number: int
     run: str
     name: str
-    parameters: Mapping[str, Any]
-    state: str
     run_state: str | None
-    end: str | None
-    length: int | None
-    latest: float | None
-    at: float | None
-    best: float | None
-    best_at: float | None
     attempt: int
     slot_s: float
 
 
-class Experiment(Struct, frozen=True, kw_only=True):
-    """A search over parameters. Times are seconds since the epoch; `progress` goes from 0 to 1."""
+class Experiment(ExperimentProgress, frozen=True, kw_only=True):
+    """A search over parameters."""
 
-    id: str
     name: str
     project: str
-    user: str
     dialect: str
-    state: str
-    outcome: str | None
-    message: str | None
-    progress: float
-    created_at: float
-    ended_at: float | None
-    archived: bool
-    parent: str | None
     search: Search
     source: str
     labels: Mapping[str, str]

@@ -66,18 +66,6 @@ class ImageList(Struct, frozen=True, kw_only=True):
     troubles: Mapping[str, str]
 
 
-class Secret(Struct, frozen=True, kw_only=True):
-    """A secret without its value. `number` counts its values so far."""
-
-    name: str
-    number: int
-    user: str
-    created_at: float
-    form: str | None
-    variable: str | None
-    path: str | None
-
-
 class Rotation(Struct, frozen=True, kw_only=True):
     """The number of values that were sealed with the new key."""
 

@@ -5,9 +5,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from tarmac.model.cluster import Drain, NodeState
+from tarmac.model.cluster import NodeStatus
 from tarmac.model.lifecycle import RunState
-from tarmac.model.resources import NodeUtilization, Reason, UsageKey
+from tarmac.model.progress import Replica
+from tarmac.model.resources import NodeUtilization, Reason, UsageKey, WaitReasons
 
 
 class WhyEstimate(Struct, frozen=True, kw_only=True):
@@ -30,7 +31,7 @@ class NamedRun(Struct, frozen=True, kw_only=True):
     name: str
 
 
-class Why(Struct, frozen=True, kw_only=True):
+class Why(WaitReasons, frozen=True, kw_only=True):
     """The reasons why a run waits, and what would unblock it.
 
     `ahead` runs are ordered before it, and `awaits` have to end or be preempted: the first of each are named.
@@ -39,15 +40,11 @@ class Why(Struct, frozen=True, kw_only=True):
     attempt ended, if its cluster or the platform ended that, and `lost` the work that was lost.
     """
 
-    run_id: str
     state: RunState
     headline: str
-    reasons: tuple[Reason, ...] = ()
-    ahead: int = 0
     ahead_first: tuple[NamedRun, ...] = ()
     awaits: int = 0
     awaits_first: tuple[NamedRun, ...] = ()
-    unblocked_by: str = ""
     estimate: WhyEstimate | None = None
     largest: str | None = None
     lost: str = ""
@@ -62,21 +59,12 @@ class NodeRun(Struct, frozen=True, kw_only=True):
     slots: int
 
 
-class Node(Struct, frozen=True, kw_only=True):
+class Node(NodeStatus, frozen=True, kw_only=True):
     """A machine and its runs. `reason`: why it is down or drained, if known (else "").
 
     `own_disk`: the files of runs are on a disk of its own, not on one that nodes share.
     """
 
-    name: str
-    cluster: str
-    pool: str
-    shard: str | None
-    hostname: str
-    address: str
-    state: NodeState
-    reason: str
-    drain: Drain | None
     slot_type: str | None
     slots: int
     slots_used: int
@@ -95,11 +83,9 @@ class Placement(Struct, frozen=True, kw_only=True):
     slots: tuple[int, ...]
 
 
-class WorkerLaunch(Struct, frozen=True, kw_only=True):
+class WorkerLaunch(Replica, frozen=True, kw_only=True):
     """One worker as it would be started."""
 
-    role: str
-    replica: int
     index: int
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -113,7 +99,15 @@ class NodeLaunch(Struct, frozen=True, kw_only=True):
     workers: tuple[WorkerLaunch, ...]
 
 
-class DryRun(Struct, frozen=True, kw_only=True):
+class Prospects(Struct, frozen=True, kw_only=True):
+    """The reasons why a submission would wait, the largest one that would fit, and its request as a text."""
+
+    reasons: tuple[Reason, ...] = ()
+    largest: str | None = None
+    rendered: str | None = None
+
+
+class DryRun(Prospects, frozen=True, kw_only=True):
     """The result that a submission would have now.
 
     `run` is its spec. `reasons` list why it would wait; `placement` is then that of an idle cluster.
@@ -126,11 +120,8 @@ class DryRun(Struct, frozen=True, kw_only=True):
     run: dict[str, Any]
     warnings: tuple[str, ...]
     placement: tuple[Placement, ...] | None
-    reasons: tuple[Reason, ...]
-    largest: str | None
     request: str | None
     artifact_paths: Mapping[str, str]
-    rendered: str | None
     nodes: tuple[NodeLaunch, ...]
 
 

@@ -129,12 +129,10 @@ class WorkFiles(Struct, frozen=True, kw_only=True):
     more: bool
 
 
-class LogSource(Struct, frozen=True, kw_only=True):
+class LogSource(progress.Replica, frozen=True, kw_only=True):
     """The worker that writes a log; `rank` is null without a launcher."""
 
     attempt: int
-    role: str
-    replica: int
     worker: int
     rank: int | None
     node: str

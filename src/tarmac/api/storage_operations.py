@@ -5,11 +5,11 @@ Bound by `server.routes`, called by `client`.
 
 from typing import Any, cast
 
-from tarmac.api.files import Artifact, ArtifactContent, Rotation, Secret
+from tarmac.api.files import Artifact, ArtifactContent, Rotation
 from tarmac.api.operation import BYTES, Body, Operation, Query
 from tarmac.api.server import Health, Version
 from tarmac.model.run_records import Dataset
-from tarmac.model.secret import SecretForm
+from tarmac.model.secret import Secret, SecretForm
 
 
 class ArtifactsQuery(Query, frozen=True, kw_only=True):

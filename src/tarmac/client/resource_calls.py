@@ -9,6 +9,7 @@ from tarmac.client.failures import error_of
 from tarmac.model.abilities import KeptImage
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.run_records import Dataset
+from tarmac.model.secret import Secret
 
 
 class NodePart(TypedDict, total=False):
@@ -161,7 +162,7 @@ class ResourceCalls(Calls):
         """Remove a dataset; return its last record."""
         return self._call(api.REMOVE_DATASET, dataset_id)
 
-    def secrets(self) -> list[api.Secret]:
+    def secrets(self) -> list[Secret]:
         """Every secret, without its value."""
         return self._call(api.SECRETS)
 
@@ -173,12 +174,12 @@ class ResourceCalls(Calls):
         form: str | None = None,
         variable: str | None = None,
         path: str | None = None,
-    ) -> api.Secret:
+    ) -> Secret:
         """Store a value, which replaces an earlier one; runs get it at their next start."""
         body = api.SecretBody(value=value, form=cast(Any, form), variable=variable, path=path)
         return self._call(api.SET_SECRET, name, body=body)
 
-    def remove_secret(self, name: str, *, force: bool = False, purge: bool = False) -> api.Secret | None:
+    def remove_secret(self, name: str, *, force: bool = False, purge: bool = False) -> Secret | None:
         """Stop giving a secret to runs; `purge` deletes its values as well."""
         return self._call(api.REMOVE_SECRET, name, query=api.RemoveSecretQuery(force=force, purge=purge))
 

@@ -16,8 +16,8 @@ from tarmac.control.decisions import steps
 from tarmac.control.permissions import Action, check
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.actor import Actor
-from tarmac.model.cluster import Cluster, Drain, Machine, MachineProgress, Node, NodeState
-from tarmac.model.codec import replace
+from tarmac.model.cluster import Cluster, Drain, Machine, MachineProgress, MachineStatus, Node, NodeState
+from tarmac.model.codec import common, inherited, replace
 from tarmac.model.engine_kinds import StartsClusters
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable, listed, suggestion
 from tarmac.model.lifecycle import RunState
@@ -94,16 +94,7 @@ class ClusterMachines:
         change = self._changes.get(name)
         report = change.report(0, wait_s=0) if change is not None and change.working else None
         machines = [
-            api.ClusterMachine(
-                name=found.machine.name,
-                role=found.machine.role,
-                state=found.state,
-                address=found.machine.address,
-                slots=found.machine.slots,
-                pid=found.pid,
-                since=found.since,
-                problem=found.problem,
-            )
+            api.ClusterMachine(**inherited(MachineStatus, found), **common(api.ClusterMachine, found.machine))
             for found in self._need_starter().look(name, cluster.machines)
         ]
         return api.ClusterStatus(cluster=name, engine=cluster.engine, machines=machines, change=report)

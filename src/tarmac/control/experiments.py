@@ -16,7 +16,8 @@ from tarmac.control.state.searches import Searches
 from tarmac.model.actor import Actor
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable, nearest
-from tarmac.model.experiment import Experiment, ExperimentQuery, ExperimentState, Trial
+from tarmac.model.experiment import Experiment, ExperimentQuery, Trial
+from tarmac.model.lifecycle import ExperimentState
 from tarmac.model.ports import ResolveReferences, no_references
 from tarmac.model.run import Run
 from tarmac.model.search import HALVING, SAMPLERS, SearchMethod

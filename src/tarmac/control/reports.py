@@ -1,11 +1,10 @@
 """Reports on the cluster: nodes with their load, dry runs, and usage. Called by `service`."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tarmac.api.placement import NodeRun, RunUtilization, UsedSlots
+from tarmac.api.placement import NodeRun, Prospects, RunUtilization, UsedSlots
 from tarmac.control.admission import Submission, new_run_record, refuse_system_packages
 from tarmac.control.decisions.steps import placed
 from tarmac.control.delegation import learn_capacity, request_of
@@ -41,8 +40,7 @@ class NodeReport:
     runs: tuple[NodeRun, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DryRun:
+class DryRun(Prospects, frozen=True, kw_only=True):
     """The effect of a submission: its launch and the engine's own request; nothing is stored.
 
     `reasons` list why it would wait; the launch is then that of an idle cluster. Both are None if no cluster
@@ -54,9 +52,6 @@ class DryRun:
     run: Run
     launch: Launch | None
     request: Any
-    reasons: tuple[Reason, ...] = ()
-    largest: str | None = None
-    rendered: str | None = None
     missing: tuple[Problem, ...] = ()
 
 
@@ -88,7 +83,7 @@ def dry_run(control: ControlState, submission: Submission) -> DryRun:
     if rendered is not None and run.spec.rehearsal is None and engine is None:
         return DryRun(run=run, launch=None, request=None, rendered=rendered)
     found = _placed_here(control, run, now) if engine is None else _delegated(control, run, engine, now)
-    return dataclasses.replace(found, rendered=found.rendered or rendered)
+    return replace(found, rendered=found.rendered or rendered)
 
 
 def _placed_here(control: ControlState, run: Run, now: float) -> DryRun:

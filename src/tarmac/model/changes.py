@@ -5,13 +5,13 @@ drops it (stale). The result reports which changes were applied, so that `contro
 again.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from tarmac.model.lifecycle import RunEvent
 from tarmac.model.notification import Notification
+from tarmac.model.progress import StepEvent
 from tarmac.model.resources import UsageKey
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch
@@ -33,15 +33,6 @@ class NewRun(Struct, frozen=True, kw_only=True):
 def first_actor(new: NewRun, event: RunEvent) -> str | None:
     """The actor of one of the first events of a run: its user, or None for the platform's own STAGED."""
     return None if event is RunEvent.STAGED else new.run.user
-
-
-class StepEvent(Struct, frozen=True, kw_only=True):
-    """One transition within a step, with details for the history; `actor` as in `Event`."""
-
-    event: RunEvent
-    at: float
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    actor: str | None = None
 
 
 class RunStep(Struct, frozen=True, kw_only=True):

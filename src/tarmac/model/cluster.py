@@ -63,25 +63,30 @@ class Drain(Struct, frozen=True, kw_only=True):
     slots: tuple[int, ...] = ()
 
 
-class Node(Struct, frozen=True, kw_only=True):
-    """One machine of a cluster (or one that the local engine simulates).
+class NodeStatus(Struct, frozen=True, kw_only=True):
+    """One machine of a cluster (or one that the local engine simulates), and whether it takes work.
 
-    `name` is unique within all clusters of a control plane; peers connect to `address`; `capacity.slot_type`
-    is the type of its slots. `reason` is why its engine has it down, or why a person drained it, if known.
-    `drain` is set if the node or some of its slots are drained.
+    `name` is unique within all clusters of a control plane; peers connect to `address`. `reason` is why its
+    engine has it down, or why a person drained it, if known. `drain` is set if the node or some of its slots
+    are drained.
     """
 
     name: str
     cluster: str
-    address: str
-    hostname: str
-    capacity: Resources
     pool: str = DEFAULT_POOL
     shard: str | None = None
+    hostname: str
+    address: str
     state: NodeState = NodeState.UP
     reason: str = ""
-    disks: Disks = Disks.SHARED
     drain: Drain | None = None
+
+
+class Node(NodeStatus, frozen=True, kw_only=True):
+    """A node with its resources; `capacity.slot_type` is the type of its slots."""
+
+    capacity: Resources
+    disks: Disks = Disks.SHARED
 
     @property
     def drained_slots(self) -> int:
@@ -134,8 +139,8 @@ class ShareBy(StrEnum):
     RUN = "run"  # an array, or an experiment with all its trials, counts as one
 
 
-class Pool(StoredRecord, frozen=True, kw_only=True):
-    """Similar nodes that are scheduled together, and the rules of their queue (see
+class PoolRules(StoredRecord, frozen=True, kw_only=True):
+    """The rules of the queue of a pool, which is similar nodes that are scheduled together (see
     docs/operating/scheduler.md).
 
     `preemption` lets batch runs preempt those ordered after them. No run is preempted within `guaranteed_s`
@@ -146,7 +151,6 @@ class Pool(StoredRecord, frozen=True, kw_only=True):
     """
 
     name: str = DEFAULT_POOL
-    cluster: str
     policy: Policy = Policy.PRIORITY
     preemption: bool = False
     packing: Packing = Packing.PACK
@@ -158,6 +162,12 @@ class Pool(StoredRecord, frozen=True, kw_only=True):
     turn_s: float = TURN_S
     period_s: float = 7200.0
     floor_s: float = 300.0
+
+
+class Pool(PoolRules, frozen=True, kw_only=True):
+    """A pool of a cluster: its nodes are those that name it."""
+
+    cluster: str
 
     @property
     def key(self) -> tuple[str, str]:
@@ -334,11 +344,16 @@ class MachineState(StrEnum):
     UNREACHABLE = "unreachable"
 
 
-class MachineReport(Struct, frozen=True, kw_only=True):
-    """The state of a machine: the start of its process, and any problem."""
+class MachineStatus(Struct, frozen=True, kw_only=True):
+    """The state of a machine, since when its process runs, and the reason for a state other than up."""
 
-    machine: Machine
     state: MachineState
     pid: int | None = None
     since: float | None = None
     problem: str | None = None
+
+
+class MachineReport(MachineStatus, frozen=True, kw_only=True):
+    """The status of a machine, as its engine found it."""
+
+    machine: Machine

@@ -6,87 +6,43 @@ steps of runs are in one transaction.
 """
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from tarmac.model.actor import Lease
 from tarmac.model.changes import NewRun, RunStep
-from tarmac.model.progress import Outcome
-from tarmac.model.search import SearchSpec
+from tarmac.model.lifecycle import ExperimentState
+from tarmac.model.search import ExperimentProgress, SearchSpec, TrialProgress
 from tarmac.model.spec import RunSpec
 from tarmac.model.summary import ListQuery
 
 
-class ExperimentState(StrEnum):
-    """The state of an experiment. STOPPING: it waits for its trials to leave."""
-
-    ACTIVE = "active"
-    PAUSED = "paused"
-    STOPPING = "stopping"
-    ENDED = "ended"
-
-
-class TrialState(StrEnum):
-    """The state of a trial. WAITING: until the search lets it continue. CLOSING: it is being ended."""
-
-    OPEN = "open"
-    WAITING = "waiting"
-    CLOSING = "closing"
-    ENDED = "ended"
-
-
-class Trial(Struct, frozen=True, kw_only=True):
-    """One trial of an experiment: its run, its parameters, its permitted length and its progress.
-
-    `length` is how far it may go (None: to its own end), `at` the length of its newest metric, `latest`, and
-    `best_at` that of its best. `end` is how it ended: completed, failed, stopped, invalid; or closed by the
-    search. `invalid`: it reported that its parameters make no sense.
-    """
+class Trial(TrialProgress, frozen=True, kw_only=True):
+    """One trial of an experiment, and its run. `invalid`: it reported that its parameters make no sense."""
 
     experiment: str
-    number: int
     run_id: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
-    state: TrialState = TrialState.OPEN
-    length: int | None = None
-    latest: float | None = None
-    at: float | None = None
-    best: float | None = None
-    best_at: float | None = None
-    end: str | None = None
     invalid: bool = False
 
 
-class Experiment(Struct, frozen=True, kw_only=True):
+class Experiment(ExperimentProgress, frozen=True, kw_only=True):
     """A search over the parameters of a spec, durable across servers.
 
     `spec.search` is set; the spec of a trial is this one with values in place of the search. A person may
     change it for later trials, and change its name and labels. `seq` counts changes, and guards each.
     `search_state` is that of the search (None: it has not begun), `cursor` the id of the last report that the
-    search has handled. `code_digest` and `code_commit` are those of the code of every trial, as in `Run`;
-    `parent` is the experiment that this one was made from.
+    search has handled. `code_digest` and `code_commit` are those of the code of every trial, as in `Run`.
     """
 
-    id: str
     spec: RunSpec
-    user: str
-    created_at: float
     server: str
-    state: ExperimentState = ExperimentState.ACTIVE
     seq: int = 1
     search_state: Mapping[str, Any] | None = None
     cursor: int = 0
-    progress: float = 0.0
-    outcome: Outcome | None = None
-    message: str | None = None
-    ended_at: float | None = None
     code_digest: str | None = None
     code_commit: str | None = None
-    parent: str | None = None
-    archived: bool = False
     idempotency_key: str | None = None
 
     @property

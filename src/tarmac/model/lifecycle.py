@@ -1,5 +1,5 @@
 """The lifecycle of a run and of an attempt: one table each, and everything derived from it. Also the modes of
-runs, and requests to leave.
+runs, requests to leave, and the states of experiments and trials.
 
 All decisions on which state may follow which are in this file: the sets of states, the SQL guards of `store`
 and the diagram in `docs/using/lifecycle.md` are computed from the tables. The reasons of events are not:
@@ -11,6 +11,24 @@ from enum import StrEnum
 from functools import cache
 
 from tarmac.model.errors import Refused
+
+
+class ExperimentState(StrEnum):
+    """The state of an experiment. STOPPING: it waits for its trials to leave."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+class TrialState(StrEnum):
+    """The state of a trial. WAITING: until the search lets it continue. CLOSING: it is being ended."""
+
+    OPEN = "open"
+    WAITING = "waiting"
+    CLOSING = "closing"
+    ENDED = "ended"
 
 
 class RunState(StrEnum):

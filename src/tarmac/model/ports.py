@@ -17,16 +17,7 @@ from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import LeaveRequest, RunState
 from tarmac.model.metrics import MetricStore
 from tarmac.model.notification import KeepsNotifications
-from tarmac.model.progress import (
-    NOTHING_SEEN,
-    Cause,
-    Event,
-    Milestones,
-    NativeStatus,
-    Notice,
-    Outcome,
-    WorkerStatus,
-)
+from tarmac.model.progress import Cause, Event, NativeStatus, Notice, Outcome, Sighting, WorkerStatus
 from tarmac.model.run import Attempt, Release, Run
 from tarmac.model.run_records import Dataset, RunRecords
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
@@ -171,24 +162,17 @@ class ObservedState(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Observation(Struct, frozen=True, kw_only=True):
+class Observation(Sighting, frozen=True, kw_only=True):
     """The present facts of an attempt. `outcome` and `cause` are set when it ended.
 
-    `claimed_at`, `started_at` and `ended_at` are the nodes' own times, if they gave them: when the first of
-    them claimed the attempt (None: no sign of life yet; setup may take hours after it), when all workers ran,
-    when all had ended. `native_state` is the system's own word, for people. `milestones` are those so far,
-    also of a running attempt. `released` are replicas without any living process while others continue. A
-    system with its own queue also reports the attempt there (`native`), when it granted nodes (`granted_at`),
-    and their names in the order of ranks.
+    `native_state` is the system's own word, for people. `released` are replicas without any living process
+    while others continue. A system with its own queue also reports the attempt there (`native`), when it
+    granted nodes (`granted_at`), and their names in the order of ranks.
     """
 
     state: ObservedState
     outcome: Outcome | None = None
     cause: Cause | None = None
-    claimed_at: float | None = None
-    started_at: float | None = None
-    ended_at: float | None = None
-    milestones: Milestones = NOTHING_SEEN
     native_state: str = ""
     released: tuple[Release, ...] = ()
     native: NativeStatus | None = None

@@ -161,9 +161,7 @@ NOTHING_SEEN = Milestones()
 
 
 def merge_milestones(known: Milestones, seen: Milestones) -> Milestones:
-    """What is known after more was seen, later or on another node: the first output and reading, the newest
-    checkpoint.
-    """
+    """What is known after more was seen, later or on another node: first output, newest checkpoint."""
     if NOTHING_SEEN in (known, seen) or seen == known:
         return seen if known == NOTHING_SEEN else known
     newest = max(seen, known, key=lambda each: each.checkpoint_at or 0.0)
@@ -233,6 +231,19 @@ class LogMatch(Struct, frozen=True, kw_only=True):
     action: LogAction | None = None
 
 
+class Sighting(Struct, frozen=True, kw_only=True):
+    """The times of an attempt on its nodes, or of a node's part of it, by the nodes' own clocks.
+
+    When the first of them claimed it (None: no sign of life yet; setup may take hours after it), when all
+    workers ran, when all had ended; and what was seen so far, also while it runs.
+    """
+
+    claimed_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    milestones: Milestones = NOTHING_SEEN
+
+
 class RunProgress(Struct, frozen=True, kw_only=True):
     """How far a run has come. `run.Run` is its whole record, `api.Run` the answer about it.
 
@@ -270,25 +281,28 @@ class RunProgress(Struct, frozen=True, kw_only=True):
     code_commit: str | None = None
 
 
-class WorkerPlacement(Struct, frozen=True, kw_only=True):
+class Replica(Struct, frozen=True, kw_only=True):
+    """One replica of a role of a run."""
+
+    role: str
+    replica: int
+
+
+class WorkerPlacement(Replica, frozen=True, kw_only=True):
     """The slots of one replica on a node.
 
     A role with `slots` has one placement per node, in rank order.
     """
 
-    role: str
-    replica: int
     node: str
     slots: tuple[int, ...] = ()
     cpus: float = 0.0
     memory_bytes: int = 0
 
 
-class WorkerStatus(Struct, frozen=True, kw_only=True):
+class WorkerStatus(Replica, frozen=True, kw_only=True):
     """One worker of an attempt as the node reports it; `rank` is that of its launch (None: no launcher)."""
 
-    role: str
-    replica: int
     index: int
     node: str
     log: str
@@ -345,7 +359,16 @@ class AttemptProgress(Struct, frozen=True, kw_only=True):
     cause: Cause | None = None
 
 
-class Event(Struct, frozen=True, kw_only=True):
+class StepEvent(Struct, frozen=True, kw_only=True):
+    """One transition of a run, with details for the history; `actor` caused it."""
+
+    event: RunEvent
+    at: float
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    actor: str | None = None
+
+
+class Event(StepEvent, frozen=True, kw_only=True):
     """A step in the history of a run. `id` orders all of a store, `seq` those of a run; `actor` caused it.
 
     `at` is when the server learned of it, never earlier than the step before.
@@ -354,11 +377,7 @@ class Event(Struct, frozen=True, kw_only=True):
     id: int
     seq: int
     run_id: str
-    at: float
-    event: RunEvent
     state: RunState
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    actor: str | None = None
 
 
 LEAST_S = 1.0

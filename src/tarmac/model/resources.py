@@ -110,6 +110,15 @@ class Reason(Struct, frozen=True, kw_only=True):
     node: str | None = None
 
 
+class WaitReasons(Struct, frozen=True, kw_only=True):
+    """The reasons why a run waits, how many are ordered before it, and what would unblock it."""
+
+    run_id: str
+    reasons: tuple[Reason, ...] = ()
+    ahead: int = 0
+    unblocked_by: str = ""
+
+
 class UsageKey(Struct, frozen=True, kw_only=True):
     """The user and the project to which usage counts, and the pool in which it was."""
 

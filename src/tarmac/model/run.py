@@ -11,7 +11,7 @@ from tarmac.model.array import AwaitedRun
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER
 from tarmac.model.codec import StoredRecord, replace
 from tarmac.model.lifecycle import AttemptState
-from tarmac.model.progress import AttemptProgress, RunProgress, WorkerPlacement
+from tarmac.model.progress import AttemptProgress, Replica, RunProgress, WorkerPlacement
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.protocol import START_ALLOWANCE_S
 
@@ -43,11 +43,9 @@ class Allocation(StoredRecord, frozen=True, kw_only=True):
         return sum(len(placement.slots) for placement in self.placements)
 
 
-class Release(Struct, frozen=True, kw_only=True):
+class Release(Replica, frozen=True, kw_only=True):
     """A replica that ended, at `at`, while others of its attempt continue: its slots are free."""
 
-    role: str
-    replica: int
     at: float
 
 

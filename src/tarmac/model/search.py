@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct, field
+
 from tarmac.model.codec import StoredRecord
+from tarmac.model.lifecycle import ExperimentState, TrialState
+from tarmac.model.progress import Outcome
 
 DEFAULT_CONCURRENT_TRIALS = 16
 """The number of concurrent trials of a search that sets none."""
@@ -86,28 +90,36 @@ class CheckpointPolicy(StoredRecord, frozen=True, kw_only=True):
     trial_latest: int = 1
 
 
-class SearchSpec(StoredRecord, frozen=True, kw_only=True):
-    """A search, as in its file.
+class SearchRules(StoredRecord, frozen=True, kw_only=True):
+    """The method of a search, its metric and its limits.
 
     The search compares the reported `metric` of trials at a length: the report's own step, or its value of
-    `time_metric`; `metric_group` is the group of metrics that it is of (None: any). A trial is at most
-    `max_time` long. With `promotion`, a trial rests at each rung until it is among the best of it; without,
-    it continues unless it is not. With `reverse`, a grid begins with its last point. `max_trials` None: as
-    many as the method has (grid, single). `max_concurrent_trials` 0: as many as the method can use at once.
-    `max_slots` bounds the slots of all trials together. `pruner` ends trials that do worse than others at the
-    same length.
+    `time_metric`. A trial is at most `max_time` long. `max_trials` None: as many as the method has (grid,
+    single). `max_concurrent_trials` 0: as many as the method can use at once. `max_slots` bounds the slots of
+    all trials together.
     """
 
     method: SearchMethod
     metric: str = ""
-    metric_group: str | None = None
     smaller_is_better: bool = True
-    space: tuple[ParameterRange, ...] = ()
     seed: int = 0
     max_trials: int | None = None
     max_concurrent_trials: int = DEFAULT_CONCURRENT_TRIALS
     max_time: int | None = None
     time_metric: str | None = None
+    max_slots: int | None = None
+
+
+class SearchSpec(SearchRules, frozen=True, kw_only=True):
+    """A search, as in its file.
+
+    `metric_group` is the group of metrics that the metric is of (None: any). With `promotion`, a trial rests
+    at each rung until it is among the best of it; without, it continues unless it is not. With `reverse`, a
+    grid begins with its last point. `pruner` ends trials that do worse than others at the same length.
+    """
+
+    metric_group: str | None = None
+    space: tuple[ParameterRange, ...] = ()
     divisor: float = DEFAULT_DIVISOR
     mode: SearchMode = SearchMode.STANDARD
     max_rungs: int = DEFAULT_MAX_RUNGS
@@ -115,7 +127,6 @@ class SearchSpec(StoredRecord, frozen=True, kw_only=True):
     bracket_rungs: tuple[int, ...] = ()
     promotion: bool = False
     reverse: bool = False
-    max_slots: int | None = None
     checkpoints: CheckpointPolicy = CheckpointPolicy()
     pruner: str | None = None
 
@@ -134,6 +145,44 @@ class TrialPlace(StoredRecord, frozen=True, kw_only=True):
     time_metric: str | None = None
     seed: int = 0
     max_slots: int | None = None
+
+
+class TrialProgress(Struct, frozen=True, kw_only=True):
+    """A trial of an experiment: its parameters, its permitted length and its progress.
+
+    `experiment.Trial` is its whole record, `api.Trial` the answer about it. `length` is how far it may go
+    (None: to its own end), `at` the length of its newest metric, `latest`, and `best_at` that of its best.
+    `end` is how it ended: completed, failed, stopped, invalid; or closed by the search.
+    """
+
+    number: int
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    state: TrialState = TrialState.OPEN
+    length: int | None = None
+    latest: float | None = None
+    at: float | None = None
+    best: float | None = None
+    best_at: float | None = None
+    end: str | None = None
+
+
+class ExperimentProgress(Struct, frozen=True, kw_only=True):
+    """How far an experiment has come; `progress` goes from 0 to 1, times are seconds since the epoch.
+
+    `experiment.Experiment` is its whole record, `api.Experiment` the answer about it. `parent` is the
+    experiment that this one was made from.
+    """
+
+    id: str
+    user: str
+    created_at: float
+    state: ExperimentState = ExperimentState.ACTIVE
+    progress: float = 0.0
+    outcome: Outcome | None = None
+    message: str | None = None
+    ended_at: float | None = None
+    parent: str | None = None
+    archived: bool = False
 
 
 def nested(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:

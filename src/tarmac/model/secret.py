@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from msgspec import Struct
-
 from tarmac.model.codec import StoredRecord
 
 SHARED = ""
@@ -82,23 +80,23 @@ def path_variable(name: str) -> str:
     return "SECRET_PATH_" + "".join(one if one.isalnum() else "_" for one in name).upper()
 
 
-class SecretVersion(Struct, frozen=True, kw_only=True):
-    """One value of a secret, sealed with the key `key_id`.
+class Secret(SecretUse, frozen=True, kw_only=True, omit_defaults=False, forbid_unknown_fields=False):
+    """A secret without its value, as runs use it that only name it. `number` counts its values so far."""
 
-    Runs get the newest that is not retired; the others are kept to hide them in old logs. `form`, `variable`
-    and `path` are the defaults for runs that only name the secret.
-    """
-
-    name: str
     number: int
-    sealed: str
-    key_id: str
     user: str
     created_at: float
+
+
+class SecretVersion(Secret, frozen=True, kw_only=True):
+    """One value of a secret, sealed with the key `key_id`.
+
+    Runs get the newest that is not retired; the others are kept to hide them in old logs.
+    """
+
+    sealed: str
+    key_id: str
     scope: str = SHARED
-    form: SecretForm | None = None
-    variable: str | None = None
-    path: str | None = None
     retired_at: float | None = None
 
 

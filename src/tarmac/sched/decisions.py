@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from tarmac.model.progress import CauseCode, Share
-from tarmac.model.resources import Reason
+from tarmac.model.resources import Reason, WaitReasons
 from tarmac.model.run import Allocation
 
 
@@ -50,18 +50,14 @@ class ShareGrant(Struct, frozen=True, kw_only=True):
     share: Share
 
 
-class Waiting(Struct, frozen=True, kw_only=True):
-    """A queued run that does not start now: why, how many are ordered before it, and what would unblock it.
+class Waiting(WaitReasons, frozen=True, kw_only=True):
+    """A queued run that does not start now.
 
     `explain` makes it on request; a cycle reports only changes. `ahead_first` are the first of those before
     it, `awaits` the runs that have to end before it starts.
     """
 
-    run_id: str
     seq: int
-    ahead: int
-    reasons: tuple[Reason, ...]
-    unblocked_by: str
     ahead_first: tuple[str, ...] = ()
     awaits: tuple[str, ...] = ()
 

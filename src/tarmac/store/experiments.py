@@ -12,14 +12,8 @@ from sqlalchemy import Connection, Select, bindparam, delete, insert, select, up
 from tarmac.model.actor import Lease
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.codec import decode
-from tarmac.model.experiment import (
-    Experiment,
-    ExperimentChange,
-    ExperimentHead,
-    ExperimentQuery,
-    ExperimentState,
-    Trial,
-)
+from tarmac.model.experiment import Experiment, ExperimentChange, ExperimentHead, ExperimentQuery, Trial
+from tarmac.model.lifecycle import ExperimentState
 from tarmac.store.checks import check_experiment_change
 from tarmac.store.database import Conflict, Database, Stale
 from tarmac.store.rows import body, written

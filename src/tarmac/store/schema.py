@@ -6,8 +6,7 @@ proves the two equal). Sets of states come from the model here, and are literal 
 
 import sqlalchemy as sa
 
-from tarmac.model.experiment import ExperimentState
-from tarmac.model.lifecycle import AttemptState, LeaveRequest, Mode, RunEvent, RunState
+from tarmac.model.lifecycle import AttemptState, ExperimentState, LeaveRequest, Mode, RunEvent, RunState
 from tarmac.model.progress import RUN_OUTCOMES, Outcome
 from tarmac.model.run_records import AnnotationKind, NumberKind, RunRecordKind
 from tarmac.store.columns import Bytewise, Serial, metadata, one_of

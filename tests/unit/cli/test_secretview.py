@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tarmac import api
 from tarmac.cli.commands.secret import SECRETS, form_of, usage_of
 from tarmac.cli.commands.show import uses_text
 from tarmac.cli.views.table import table_text
 from tarmac.cli.views.terminal import Terminal
+from tarmac.model.secret import Secret, SecretForm
 
-PLAIN = api.Secret(name="k", number=2, user="ada", created_at=0.0, form=None, variable=None, path=None)
+PLAIN = Secret(name="k", number=2, user="ada", created_at=0.0)
 
 
 def test_a_secret_says_how_a_run_is_given_it() -> None:
     assert "secrets: {VARIABLE: k}" in usage_of(PLAIN)
-    assert form_of(replace(PLAIN, form="variable", variable="K")) == "variable K"
-    assert form_of(replace(PLAIN, form="file")) == "file /secrets/k/secret"
-    usage = usage_of(replace(PLAIN, form="docker"))
+    assert form_of(replace(PLAIN, form=SecretForm.VARIABLE, variable="K")) == "variable K"
+    assert form_of(replace(PLAIN, form=SecretForm.FILE)) == "file /secrets/k/secret"
+    usage = usage_of(replace(PLAIN, form=SecretForm.DOCKER))
     assert usage == "a run file says 'secrets: [k]', the command line '--secret k'; given as docker"
 
 

@@ -15,8 +15,8 @@ from tarmac.artifacts.versions.catalog import Catalog, Rules
 from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, Chunk, Entry, Manifest, Version, to_bytes
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.codec import replace
-from tarmac.model.experiment import Experiment, ExperimentChange, ExperimentState, Trial
-from tarmac.model.lifecycle import RunEvent
+from tarmac.model.experiment import Experiment, ExperimentChange, Trial
+from tarmac.model.lifecycle import ExperimentState, RunEvent
 from tarmac.model.metrics import MetricReport, ReportBatch
 from tarmac.model.progress import Outcome
 from tarmac.model.run_records import RunRecord, RunRecordKind

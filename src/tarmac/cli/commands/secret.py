@@ -10,19 +10,19 @@ from pathlib import Path
 
 import click
 
-from tarmac import api
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import json_option
 from tarmac.cli.output import answer, print_list
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, counted
 from tarmac.cli.views.table import Column
+from tarmac.model.secret import Secret
 
 FORMS = ("variable", "file", "git", "s3", "docker", "registry")
 MOST_BYTES = 64 * 1024
 
 
-def form_of(secret: api.Secret) -> str:
+def form_of(secret: Secret) -> str:
     """The form in which runs get the secret if they give only its name."""
     match secret.form:
         case None:
@@ -36,7 +36,7 @@ def form_of(secret: api.Secret) -> str:
             return str(form)
 
 
-SECRETS: Sequence[Column[api.Secret]] = (
+SECRETS: Sequence[Column[Secret]] = (
     Column("NAME", lambda secret, _: secret.name),
     Column("GIVEN AS", lambda secret, _: form_of(secret), flexible=True),
     Column("SET", lambda secret, now: age(secret.created_at, now), right=True),
@@ -135,7 +135,7 @@ def rotate(*, as_json: bool) -> None:
     answer(done, f"{counted(done.values, 'value')} {are} sealed with a new key", as_json=as_json)
 
 
-def usage_of(secret: api.Secret) -> str:
+def usage_of(secret: Secret) -> str:
     """How to give the secret to a run."""
     name = secret.name
     if secret.form is None:

@@ -26,12 +26,12 @@ retries and updates the counts. Called by the reconcile pass.
 from typing import Any
 
 from tarmac.control.decisions import counting, steps
-from tarmac.model.changes import RunStep, StepEvent
+from tarmac.model.changes import RunStep
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.loss import lost
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.progress import PLATFORM_FAULTS, CauseCode, Milestones, Outcome, merge_milestones
+from tarmac.model.progress import PLATFORM_FAULTS, CauseCode, Milestones, Outcome, StepEvent, merge_milestones
 from tarmac.model.run import Attempt, Release, Retry, Run
 from tarmac.systems.registry import dialect_of
 

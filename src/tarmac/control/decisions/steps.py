@@ -8,11 +8,11 @@ from typing import Any
 
 from tarmac.control.decisions.counting import released_slot_s
 from tarmac.model.actor import Actor
-from tarmac.model.changes import RunStep, StepEvent
+from tarmac.model.changes import RunStep
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, LeaveRequest, Mode, RunEvent, RunState, step
 from tarmac.model.ports import StagedCode
-from tarmac.model.progress import Cause, CauseCode, Milestones, NativeStatus, Outcome, Share
+from tarmac.model.progress import Cause, CauseCode, Milestones, NativeStatus, Outcome, Share, StepEvent
 from tarmac.model.run import Attempt, QueuePosition, Release, Run
 from tarmac.sched import Placement, Preemption, PreemptionReason
 

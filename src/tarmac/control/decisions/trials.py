@@ -15,15 +15,8 @@ from typing import Any
 from tarmac.control.decisions import steps
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.codec import replace
-from tarmac.model.experiment import (
-    Experiment,
-    ExperimentChange,
-    ExperimentState,
-    Trial,
-    TrialReport,
-    TrialState,
-)
-from tarmac.model.lifecycle import RUN_TABLE, RunEvent, RunState
+from tarmac.model.experiment import Experiment, ExperimentChange, Trial, TrialReport
+from tarmac.model.lifecycle import RUN_TABLE, ExperimentState, RunEvent, RunState, TrialState
 from tarmac.model.metrics import MetricReport
 from tarmac.model.progress import Outcome
 from tarmac.model.run import Attempt, Run

@@ -34,11 +34,11 @@ from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.model.actor import Lease
 from tarmac.model.array import AwaitedRun, Condition
-from tarmac.model.changes import RunStep, StepEvent
+from tarmac.model.changes import RunStep
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunEvent, RunState, step
 from tarmac.model.ports import Store
-from tarmac.model.progress import Cause, CauseCode, Outcome
+from tarmac.model.progress import Cause, CauseCode, Outcome, StepEvent
 from tarmac.model.run import Run
 from tarmac.sched import Placement, Plan, Preemption, PreemptionReason, Refusal, ShareGrant
 

@@ -12,7 +12,8 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.searches import Searches
 from tarmac.model.actor import Lease
 from tarmac.model.errors import TarmacError
-from tarmac.model.experiment import Experiment, ExperimentState
+from tarmac.model.experiment import Experiment
+from tarmac.model.lifecycle import ExperimentState
 
 AT_WORK = frozenset({ExperimentState.ACTIVE, ExperimentState.STOPPING})
 

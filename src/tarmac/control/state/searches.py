@@ -14,8 +14,8 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.metric_intake import MetricSubscriber
 from tarmac.model.changes import NewRun
 from tarmac.model.errors import InvalidInput
-from tarmac.model.experiment import Experiment, Trial, TrialReport, TrialState
-from tarmac.model.lifecycle import INITIAL_STATE, RunEvent
+from tarmac.model.experiment import Experiment, Trial, TrialReport
+from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, TrialState
 from tarmac.model.lifecycle import steps as states
 from tarmac.model.metrics import MetricEvent
 from tarmac.model.run import Run

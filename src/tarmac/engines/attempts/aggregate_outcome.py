@@ -9,8 +9,6 @@ from enum import StrEnum
 from functools import reduce
 from typing import Any
 
-from msgspec import Struct, field
-
 from tarmac.model import codec
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import LeaveRequest
@@ -21,8 +19,8 @@ from tarmac.model.progress import (
     AttemptImage,
     Cause,
     CauseCode,
-    Milestones,
     Outcome,
+    Sighting,
     merge_milestones,
 )
 from tarmac.node.attempt import exit_outcome
@@ -41,7 +39,7 @@ class PartState(StrEnum):
 OVER = frozenset({PartState.FENCED, PartState.ENDED})
 
 
-class NodeFacts(Struct, frozen=True, kw_only=True):
+class NodeFacts(Sighting, frozen=True, kw_only=True):
     """The facts about one node's part.
 
     `ended` is the runner's last event, or the engine's replacement for it if the runner was lost; then
@@ -51,11 +49,7 @@ class NodeFacts(Struct, frozen=True, kw_only=True):
     node: str
     state: PartState
     name: str | None = None
-    claimed_at: float | None = None
-    started_at: float | None = None
-    ended_at: float | None = None
     ended: Mapping[str, Any] | None = None
-    milestones: Milestones = field(default_factory=Milestones)
 
 
 def lost(cause: Cause) -> Mapping[str, Any]:

@@ -13,7 +13,6 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -31,7 +30,7 @@ from tarmac.model.cluster import (
 )
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Refused
-from tarmac.model.resources import CPU_ONLY
+from tarmac.model.resources import CPU_ONLY, Resources
 from tarmac.node.attempt.document import NODE_NAME
 
 LASTING_FIRST = "127.0.0.1"
@@ -156,15 +155,11 @@ def _in_step(old: Cluster, new: Cluster) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(Resources, frozen=True, kw_only=True):
     """One machine's resources. `note` explains to the user slots that are not real."""
 
     hostname: str
-    slots: int
     slot_type: str
-    cpus: float
-    memory_bytes: int
     note: str | None = None
 
 

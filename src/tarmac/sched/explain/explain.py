@@ -56,9 +56,7 @@ def _deferred(candidate: Candidate, now: float) -> Waiting:
     return Waiting(
         run_id=candidate.run_id,
         seq=candidate.seq,
-        ahead=0,
         reasons=(reason,),
-        unblocked_by="",
         awaits=candidate.awaits,
     )
 

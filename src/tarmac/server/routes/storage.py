@@ -7,9 +7,9 @@ from tarmac.api.operation import Query
 from tarmac.artifacts.datasets import shown
 from tarmac.artifacts.versions.catalog import VersionSummary
 from tarmac.artifacts.versions.manifest import Entry, Manifest
-from tarmac.model.codec import common, replace
+from tarmac.model.codec import common, inherited, replace
 from tarmac.model.run_records import Dataset
-from tarmac.model.secret import SecretVersion
+from tarmac.model.secret import Secret, SecretVersion
 from tarmac.server.http.answers import JsonAnswer, notice
 from tarmac.server.http.routing import Call, Routes
 from tarmac.server.service import Service
@@ -89,12 +89,12 @@ def _add_secrets(routes: Routes, service: Service) -> None:
     secrets = service.secrets
 
     @routes.serve(api.SET_SECRET)
-    def put(call: Call[Query, api.SecretBody]) -> api.Secret:
+    def put(call: Call[Query, api.SecretBody]) -> Secret:
         """Store a value, in place of an earlier one; runs get it from their next attempt on."""
         return _without_value(secrets.set(call.actor, call.reference, call.body))
 
     @routes.serve(api.REMOVE_SECRET)
-    def remove(call: Call[api.RemoveSecretQuery]) -> api.Secret | None:
+    def remove(call: Call[api.RemoveSecretQuery]) -> Secret | None:
         """Remove a secret from all later attempts, and return its record, null if there were only old values.
 
         409 while a run needs it, unless forced.
@@ -104,7 +104,7 @@ def _add_secrets(routes: Routes, service: Service) -> None:
         return _without_value(gone) if gone is not None else None
 
     @routes.serve(api.SECRETS)
-    def every_secret(call: Call) -> list[api.Secret]:
+    def every_secret(call: Call) -> list[Secret]:
         """Return every secret, without its value: no answer ever has one."""
         return [_without_value(secret) for secret in secrets.all(call.actor)]
 
@@ -138,6 +138,6 @@ def _without_credentials(dataset: Dataset) -> Dataset:
     return replace(dataset, source=shown(dataset.source, dataset.source))
 
 
-def _without_value(secret: SecretVersion) -> api.Secret:
+def _without_value(secret: SecretVersion) -> Secret:
     """A secret without its value."""
-    return api.Secret(**common(api.Secret, secret))
+    return Secret(**inherited(Secret, secret))

@@ -14,7 +14,8 @@ from math import isfinite
 from tarmac.artifacts.versions.catalog import VersionSummary
 from tarmac.artifacts.versions.manifest import Version
 from tarmac.control.decisions.trials import TrialCheckpoint, kept_checkpoints
-from tarmac.model.experiment import Experiment, ExperimentState
+from tarmac.model.experiment import Experiment
+from tarmac.model.lifecycle import ExperimentState
 from tarmac.model.metrics import SeriesKey
 from tarmac.model.ports import Store
 from tarmac.model.run import Run

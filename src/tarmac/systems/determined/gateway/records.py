@@ -14,8 +14,8 @@ from tarmac.dialects.native.search import written_parameters
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.codec import encode
-from tarmac.model.experiment import Experiment, ExperimentState
-from tarmac.model.lifecycle import RunState
+from tarmac.model.experiment import Experiment
+from tarmac.model.lifecycle import ExperimentState, RunState
 from tarmac.model.metrics import NO_STEP, TRAINING, VALIDATION, MetricStore, MetricSummary, Points, SeriesKey
 from tarmac.model.progress import Outcome
 from tarmac.model.run import Run

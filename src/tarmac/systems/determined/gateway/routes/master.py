@@ -12,8 +12,9 @@ from starlette.responses import StreamingResponse
 
 from tarmac.model.cluster import Packing, Policy, Pool
 from tarmac.model.errors import NotFound
-from tarmac.model.experiment import ExperimentQuery, ExperimentState
+from tarmac.model.experiment import ExperimentQuery
 from tarmac.model.home import Home
+from tarmac.model.lifecycle import ExperimentState
 from tarmac.systems.determined.gateway.calls import Access, Call, Route, framed, time_of
 from tarmac.systems.determined.gateway.gateway import UNCATEGORIZED, VERSION
 from tarmac.systems.determined.gateway.records import ONLY

@@ -7,7 +7,8 @@ from typing import Any
 
 from tarmac.control.experiments import TrialRow
 from tarmac.model.errors import NotFound
-from tarmac.model.experiment import Experiment, ExperimentHead, ExperimentQuery, ExperimentState
+from tarmac.model.experiment import Experiment, ExperimentHead, ExperimentQuery
+from tarmac.model.lifecycle import ExperimentState
 from tarmac.model.metrics import VALIDATION
 from tarmac.model.run import Run
 from tarmac.server.storage.reported_checkpoints import DELETED

@@ -16,7 +16,7 @@ from starlette.responses import StreamingResponse
 
 from tarmac.control.reconcilers.deliver import launch_of
 from tarmac.model.errors import InvalidInput, NotFound
-from tarmac.model.experiment import ExperimentState, TrialState
+from tarmac.model.lifecycle import ExperimentState, TrialState
 from tarmac.model.metrics import TRAINING, VALIDATION
 from tarmac.model.run import Run
 from tarmac.model.run_records import NumberKind, RunRecordKind
