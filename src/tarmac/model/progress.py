@@ -1,7 +1,6 @@
-"""The progress of runs and attempts: the facts that their stored records and the API's answers share.
+"""The progress of runs and attempts: facts that stored records and answers share, which need no spec.
 
-Apart from `run`, because a client shows them without knowing what a spec is. Fields that end in `_at` are
-seconds since the epoch (UTC).
+Fields that end in `_at` are seconds since the epoch (UTC).
 """
 
 from __future__ import annotations
@@ -289,10 +288,7 @@ class Replica(Struct, frozen=True, kw_only=True):
 
 
 class WorkerPlacement(Replica, frozen=True, kw_only=True):
-    """The slots of one replica on a node.
-
-    A role with `slots` has one placement per node, in rank order.
-    """
+    """The slots of one replica on a node; a role with `slots` has one placement per node, in rank order."""
 
     node: str
     slots: tuple[int, ...] = ()
@@ -369,7 +365,7 @@ class StepEvent(Struct, frozen=True, kw_only=True):
 
 
 class Event(StepEvent, frozen=True, kw_only=True):
-    """A step in the history of a run. `id` orders all of a store, `seq` those of a run; `actor` caused it.
+    """A step in the history of a run. `id` orders all of a store, `seq` those of a run.
 
     `at` is when the server learned of it, never earlier than the step before.
     """
