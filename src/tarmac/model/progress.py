@@ -376,8 +376,7 @@ class Event(StepEvent, frozen=True, kw_only=True):
     state: RunState
 
 
-LEAST_S = 1.0
-"""Smaller losses count as none: the worker saved last and left."""
+LEAST_S = 1.0  # smaller losses count as none: the worker saved last and left
 
 
 def loss_text(work_s: float, checkpoint_at: float | None, step: int | None, rejected: bool = False) -> str:
