@@ -18,28 +18,28 @@ from source_tree import ROOT, Module, package_modules, snippet
 
 CODE_LINES = {
     "": 73,
-    "api": 860,
-    "artifacts": 4883,
-    "cli": 7467,
-    "client": 1637,
-    "control": 6429,
-    "dialects": 3775,
-    "engines": 8070,
-    "launch": 1063,
-    "model": 2611,
-    "node": 13279,
-    "samplers": 275,
-    "sched": 5332,
-    "search": 730,
-    "server": 6259,
-    "simulator": 1571,
-    "store": 2390,
-    "systems": 10370,
-    "vault": 308,
+    "api": 761,
+    "artifacts": 4784,
+    "cli": 6850,
+    "client": 1479,
+    "control": 6169,
+    "dialects": 3630,
+    "engines": 7333,
+    "launch": 995,
+    "model": 2377,
+    "node": 12485,
+    "samplers": 214,
+    "sched": 5231,
+    "search": 633,
+    "server": 5738,
+    "simulator": 1497,
+    "store": 2286,
+    "systems": 9684,
+    "vault": 293,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
 
-MIRRORED_RECORDS = 101
+MIRRORED_RECORDS = 58
 """Classes that repeat the fields of another one (see `mirrored`)."""
 
 MARKED_DOCSTRINGS = 28
