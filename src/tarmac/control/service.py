@@ -4,7 +4,6 @@ Made in `server/wiring.py`, called by the HTTP routes; the loops beside it (`loo
 work. A command is done when it is durable: its effect follows soon, after any crash.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -273,7 +272,7 @@ class ControlPlane:
             return reports.dry_run(self.control, self._resolved(submission))
         except InvalidInput as refusal:
             found = reports.dry_run(self.control, submission)
-            return dataclasses.replace(found, missing=tuple(refusal.problems))
+            return replace(found, missing=tuple(refusal.problems))
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener`, from any thread, with the runs that have changed; returns how to stop."""
