@@ -27,10 +27,7 @@ else:
         *("run_operations", "submit_operations", "cluster_operations"),
         *("experiment_operations", "storage_operations"),
     )
-    _RECORDS = (
-        *("server", "numbers", "experiments"),
-        *("clusters", "files", "runs", "queue", "placement"),
-    )
+    _RECORDS = ("runs", "placement", "queue", "clusters", "files", "experiments", "server", "numbers")
 
     def __getattr__(name: str) -> Any:
         is_operation = name.isupper() or name.endswith(("Query", "Body"))

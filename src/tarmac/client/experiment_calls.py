@@ -1,5 +1,7 @@
 """The methods about experiments, and about metrics across runs. Inherited by `client.Client`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 

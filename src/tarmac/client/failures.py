@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tarmac.api import Error, ErrorForm
+from tarmac.api.server import Error, ErrorForm
 from tarmac.model import errors
 from tarmac.model.errors import InvalidInput, NeverFits, TarmacError
 

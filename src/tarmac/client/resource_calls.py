@@ -1,5 +1,7 @@
 """The methods about queue, nodes, images, clusters, artifacts, datasets, secrets. Inherited by `Client`."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack, cast
 

@@ -22,6 +22,13 @@ def test_a_question_to_a_running_server_imports_only_what_asks_it(
     assert among(modules, *forbidden) == []
 
 
+def test_a_list_of_runs_imports_no_records_of_other_answers(plane: Served) -> None:
+    modules = loaded("ls", TARMAC_HOME=str(plane.home.root))
+    assert "tarmac.api.runs" in modules
+    others = ("clusters", "experiments", "files", "numbers", "queue")
+    assert among(modules, *(f"tarmac.api.{name}" for name in others)) == []
+
+
 @pytest.mark.parametrize("command", ["show", "why", "logs", "stop"])
 def test_what_asks_about_a_run_need_not_know_what_a_run_is(
     plane: Served, tmp_path: Path, command: str
