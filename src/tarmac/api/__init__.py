@@ -2,18 +2,20 @@
 
 The server encodes these records, OpenAPI describes them, and the client decodes answers into them. An answer
 that equals a record of `model` has no class here. Each module is imported at the first use of one of its
-names: a command needs few of them, and has to start at once.
+names: a command needs few of them, and has to start at once. A test compares the names with the modules.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tarmac.api.attempts import *
     from tarmac.api.cluster_operations import *
     from tarmac.api.clusters import *
     from tarmac.api.experiment_operations import *
     from tarmac.api.experiments import *
     from tarmac.api.files import *
+    from tarmac.api.history_operations import *
     from tarmac.api.numbers import *
     from tarmac.api.placement import *
     from tarmac.api.queue import *
@@ -23,17 +25,61 @@ if TYPE_CHECKING:
     from tarmac.api.storage_operations import *
     from tarmac.api.submit_operations import *
 else:
-    _OPERATIONS = (
-        *("run_operations", "submit_operations", "cluster_operations"),
-        *("experiment_operations", "storage_operations"),
-    )
-    _RECORDS = ("runs", "placement", "queue", "clusters", "files", "experiments", "server", "numbers")
+    _NAMES = {
+        "attempts": (
+            "Attempt LogChunk LogSource Notification Report StreamNotice WorkFile WorkFiles WorkerPlacement"
+        ),
+        "cluster_operations": (
+            "ADD_CLUSTER CHANGE_QUEUE CHECK_CLUSTER CLUSTER CLUSTERS CLUSTER_CHANGE CLUSTER_MACHINES "
+            "ChangeQuery ChangesBody ClusterBody DRAIN DownBody DrainBody END_CLUSTER IMAGES ImageQuery "
+            "ImagesQuery MachinesBody NODES NodeChoice NodesQuery QUEUE QueueChange QueueChangeQuery "
+            "QueueQuery REMOVE_CLUSTER REMOVE_IMAGE START_CLUSTER Time UNDRAIN USAGE UTILIZATION "
+            "UsageQuery"
+        ),
+        "clusters": (
+            "Amounts ChangeKind ChangeLine ChangeState Cluster ClusterChange ClusterKind ClusterMachine "
+            "ClusterStatus ImageList Node NodeKind NodeRun PoolRules"
+        ),
+        "experiment_operations": (
+            "ACTIVATE_EXPERIMENT ARCHIVE_EXPERIMENT ArchiveQuery BEST_TRIALS BestQuery "
+            "CONTINUE_EXPERIMENT CREATE_EXPERIMENT EXPERIMENT EXPERIMENTS ExperimentBody ExperimentsQuery "
+            "METRICS MOST_POINTS MetricChoice MetricsQuery NUMBERED_EXPERIMENT NUMBERS NumbersQuery "
+            "PAUSE_EXPERIMENT PREVIEW_SEARCH REMOVE_EXPERIMENT STOP_EXPERIMENT TRIALS"
+        ),
+        "experiments": "Experiment ExperimentPage MetricPoints MetricSeries PreviewLine Search Trial",
+        "files": (
+            "Artifact ArtifactContent ArtifactEntry CodeChange CodeDirectory CodeNeeded MissingContents "
+            "Piece Rotation UploadedPack UploadedTree"
+        ),
+        "history_operations": (
+            "ANNOTATIONS ATTEMPTS EVENTS EventsQuery FILE FILES FileQuery FilesQuery LOGS LogsQuery NOTE "
+            "NOTIFICATIONS NoteBody OPEN_SESSION REPORTS ReportsQuery SESSION SessionBody TerminalBody "
+            "WHY WorkerChoice"
+        ),
+        "numbers": "Numbered Numbers",
+        "placement": (
+            "DryRun NamedRun NodeLaunch Placement Prospects RunUtilization UsedSlots Why WhyEstimate "
+            "WorkerLaunch"
+        ),
+        "queue": "Estimate QueueEntry QueuePool",
+        "run_operations": "ARRAY LABEL LabelsBody PAUSE REMOVE_RUN RESUME RUN RUNS RunsQuery STOP StopQuery",
+        "runs": "Array CycleReport Run RunPage RunStatus",
+        "server": "CheckReport Error ErrorForm Health Version error_form",
+        "storage_operations": (
+            "ADD_DATASET ARTIFACT ARTIFACTS ARTIFACT_PIECE ArtifactQuery ArtifactsQuery DATASETS "
+            "DatasetBody HEALTH REMOVE_ARTIFACT REMOVE_DATASET REMOVE_SECRET ROTATE_SECRETS "
+            "RemoveSecretQuery SECRETS SERVER_METRICS SET_SECRET STOP_SERVER SecretBody VERSION"
+        ),
+        "submit_operations": (
+            "BatchBody CHECK CODE_CHANGES CODE_NEEDED CheckBody CodeChangesQuery ContentsBody DEEPEST "
+            "DRY_RUN ExtrasBody FileBody LONGEST_KEY MISSING_CONTENTS SEND_PACK SEND_TREE SUBMIT "
+            "SUBMIT_ALL SubmissionBody SubmitQuery"
+        ),
+    }
+    _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
     def __getattr__(name: str) -> Any:
-        is_operation = name.isupper() or name.endswith(("Query", "Body"))
-        for module in _OPERATIONS if is_operation else (*_RECORDS, *_OPERATIONS):
-            found = vars(import_module(f"tarmac.api.{module}")).get(name)
-            if found is not None:
-                globals()[name] = found
-                return found
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return found

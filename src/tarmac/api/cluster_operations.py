@@ -8,10 +8,9 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from tarmac.api.clusters import Cluster, ClusterChange, ClusterStatus
-from tarmac.api.files import ImageList
+from tarmac.api.clusters import Cluster, ClusterChange, ClusterStatus, ImageList, Node
 from tarmac.api.operation import LARGEST, Body, Count, Operation, Query, Whole
-from tarmac.api.placement import Node, RunUtilization, UsedSlots
+from tarmac.api.placement import RunUtilization, UsedSlots
 from tarmac.api.queue import QueuePool
 from tarmac.model.abilities import KeptImage
 from tarmac.model.engine_kinds import Finding

@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from tarmac.api.server import ErrorForm
 from tarmac.model import cluster
-from tarmac.model.cluster import MachineStatus, QueueOffer
+from tarmac.model.abilities import KeptImage
+from tarmac.model.cluster import MachineStatus, NodeStatus, QueueOffer
 
 
 class ClusterKind(StrEnum):
@@ -130,3 +131,33 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
     engine: str
     machines: Sequence[ClusterMachine]
     change: ClusterChange | None
+
+
+class ImageList(Struct, frozen=True, kw_only=True):
+    """The images of the nodes; `troubles` has the reasons of clusters that report none."""
+
+    images: Sequence[KeptImage]
+    troubles: Mapping[str, str]
+
+
+class NodeRun(Struct, frozen=True, kw_only=True):
+    """A run that holds resources on a node."""
+
+    id: str
+    name: str
+    slots: int
+
+
+class Node(NodeStatus, frozen=True, kw_only=True):
+    """A machine and its runs. `reason`: why it is down or drained, if known (else "").
+
+    `own_disk`: the files of runs are on a disk of its own, not on one that nodes share.
+    """
+
+    slot_type: str | None
+    slots: int
+    slots_used: int
+    cpus: float
+    memory_bytes: int
+    own_disk: bool
+    runs: tuple[NodeRun, ...]

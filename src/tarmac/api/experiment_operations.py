@@ -7,10 +7,11 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from tarmac.api.experiments import Experiment, ExperimentPage, MetricSeries, Trial
+from tarmac.api.experiments import Experiment, ExperimentPage, MetricSeries, PreviewLine, Trial
 from tarmac.api.numbers import Numbered, Numbers
 from tarmac.api.operation import Count, ListQuery, Operation, Query
 from tarmac.api.run_operations import StopQuery
+from tarmac.api.submit_operations import SubmissionBody
 from tarmac.model.lifecycle import ExperimentState
 
 MOST_POINTS = 1_000_000
@@ -62,6 +63,15 @@ class NumbersQuery(Query, frozen=True, kw_only=True):
     run: Annotated[list[str], Meta(max_length=1_000)]
 
 
+class ExperimentBody(SubmissionBody, frozen=True, kw_only=True):
+    """A run file with a search over its parameters; or `fork`, the reference of an experiment to copy.
+
+    `extras.changes` changes the configuration of the copy.
+    """
+
+    fork: str | None = None
+
+
 EXPERIMENTS = Operation("GET", "/experiments", ExperimentPage, query=ExperimentsQuery)
 EXPERIMENT = Operation("GET", "/experiments/{experiment}", Experiment)
 TRIALS = Operation("GET", "/experiments/{experiment}/trials", list[Trial])
@@ -75,3 +85,7 @@ ARCHIVE_EXPERIMENT = Operation("POST", "/experiments/{experiment}/archive", Expe
 METRICS = Operation("GET", "/metrics", list[MetricSeries], query=MetricsQuery)
 NUMBERS = Operation("GET", "/numbers", dict[str, Numbers], query=NumbersQuery)
 NUMBERED_EXPERIMENT = Operation("GET", "/numbers/experiments/{number}", Numbered)
+
+
+CREATE_EXPERIMENT = Operation("POST", "/experiments", Experiment, body=ExperimentBody, status=201)
+PREVIEW_SEARCH = Operation("POST", "/experiments/preview", list[PreviewLine], body=ExperimentBody)

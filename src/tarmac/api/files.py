@@ -3,11 +3,9 @@
 Made in `server.routes`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
-
-from tarmac.model.abilities import KeptImage
 
 
 class Artifact(Struct, frozen=True, kw_only=True):
@@ -57,13 +55,6 @@ class ArtifactContent(Struct, frozen=True, kw_only=True):
 
     artifact: Artifact
     entries: Sequence[ArtifactEntry]
-
-
-class ImageList(Struct, frozen=True, kw_only=True):
-    """The images of the nodes; `troubles` has the reasons of clusters that report none."""
-
-    images: Sequence[KeptImage]
-    troubles: Mapping[str, str]
 
 
 class Rotation(Struct, frozen=True, kw_only=True):

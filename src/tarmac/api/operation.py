@@ -4,12 +4,11 @@ The modules `*_operations` declare each operation once. The server binds a handl
 and OpenAPI describes it.
 """
 
+from enum import StrEnum
 from typing import Annotated, Generic
 
 from msgspec import Meta, Struct, field
 from typing_extensions import TypeVar
-
-from tarmac.model.actor import RunScope
 
 BASE = "/api/v1"
 
@@ -29,6 +28,13 @@ class Query(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Body(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The body of a request, by default an empty one. The server refuses unknown names."""
+
+
+class RunScope(StrEnum):
+    """The runs in a list: the actor's own, or those of all users of the server."""
+
+    MINE = "mine"
+    ALL = "all"
 
 
 State = TypeVar("State")

@@ -1,11 +1,10 @@
-"""Placements of runs: nodes, reasons, dry runs, use. Made by `control` and in `server.records`."""
+"""Placements of runs: reasons, dry runs, use. Made by `control` and in `server.records`."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
 
-from tarmac.model.cluster import NodeStatus
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import Replica
 from tarmac.model.resources import NodeUtilization, Reason, UsageKey, WaitReasons
@@ -49,29 +48,6 @@ class Why(WaitReasons, frozen=True, kw_only=True):
     largest: str | None = None
     lost: str = ""
     previous: str = ""
-
-
-class NodeRun(Struct, frozen=True, kw_only=True):
-    """A run that holds resources on a node."""
-
-    id: str
-    name: str
-    slots: int
-
-
-class Node(NodeStatus, frozen=True, kw_only=True):
-    """A machine and its runs. `reason`: why it is down or drained, if known (else "").
-
-    `own_disk`: the files of runs are on a disk of its own, not on one that nodes share.
-    """
-
-    slot_type: str | None
-    slots: int
-    slots_used: int
-    cpus: float
-    memory_bytes: int
-    own_disk: bool
-    runs: tuple[NodeRun, ...]
 
 
 class Placement(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The operations on runs: the list, one run, commands to it, its history, output and files.
+"""The operations on runs: the list, one run, and commands to it.
 
 Bound by `server.routes`, called by `client`.
 """
@@ -8,14 +8,9 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from tarmac.api.operation import BYTES, Body, Count, ListQuery, Operation, Query, Whole
-from tarmac.api.placement import Why
-from tarmac.api.runs import Array, Attempt, LogChunk, Notification, Report, Run, RunPage, WorkFiles
+from tarmac.api.operation import Body, ListQuery, Operation, Query
+from tarmac.api.runs import Array, Run, RunPage
 from tarmac.model.lifecycle import RunState
-from tarmac.model.progress import Event
-from tarmac.model.run_records import Annotation
-
-SESSION = "application/vnd.tarmac.session"
 
 
 class RunsQuery(ListQuery[RunState], frozen=True, kw_only=True):
@@ -39,89 +34,10 @@ class StopQuery(Query, frozen=True, kw_only=True):
     now: bool = False
 
 
-class NoteBody(Body, frozen=True, kw_only=True):
-    """A note to a run."""
-
-    text: str
-
-
 class LabelsBody(Body, frozen=True, kw_only=True):
     """Labels to set, by name; null removes one."""
 
     labels: Annotated[Mapping[str, str | None], Meta(max_length=1_000)]
-
-
-class FilesQuery(Query, frozen=True, kw_only=True):
-    """A path below the working directory of an attempt (the newest) on a node (the first)."""
-
-    path: str = ""
-    attempt: Whole | None = None
-    node: str | None = None
-
-
-class FileQuery(FilesQuery, frozen=True, kw_only=True):
-    """As for a directory; the bytes begin at `offset`."""
-
-    offset: Whole = 0
-
-
-class EventsQuery(Query, frozen=True, kw_only=True):
-    """Only events after the number `after`."""
-
-    after: Whole = 0
-
-
-class LogsQuery(Query, frozen=True, kw_only=True):
-    """`tail`: only the last lines of each worker, over all attempts. `since`: the text of the last SECONDS.
-
-    `times`: each chunk has text of one time, its `at`. A stream with `follow=false` has the present text,
-    then its end.
-    """
-
-    role: str | None = None
-    replica: Whole | None = None
-    worker: Whole | None = None
-    rank: Whole | None = None
-    attempt: Whole | None = None
-    tail: Whole | None = None
-    since: Annotated[float, Meta(ge=0)] | None = None
-    times: bool = False
-    follow: bool = True
-
-
-class ReportsQuery(Query, frozen=True, kw_only=True):
-    """At most `limit` reports, the newest."""
-
-    limit: Count | None = None
-
-
-class TerminalBody(Body, frozen=True, kw_only=True):
-    """The terminal of a command; `name` is the value of TERM."""
-
-    rows: Annotated[int, Meta(ge=1, le=10_000)]
-    columns: Annotated[int, Meta(ge=1, le=10_000)]
-    name: Annotated[str, Meta(max_length=100)] = ""
-
-
-class WorkerChoice(Body, frozen=True, kw_only=True):
-    """The choice of a worker of a run.
-
-    None means any: the first matching, running worker is taken.
-    """
-
-    role: str | None = None
-    replica: Whole | None = None
-    worker: Whole | None = None
-    node: str | None = None
-
-
-class SessionBody(WorkerChoice, frozen=True, kw_only=True):
-    """The frame that opens a session: a command (none: the user's shell), or a port to connect to."""
-
-    command: Annotated[list[str], Meta(max_length=10_000)] = field(default_factory=list)
-    stdin: bool = False
-    terminal: TerminalBody | None = None
-    port: Annotated[int, Meta(ge=1, le=65_535)] | None = None
 
 
 RUNS = Operation("GET", "/runs", RunPage, query=RunsQuery)
@@ -130,16 +46,5 @@ REMOVE_RUN = Operation("DELETE", "/runs/{run}", Run)
 STOP = Operation("POST", "/runs/{run}/stop", Run, query=StopQuery)
 PAUSE = Operation("POST", "/runs/{run}/pause", Run)
 RESUME = Operation("POST", "/runs/{run}/resume", Run)
-ATTEMPTS = Operation("GET", "/runs/{run}/attempts", list[Attempt])
-WHY = Operation("GET", "/runs/{run}/why", Why)
 ARRAY = Operation("GET", "/runs/{run}/array", Array)
-ANNOTATIONS = Operation("GET", "/runs/{run}/annotations", list[Annotation])
-NOTE = Operation("POST", "/runs/{run}/notes", list[Annotation], body=NoteBody)
 LABEL = Operation("PATCH", "/runs/{run}/labels", Run, body=LabelsBody)
-NOTIFICATIONS = Operation("GET", "/runs/{run}/notifications", list[Notification])
-FILES = Operation("GET", "/runs/{run}/files", WorkFiles, query=FilesQuery)
-FILE = Operation("GET", "/runs/{run}/file", bytes, query=FileQuery, media=BYTES)
-EVENTS = Operation("GET", "/runs/{run}/events", list[Event], query=EventsQuery)
-LOGS = Operation("GET", "/runs/{run}/logs", list[LogChunk], query=LogsQuery)
-REPORTS = Operation("GET", "/runs/{run}/reports", list[Report], query=ReportsQuery)
-OPEN_SESSION = Operation("POST", "/runs/{run}/sessions", bytes, media=SESSION, stream=SESSION)

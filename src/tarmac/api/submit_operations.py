@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from msgspec import Meta, field
 
-from tarmac.api.experiments import Experiment, PreviewLine
 from tarmac.api.files import CodeChange, CodeNeeded, MissingContents, UploadedPack, UploadedTree
 from tarmac.api.operation import BYTES, JSON, Body, Operation, Query
 from tarmac.api.placement import DryRun
@@ -76,15 +75,6 @@ class SubmissionBody(FileBody, frozen=True, kw_only=True):
             depth += 1
 
 
-class ExperimentBody(SubmissionBody, frozen=True, kw_only=True):
-    """A run file with a search over its parameters; or `fork`, the reference of an experiment to copy.
-
-    `extras.changes` changes the configuration of the copy.
-    """
-
-    fork: str | None = None
-
-
 class BatchBody(Body, frozen=True, kw_only=True):
     """Submissions that belong together: all are accepted, or none."""
 
@@ -119,8 +109,6 @@ SUBMIT = Operation("POST", "/runs", Run, query=SubmitQuery, body=SubmissionBody,
 DRY_RUN = Operation("POST", "/runs", DryRun, query=SubmitQuery, body=SubmissionBody)
 SUBMIT_ALL = Operation("POST", "/runs/batch", list[Run], body=BatchBody, status=201)
 CHECK = Operation("POST", "/check", CheckReport, body=CheckBody)
-CREATE_EXPERIMENT = Operation("POST", "/experiments", Experiment, body=ExperimentBody, status=201)
-PREVIEW_SEARCH = Operation("POST", "/experiments/preview", list[PreviewLine], body=ExperimentBody)
 CODE_CHANGES = Operation("GET", "/runs/{run}/code-changes", list[CodeChange], query=CodeChangesQuery)
 CODE_NEEDED = Operation("POST", "/code/needed", CodeNeeded, body=SubmissionBody)
 MISSING_CONTENTS = Operation("POST", "/code/missing", MissingContents, body=ContentsBody)

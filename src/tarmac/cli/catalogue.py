@@ -4,11 +4,10 @@ Used by `main` and the docs tool. The program's help is made from this table, so
 before it is called.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One command: its module and attribute, its one-line help."""
 
     module: str

@@ -9,11 +9,11 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
+from msgspec import Struct, field
 
 from tarmac.cli.options import pairs_option, together
 from tarmac.model.errors import InvalidInput, nearest
@@ -36,8 +36,7 @@ COMPANIONS = frozenset({"mlproject"})
 _LARGEST_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunText:
+class RunText(Struct, frozen=True, kw_only=True):
     """A text to submit, its name in messages, and the directory for its relative paths."""
 
     text: str
@@ -158,8 +157,7 @@ def _beside(path: Path) -> str | None:
     return f"did you mean {path.parent / near}?" if near else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class How:
+class How(Struct, frozen=True, kw_only=True):
     """The options for reading a run file."""
 
     dialect: str | None = None

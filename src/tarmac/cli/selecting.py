@@ -2,10 +2,10 @@
 
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from tarmac import api
 from tarmac.cli.options import complete_run, pairs_option, together
@@ -21,8 +21,7 @@ _SHOWN = 10
 _SELECTION = ("runs", "name_glob", "labels", "everything")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """The user's selection: references of runs, or without these, conditions for the user's own runs."""
 
     runs: tuple[str, ...] = ()

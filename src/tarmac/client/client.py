@@ -5,12 +5,11 @@ Used by `cli` and, as `tarmac.Client`, in other people's programs. Errors are th
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 
 import tarmac
 from tarmac import api
@@ -19,16 +18,16 @@ from tarmac.client.embedded import EmbeddedServer, home_of
 from tarmac.client.experiment_calls import ExperimentCalls, ListFilters, listing
 from tarmac.client.follow import EventCursor, LogCursor, Message, follow
 from tarmac.client.resource_calls import ResourceCalls
-from tarmac.client.sessions import ClientSession
 from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
 from tarmac.model.codec import replace
 from tarmac.model.errors import Unavailable, WaitTimeout
 from tarmac.model.home import INHERITED_VARIABLES, Home
 from tarmac.model.lifecycle import RunState
-from tarmac.model.progress import Event
-from tarmac.model.run_records import Annotation
-from tarmac.node.session import frames
-from tarmac.node.wire.frames import pack
+
+if TYPE_CHECKING:
+    from tarmac.client.sessions import ClientSession
+    from tarmac.model.progress import Event
+    from tarmac.model.run_records import Annotation
 
 Submission = TypeVar("Submission", bound="api.SubmissionBody")
 
@@ -271,8 +270,10 @@ class Client(ResourceCalls, ExperimentCalls):
 
         Raises Refused if the run has no such worker now.
         """
-        first = pack(frames.OPEN, json.dumps(opening).encode())
-        return ClientSession(*self._transport.open_stream(path_of(api.OPEN_SESSION, reference), first))
+        from tarmac.client.sessions import ClientSession, opening_frame  # noqa: PLC0415 - few commands need it
+
+        path = path_of(api.OPEN_SESSION, reference)
+        return ClientSession(*self._transport.open_stream(path, opening_frame(opening)))
 
     def reports(self, reference: str, *, limit: int | None = None) -> list[api.Report]:
         """The newest metrics and progress that a run's workers reported, oldest first."""

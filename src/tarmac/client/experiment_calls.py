@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
 from tarmac import api
+from tarmac.api.operation import RunScope
 from tarmac.client.calls import Calls
-from tarmac.model.actor import RunScope
 
 
 class ListFilters(TypedDict, total=False):

@@ -6,6 +6,7 @@ the following ones, so that none is lost or repeated.
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -47,18 +48,20 @@ def _message(block: bytes) -> Message | None:
     if "data" not in fields:
         return None
     event = fields.get("event", "message")
-    return Message(event, decoded(_RECORDS.get(event, Any), fields["data"]), fields.get("id"))
+    return Message(event, decoded(_records().get(event, Any), fields["data"]), fields.get("id"))
 
 
-_RECORDS: Mapping[str, Any] = {
-    "log": api.LogChunk,
-    "state": api.RunStatus,
-    "notice": api.StreamNotice,
-    "stopping": api.StreamNotice,
-    "event": Event,
-    "end": api.Run,
-}
-"""The record that a message of each event has."""
+@cache
+def _records() -> Mapping[str, Any]:
+    """The record that a message of each event has; commands that follow no run do not load them."""
+    return {
+        "log": api.LogChunk,
+        "state": api.RunStatus,
+        "notice": api.StreamNotice,
+        "stopping": api.StreamNotice,
+        "event": Event,
+        "end": api.Run,
+    }
 
 
 PATIENCE_S = 60.0

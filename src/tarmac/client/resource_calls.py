@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from tarmac import api
 from tarmac.client.calls import Calls
 from tarmac.client.failures import error_of
-from tarmac.model.abilities import KeptImage
-from tarmac.model.engine_kinds import Finding
-from tarmac.model.run_records import Dataset
-from tarmac.model.secret import Secret
+
+if TYPE_CHECKING:
+    from tarmac.model.abilities import KeptImage
+    from tarmac.model.engine_kinds import Finding
+    from tarmac.model.run_records import Dataset
+    from tarmac.model.secret import Secret
 
 
 class NodePart(TypedDict, total=False):

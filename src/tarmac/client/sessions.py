@@ -1,8 +1,10 @@
 """The near end of a session, opened by `tarmac.Client`. Used by exec, shell, port-forward and jupyter."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from threading import Condition, Lock
+from typing import Any
 
 from tarmac.client.http1 import Connection, Response
 from tarmac.model.errors import Unavailable
@@ -10,6 +12,11 @@ from tarmac.node.session import frames
 from tarmac.node.wire.frames import Frame, Splitter, pack, pack_document
 
 BROKEN = "the connection to the server broke off, and what ran in the session is ended"
+
+
+def opening_frame(opening: Mapping[str, Any]) -> bytes:
+    """The first frame of a session."""
+    return pack(frames.OPEN, json.dumps(opening).encode())
 
 
 class ClientSession:

@@ -7,8 +7,9 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from tarmac.client.embedded import EmbeddedServer
 from tarmac.client.failures import failure
@@ -27,8 +28,7 @@ SILENCE_S = 45.0
 """How long a stream may stay silent (three missed keep-alive comments) before it counts as broken."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """A complete answer of the server; `notice` is a sentence for the user."""
 
     version: str | None
@@ -36,8 +36,7 @@ class Answer:
     notice: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pieces:
+class Pieces(Struct, frozen=True, kw_only=True):
     """A body that is generated while it is sent, from the beginning each time."""
 
     size_bytes: int
@@ -47,8 +46,7 @@ class Pieces:
 Body = bytes | Pieces
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TcpAddress:
+class TcpAddress(Struct, frozen=True, kw_only=True):
     """A server behind a URL."""
 
     host: str

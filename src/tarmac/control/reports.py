@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tarmac.api.placement import NodeRun, Prospects, RunUtilization, UsedSlots
+from tarmac.api.clusters import NodeRun
+from tarmac.api.placement import Prospects, RunUtilization, UsedSlots
 from tarmac.control.admission import Submission, new_run_record, refuse_system_packages
 from tarmac.control.decisions.steps import placed
 from tarmac.control.delegation import learn_capacity, request_of

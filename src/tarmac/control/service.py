@@ -12,9 +12,10 @@ from typing import Any
 from tarmac import api
 from tarmac.api.cluster_operations import NodeChoice, QueueChange
 from tarmac.api.experiment_operations import MetricChoice
+from tarmac.api.history_operations import WorkerChoice
+from tarmac.api.operation import RunScope
 from tarmac.api.placement import Why
 from tarmac.api.queue import QueuePool
-from tarmac.api.run_operations import WorkerChoice
 from tarmac.control import draining, reports, sessions
 from tarmac.control.admission import Accepted, Admission, Submission, refuse_search, same_request
 from tarmac.control.cluster_machines import ClusterMachines
@@ -35,7 +36,7 @@ from tarmac.control.state.event_bus import Listener
 from tarmac.control.state.searches import SearcherOf, Searches, own_searcher
 from tarmac.control.why import why
 from tarmac.model.abilities import FileEntry, KeepsFiles, KeepsImages
-from tarmac.model.actor import Actor, RunScope
+from tarmac.model.actor import Actor
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Drain, Pool
 from tarmac.model.codec import replace

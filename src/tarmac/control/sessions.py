@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tarmac.api.run_operations import WorkerChoice
+from tarmac.api.history_operations import WorkerChoice
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.abilities import OpensSessions
 from tarmac.model.errors import Refused, listed

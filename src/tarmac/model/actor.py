@@ -27,13 +27,6 @@ class Actor(Struct, frozen=True, kw_only=True):
     roles: frozenset[ActorRole] = frozenset({ActorRole.MEMBER})
 
 
-class RunScope(StrEnum):
-    """The runs in a list: the actor's own, or those of all users of the server."""
-
-    MINE = "mine"
-    ALL = "all"
-
-
 class HomeIdentity(Struct, frozen=True, kw_only=True):
     """A tarmac home and the machine that its server runs on.
 

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tarmac.api.run_operations import SESSION
+from tarmac.api.history_operations import SESSION
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.node.session import frames
 from tarmac.node.wire.frames import Frame, Splitter, pack, pack_document

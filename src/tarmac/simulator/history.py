@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tarmac import api
-from tarmac.api.placement import Node
+from tarmac.api.clusters import Node
 from tarmac.model.cluster import REHEARSAL_PREFIX, Cluster, NodeGroup, Pool
 from tarmac.model.codec import common, replace
 from tarmac.model.errors import Refused

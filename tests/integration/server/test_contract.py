@@ -6,7 +6,10 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
 
 import msgspec
 import pytest
@@ -14,13 +17,6 @@ import pytest
 from histories import new_run
 from served import HELLO, Served, served
 from tarmac import api
-from tarmac.api import (
-    cluster_operations,
-    experiment_operations,
-    run_operations,
-    storage_operations,
-    submit_operations,
-)
 from tarmac.api.operation import Operation
 from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
@@ -67,13 +63,32 @@ def test_the_page_is_what_the_operations_say() -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
+def _api_modules() -> dict[str, ModuleType]:
+    names = sorted(each.name for each in iter_modules(api.__path__))
+    return {name: import_module(f"{api.__name__}.{name}") for name in names if name != "operation"}
+
+
+def test_the_table_of_names_has_what_the_modules_define() -> None:
+    """A name without its module would be an answer that no command can read."""
+    defined = {
+        name: module
+        for module, each in _api_modules().items()
+        for name, value in vars(each).items()
+        if not name.startswith("_") and (isinstance(value, Operation) or _is_of(value, each))
+    }
+    homes: dict[str, str] = vars(api)["_HOMES"]
+    assert {name: home for name, home in homes.items() if name in defined} == defined
+    assert all(getattr(api, name) is not None for name in homes)
+
+
+def _is_of(value: object, module: ModuleType) -> bool:
+    return getattr(value, "__module__", None) == module.__name__
+
+
 def test_every_operation_is_served(plane: Served) -> None:
     """A row of the table without a handler would be a client method that always fails."""
     offered = {id(offer.operation) for offer in routes_of(plane.service()).offers}
-    modules = (
-        *(cluster_operations, experiment_operations, run_operations),
-        *(storage_operations, submit_operations),
-    )
+    modules = [each for name, each in _api_modules().items() if name.endswith("_operations")]
     declared = {
         name: each for module in modules for name, each in vars(module).items() if isinstance(each, Operation)
     }

@@ -25,8 +25,11 @@ def test_a_question_to_a_running_server_imports_only_what_asks_it(
 def test_a_list_of_runs_imports_no_records_of_other_answers(plane: Served) -> None:
     modules = loaded("ls", TARMAC_HOME=str(plane.home.root))
     assert "tarmac.api.runs" in modules
-    others = ("clusters", "experiments", "files", "numbers", "queue")
+    others = ("attempts", "clusters", "experiments", "files", "numbers", "placement", "queue")
     assert among(modules, *(f"tarmac.api.{name}" for name in others)) == []
+    assert (
+        among(modules, "tarmac.model.cluster", "tarmac.model.run_records", "tarmac.node.kernel.procfs") == []
+    )
 
 
 @pytest.mark.parametrize("command", ["show", "why", "logs", "stop"])

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from answers import a_report, a_run, a_summary, an_attempt, an_event
 from tarmac import api
-from tarmac.api.placement import NamedRun, Node, Why, WhyEstimate
+from tarmac.api.clusters import Node
+from tarmac.api.placement import NamedRun, Why, WhyEstimate
 from tarmac.cli.commands.acts import result_text
 from tarmac.cli.commands.nodes import node_table
 from tarmac.cli.commands.show import page

@@ -9,7 +9,7 @@ import pytest
 
 from answers import a_summary, an_attempt
 from tarmac import api
-from tarmac.api.placement import Node
+from tarmac.api.clusters import Node
 from tarmac.model.cluster import NodeState, Policy
 from tarmac.model.errors import Refused
 from tarmac.model.summary import RunSummary

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Self
 
 import click
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from tarmac.cli.displays.registry import as_option, display, statuses_of, with_statuses
@@ -135,8 +135,7 @@ def _recent(client: Client, query: dict[str, Any], *, expand: bool) -> tuple[lis
     return shown, len(ended) > ENDED_SHOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Filter:
+class _Filter(Struct, frozen=True, kw_only=True):
     """The condition for listed runs: one mode, and a state or outcome in `words` or a status in `statuses`.
 
     The statuses are words of `system`. Empty `words` and `statuses` select all runs.

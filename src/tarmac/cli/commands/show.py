@@ -1,5 +1,7 @@
 """`tarmac show`: show one run on one page."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,5 +1,7 @@
 """`tarmac why`: print why a run waits, node by node, and when it could start; or why it ended."""
 
+from __future__ import annotations
+
 import re
 import textwrap
 from collections.abc import Iterator, Sequence

@@ -3,6 +3,8 @@
 `TextView` and `JsonView` take the same calls from `following`, which does not depend on their form.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TextIO

@@ -5,6 +5,8 @@ itself with carriage returns (a progress bar) keeps its last form, as on a termi
 control sequences are shown instead of executed (`escapes`).
 """
 
+from __future__ import annotations
+
 import re
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence

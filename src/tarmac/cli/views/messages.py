@@ -3,6 +3,8 @@
 Used by every command that shows a run.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from msgspec.structs import astuple

@@ -4,6 +4,8 @@ Metrics are numbers, texts or truth values; one that is not finite is the text `
 (docs/using/api.md).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from functools import partial
 

@@ -7,8 +7,9 @@ flexible one last.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from tarmac.cli.views.terminal import Terminal, columns, fit, one_line
 
@@ -19,8 +20,7 @@ SMALLEST_FLEXIBLE = 12
 """Minimum width of a cut text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column(Generic[T]):
+class Column(Struct, Generic[T], frozen=True):
     """A column of a table: its title, the cell of a record at a time, its behaviour in a narrow terminal.
 
     `key` is the value to sort by, if it is not the cell. A cell of None is empty.
@@ -28,15 +28,13 @@ class Column(Generic[T]):
 
     title: str
     cell: Callable[[T, float], object] = lambda record, _now: record
-    _: KW_ONLY
     key: Callable[[T, float], Any] | None = None
     right: bool = False
     flexible: bool = False
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """A text in a style of `Terminal.paint`."""
 
     text: str

@@ -7,8 +7,7 @@ has no width: nothing is cut there, so that `grep` finds everything.
 import os
 import sys
 import unicodedata
-from dataclasses import dataclass
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 ELLIPSIS = "…"
 
@@ -24,8 +23,7 @@ _CODES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terminal:
+class Terminal(NamedTuple):
     """One output stream: its width in columns (None: not a terminal), whether it shows colour."""
 
     width: int | None = None

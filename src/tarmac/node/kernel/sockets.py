@@ -16,8 +16,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from typing import AbstractSet
 
-from tarmac.node.kernel.procfs import lines
-
 _WAITING = 64
 
 
@@ -92,8 +90,9 @@ def is_free_port(port: int, address: str = ANYWHERE) -> bool:
 
 
 def _ephemeral_first() -> int:
-    bounds = " ".join(lines(EPHEMERAL_RANGE)).split()
-    first = int(bounds[0]) if bounds else EPHEMERAL_FIRST
+    first = EPHEMERAL_FIRST
+    with suppress(OSError), open(EPHEMERAL_RANGE) as bounds:
+        first = int(bounds.read().split()[0])
     return first if first > FIRST_PORT else EPHEMERAL_FIRST
 
 

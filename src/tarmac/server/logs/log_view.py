@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from msgspec import Struct, field
 
 from tarmac import api
-from tarmac.api.run_operations import LogsQuery
-from tarmac.api.runs import StreamNotice
+from tarmac.api.attempts import StreamNotice
+from tarmac.api.history_operations import LogsQuery
 from tarmac.control.service import ControlPlane
 from tarmac.launch.compose import container_launch
 from tarmac.model.actor import Actor

@@ -6,7 +6,7 @@ from json import dumps
 from math import isfinite
 from typing import Any
 
-from tarmac.api.runs import Report
+from tarmac.api.attempts import Report
 from tarmac.control.service import ControlPlane
 from tarmac.model.actor import Actor
 from tarmac.model.errors import Unavailable

@@ -5,12 +5,11 @@ from dataclasses import replace
 from math import isfinite
 
 from tarmac import api
-from tarmac.api.operation import Query
+from tarmac.api.operation import Query, RunScope
 from tarmac.control.experiments import TrialRow
 from tarmac.control.metrics import ChosenSeries
 from tarmac.control.state.metric_intake import value_text
 from tarmac.dialects.native.search import written_parameters
-from tarmac.model.actor import RunScope
 from tarmac.model.codec import common
 from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.model.experiment import Experiment, ExperimentQuery
