@@ -6,8 +6,7 @@ from itertools import islice
 from typing import Any, Self
 
 import click
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, convert, to_builtins
 
 from tarmac.cli.displays.registry import as_option, display, statuses_of, with_statuses
 from tarmac.cli.options import json_option, pairs_option
@@ -82,7 +81,7 @@ def ls(
         hidden = False
     else:
         runs, hidden = _recent(client, query, expand=expand)
-    lines = [runview.ListedRun(**asdict(run)) for run in runs]
+    lines = convert(runs, list[runview.ListedRun], from_attributes=True)
     if not expand:
         lines = [runview.as_array(line, client.array(line.id)) if line.array_id else line for line in lines]
     digests = runview.DIGEST in {*(names or ()), *(key for key, _ in keys)}
@@ -113,9 +112,12 @@ def _documents(
     lines: Sequence[runview.ListedRun], system: str | None, *, digests: bool
 ) -> list[dict[str, Any]]:
     """The summaries as JSON: with the digests if requested, and with the word of a system."""
-    documents = [asdict(line) for line in lines] if system is None else with_statuses(lines, system)
-    left_out = {"counts"} if digests else {"counts", runview.DIGEST}
-    return [{name: value for name, value in each.items() if name not in left_out} for each in documents]
+    documents: list[dict[str, Any]] = to_builtins(lines) if system is None else with_statuses(lines, system)
+    for each in documents:
+        del each["counts"]
+        if not digests:
+            del each[runview.DIGEST]
+    return documents
 
 
 def _digest(client: Client, run: RunSummary) -> str | None:

@@ -36,7 +36,17 @@ def json_text(document: Any, *, indent: int | None = None) -> str:
     """
     import msgspec
 
-    text = json.dumps(msgspec.to_builtins(document), indent=indent, ensure_ascii=False)
+    plain = msgspec.to_builtins(document)
+    text = _escaped(json.dumps(plain, ensure_ascii=False))
+    if indent is None:
+        return text
+    try:
+        return msgspec.json.format(text, indent=indent)  # 6 times quicker than Python's own indentation
+    except msgspec.DecodeError:  # NaN, which is not in the JSON of the standard
+        return _escaped(json.dumps(plain, indent=indent, ensure_ascii=False))
+
+
+def _escaped(text: str) -> str:
     return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

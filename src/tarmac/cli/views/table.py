@@ -100,8 +100,12 @@ def _line(
 ) -> str:
     parts = []
     for i, width in widths.items():
-        text = fit(row[i].text, width)
-        padding = " " * (width - columns(text))
-        painted = terminal.paint(text, row[i].style)
+        text, style = row[i].text, row[i].style
+        spare = width - columns(text)
+        if spare < 0:
+            text = fit(text, width)
+            spare = width - columns(text)
+        padding = " " * spare
+        painted = text if style is None else terminal.paint(text, style)
         parts.append(padding + painted if heads[i].right else painted + padding)
     return GAP.join(parts).rstrip()
