@@ -39,6 +39,7 @@ LAZY_MODULES = {
     "tarmac.cli.commands.search",
     "tarmac.server.__main__",
     "tarmac.server.setting_reader",
+    "tarmac.systems.clusterfudge.dialect",
     "tarmac.systems.gateways",
     "tarmac.server.settings",
 }

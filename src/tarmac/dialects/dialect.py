@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
+from tarmac.dialects.located import Problems
 from tarmac.dialects.priorities import Scale
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.lifecycle import Mode, RunState
@@ -80,7 +81,6 @@ class Report:
     cause: CauseCode | None = None
     mode: Mode = Mode.BATCH
     attempt: int = 0
-    preempted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,8 @@ class Dialect:
     that of priorities (None: tarmac's). `own_packages`: setup steps expect a disposable container, and
     `pip install` changes only that. `adds_setup`: the conventions install something in every run.
     `every_secret`: a run may read all secrets of its user that are for every run. `unread` are the system's
-    other files, which a user may take for its run files.
+    other files, which a user may take for its run files. `check_program(text, filename)` are the problems and
+    warnings of a program that launches runs, which is no file to read; None: the text is none.
     """
 
     name: str
@@ -134,6 +135,7 @@ class Dialect:
     adds_setup: bool = False
     every_secret: bool = False
     unread: tuple[FileKind, ...] = ()
+    check_program: Callable[[str, str], Problems | None] = lambda _text, _filename: None
 
 
 def no_conventions(_run: Run, _attempt: Attempt, launch: Launch) -> Launch:

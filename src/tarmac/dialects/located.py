@@ -134,9 +134,9 @@ class Problems:
         return self._found[0] if self._found else None
 
     @property
-    def found(self) -> Sequence[Problem]:
-        """The problems so far, for a caller that collects further problems of its own."""
-        return tuple(self._found)
+    def found(self) -> list[Problem]:
+        """The problems so far, in the order of the text."""
+        return sorted(self._found, key=lambda problem: (problem.line or 0, problem.column or 0))
 
     def add(self, at: Node | None, message: str, hint: str | None = None) -> None:
         """Add one problem at the place of a value (None: the input as a whole)."""
@@ -157,11 +157,9 @@ class Problems:
     @property
     def listed(self) -> list[Problem]:
         """The problems in the order of the text; beyond `MOST_LISTED`, only their number."""
-        ordered = sorted(self._found, key=lambda problem: (problem.line or 0, problem.column or 0))
-        listed, rest = ordered[:MOST_LISTED], ordered[MOST_LISTED:]
-        return (
-            [*listed, Problem(message=f"and {len(rest)} more problems", file=self.file)] if rest else listed
-        )
+        listed, rest = self.found[:MOST_LISTED], self.found[MOST_LISTED:]
+        more = Problem(message=f"and {len(rest)} more problems", file=self.file)
+        return [*listed, more] if rest else listed
 
     @property
     def sorted_warnings(self) -> tuple[str, ...]:

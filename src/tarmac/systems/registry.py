@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Dialect, Extras, Reading
 from tarmac.dialects.kinds import did_you_mean
+from tarmac.dialects.located import Problems
 from tarmac.dialects.native.reader import NATIVE, Changes, write
 from tarmac.dialects.secrets import with_secrets
 from tarmac.dialects.unsupported_formats import unsupported_problem
@@ -126,6 +127,13 @@ def choose(
         if len(likely) > 1:
             raise InvalidInput(_several(filename, [(dialect, wrong[dialect]) for dialect in likely]))
     return likely[0]
+
+
+def check_program(text: str, *, filename: str, dialect: str | None) -> Problems | None:
+    """The problems and warnings of a program of a system (the named one, or any); None for other texts."""
+    asked = (each for each in DIALECTS if dialect in (None, each.name))
+    found = (each.check_program(text, filename) for each in asked)
+    return next((problems for problems in found if problems is not None), None)
 
 
 def for_cluster(determined: ClusterDefaults) -> Sequence[Dialect]:

@@ -60,8 +60,8 @@ def test_a_script_is_judged_with_these_words(path: Path) -> None:
     text = path.read_bytes().decode()
     assert is_launch_script(text)
     report = check_script(text, filename=f"{path.stem}.py")
-    assert bool(report.problems) == (path.parent.name == "bad")
-    lines = [f"{problem}" for problem in report.problems]
+    assert bool(report.found) == (path.parent.name == "bad")
+    lines = [f"{problem}" for problem in report.found]
     lines += [f"warning: {warning}" for warning in report.warnings]
     assert "hunter2" not in str(lines)
     assert_golden(path.with_suffix(".txt"), "".join(f"{line}\n" for line in lines))

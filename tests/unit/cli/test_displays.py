@@ -10,13 +10,13 @@ from click.testing import CliRunner
 from answers import a_run, a_summary, an_attempt
 from tarmac.api.numbers import Numbers
 from tarmac.cli.commands.ls import ls
-from tarmac.cli.displays.display import report_of
-from tarmac.cli.displays.registry import DISPLAYS, display, statuses_of, with_statuses
 from tarmac.cli.views.terminal import Terminal
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.progress import RUN_OUTCOMES, CauseCode
 from tarmac.systems.determined.display import DeterminedDisplay
+from tarmac.systems.display import report_of
+from tarmac.systems.displays import DISPLAYS, display, statuses_of, with_statuses
 
 NOW = 1_700_003_600.0
 
@@ -102,11 +102,10 @@ def test_json_has_the_systems_own_word() -> None:
 
 
 def test_a_report_is_the_same_of_a_run_and_of_its_line_in_a_list() -> None:
-    line = summary(state="ended", outcome="failed", cause_code="node_lost", preemptions=2)
+    line = summary(state="ended", outcome="failed", cause_code="node_lost")
     run = {key: value for key, value in line.items() if key != "cause_code"}
     assert report_of(a_summary(line)) == report_of(a_run({**run, "cause": {"code": "node_lost"}}))
     assert report_of(a_summary(line)).cause is CauseCode.NODE_LOST
-    assert report_of(a_summary(line)).preempted
 
 
 def test_isc_lists_its_columns() -> None:

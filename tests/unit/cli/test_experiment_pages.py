@@ -10,10 +10,11 @@ import click
 import pytest
 
 from tarmac import api
-from tarmac.cli.commands.search import is_one_run, sweep_of, unreported
+from tarmac.cli.commands.search import sweep_of, unreported
 from tarmac.cli.views.experimentview import preview_text, trials_table
 from tarmac.cli.views.metricplot import Drawn, plot_trials
 from tarmac.cli.views.terminal import Terminal
+from tarmac.systems.determined.command import is_one_run
 
 PLAIN = Terminal()
 RANGES = {"lr": {"log": [1e-4, 1e-1]}, "act": {"choice": ["relu", "gelu"]}, "epochs": 3}

@@ -115,13 +115,13 @@ PIECES = st.lists(
 def test_any_text_is_judged_as_a_script(text: str) -> None:
     for source in (text, f"import clusterfudge\ncreate_launch({text})\n"):
         report = check_script(source, filename="a.py")
-        assert all((item.line or 1) >= 1 and (item.column or 1) >= 1 for item in report.problems)
+        assert all((item.line or 1) >= 1 and (item.column or 1) >= 1 for item in report.found)
 
 
 @pytest.mark.parametrize("text", ["(" * 5_000, "x = " + "-" * 20_000 + "1", "\0", "x" * (1 << 19)])
 def test_a_hostile_script_is_refused_but_quickly(text: str) -> None:
     report = check_script(f"import clusterfudge\n{text}", filename="a.py")
-    assert report.problems or report.warnings
+    assert report.found or report.warnings
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,7 @@ from tarmac.dialects.native.reader import write
 from tarmac.model.codec import encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import LocalDirectory
-from tarmac.systems.clusterfudge.dialect import is_launch_script
-from tarmac.systems.clusterfudge.script import check_script
-from tarmac.systems.registry import read
+from tarmac.systems.registry import check_program, read
 
 INVALID = 2
 
@@ -48,9 +46,9 @@ def _check(file: str, how: runfile.How) -> dict[str, Any]:
     """The report on one file: its problems, its warnings, and a summary of its request."""
     try:
         text = runfile.read_run_file(file)
-        if how.dialect in (None, "clusterfudge") and is_launch_script(text.text):
-            report = check_script(text.text, filename=text.filename)
-            return {"file": file, "problems": report.problems, "warnings": report.warnings, "run": None}
+        report = check_program(text.text, filename=text.filename, dialect=how.dialect)
+        if report is not None:
+            return {"file": file, "problems": report.found, "warnings": report.warnings, "run": None}
         reading = reading_in(text, how)
         if isinstance(reading.spec.code, LocalDirectory):
             refuse_unfit(reading.spec.code, filename=text.filename)

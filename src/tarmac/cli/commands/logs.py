@@ -11,7 +11,6 @@ from typing import Any, Unpack
 import click
 
 from tarmac import api
-from tarmac.cli.displays.registry import as_option, display
 from tarmac.cli.following import expected_workers, follow
 from tarmac.cli.options import COUNT, duration, json_option, run_argument, tail_option
 from tarmac.cli.output import remark
@@ -23,6 +22,7 @@ from tarmac.cli.views.messages import state_of, title
 from tarmac.cli.views.metricview import report_text
 from tarmac.client.client import Client, LogChoice
 from tarmac.model.resources import DEFAULT_ROLE
+from tarmac.systems.displays import as_option, display
 
 
 def _pattern(text: str) -> re.Pattern[str]:

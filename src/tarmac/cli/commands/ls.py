@@ -8,7 +8,6 @@ from typing import Any, Self
 import click
 from msgspec import Struct, convert, to_builtins
 
-from tarmac.cli.displays.registry import as_option, display, statuses_of, with_statuses
 from tarmac.cli.options import json_option, pairs_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.selecting import pages
@@ -20,6 +19,7 @@ from tarmac.model.codec import replace
 from tarmac.model.errors import suggestion
 from tarmac.model.lifecycle import LIVE_STATES, RunState
 from tarmac.model.summary import RunSummary
+from tarmac.systems.displays import as_option, display, statuses_of, with_statuses
 
 ENDED_SHOWN = 20
 

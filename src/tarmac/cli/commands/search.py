@@ -3,7 +3,6 @@
 Joined by `experiment`; used by `run`.
 """
 
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -39,13 +38,9 @@ PLOT_POINTS = 500
 LOSS = "loss"
 """The metric to draw, if the search names none."""
 
-_SEARCH = re.compile(r"^search\s*:", re.MULTILINE)
-_COMMAND = re.compile(r"^(command|roles)\s*:", re.MULTILINE)
-_DETERMINED = re.compile(r"^(entrypoint|searcher|hyperparameters)\s*:", re.MULTILINE)
-
 
 def numbered(text: str) -> str:
-    """The id for a number of Determined (of a run, if it is a single one); other texts unchanged."""
+    """The id for a number of an experiment (of a run, if it is a single one); other texts unchanged."""
     if text.isdecimal():
         with suppress(NotFound):
             return connect().numbered_experiment(int(text))
@@ -55,16 +50,6 @@ def numbered(text: str) -> str:
 _ARGUMENT = click.argument(
     "reference", metavar="EXPERIMENT", callback=lambda _ctx, _parameter, value: numbered(value)
 )
-
-
-def is_native(text: str) -> bool:
-    """Whether a file is a native run file with a search; Determined's configurations have a `searcher`."""
-    return _SEARCH.search(text) is not None
-
-
-def is_one_run(text: str) -> bool:
-    """Whether a file looks like a native run file without a search."""
-    return _COMMAND.search(text) is not None and _DETERMINED.search(text) is None
 
 
 def is_search(reference: str) -> bool:

@@ -10,7 +10,6 @@ import click
 
 from tarmac import api
 from tarmac.cli.commands.runs.annotate import ANNOTATIONS
-from tarmac.cli.displays.registry import as_option, display, with_statuses
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import answer, print_json, print_text, print_verbatim
 from tarmac.cli.selecting import means_all
@@ -24,6 +23,7 @@ from tarmac.cli.views.table import Column, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.errors import listed
 from tarmac.model.progress import Event, WorkerStatus
+from tarmac.systems.displays import as_option, display, with_statuses
 
 
 def _delivery(message: api.Notification, now: float) -> str:

@@ -96,6 +96,20 @@ def _read(text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRA
     return read_request(text, filename=filename, directory=directory, extras=extras)
 
 
+def _check_program(text: str, filename: str) -> Problems | None:
+    """The problems of a launch script."""
+    if not is_launch_script(text):
+        return None
+    from tarmac.systems.clusterfudge.script import check_script  # noqa: PLC0415 - for `tarmac check` alone
+
+    return check_script(text, filename=filename)
+
+
 CLUSTERFUDGE = Dialect(
-    name=NAME, detect=_detect, read=_read, apply_conventions=apply_conventions, status=status
+    name=NAME,
+    detect=_detect,
+    read=_read,
+    apply_conventions=apply_conventions,
+    status=status,
+    check_program=_check_program,
 )

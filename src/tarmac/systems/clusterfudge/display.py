@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tarmac.cli.displays.display import Display, facts_of, report_of, status_cell, utc_time
 from tarmac.cli.views.messages import worker_cell
 from tarmac.cli.views.table import Cell, Column, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.model.progress import WorkerStatus
 from tarmac.systems.clusterfudge import statuses
 from tarmac.systems.clusterfudge.identity import launch_number, launch_uuid
+from tarmac.systems.display import Display, facts_of, report_of, status_cell, utc_time
 
 if TYPE_CHECKING:
     from tarmac import api

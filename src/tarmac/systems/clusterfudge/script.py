@@ -9,11 +9,10 @@ import re
 import warnings as python_warnings
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tarmac.dialects.kinds import did_you_mean
 from tarmac.dialects.located import Problems
-from tarmac.model.errors import Problem, nearest
+from tarmac.model.errors import nearest
 from tarmac.node.files import gitrules
 from tarmac.systems.clusterfudge.argv import argv_doubts, split
 from tarmac.systems.clusterfudge.fields import SLOT_TYPES
@@ -22,34 +21,24 @@ from tarmac.systems.clusterfudge.signatures import MAKES, OTHER_NAMES, SIGNATURE
 LARGEST_CHARACTERS = 1 << 18
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptReport:
-    """The problems and warnings of a script."""
-
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-def check_script(text: str, *, filename: str) -> ScriptReport:
-    """Every problem of a launch script that is visible without running it."""
+def check_script(text: str, *, filename: str) -> Problems:
+    """Every problem and warning of a launch script that is visible without running it."""
     problems = Problems(filename)
     if len(text) > LARGEST_CHARACTERS:
         message = f"the script has {len(text):,} characters; {LARGEST_CHARACTERS:,} are looked through"
-        return ScriptReport(warnings=(message,))
+        problems.warn(None, message)
+        return problems
     try:
         with python_warnings.catch_warnings():
             python_warnings.simplefilter("ignore")  # not our warning: an odd escape in the user's text
             tree = ast.parse(text)
     except SyntaxError as error:
         problems.add_at(error.lineno or 1, max(error.offset or 1, 1), f"this is not Python: {error.msg}")
-        return ScriptReport(problems=tuple(problems.found))
     except (ValueError, RecursionError, MemoryError) as error:
         problems.add_at(None, None, f"this is not Python: {error or 'nested too deep'}")
-        return ScriptReport(problems=tuple(problems.found))
-    calls = Calls(tree, text, problems)
-    calls.check()
-    found = sorted(problems.found, key=lambda problem: (problem.line or 0, problem.column or 0))
-    return ScriptReport(problems=tuple(found), warnings=tuple(calls.warnings))
+    else:
+        Calls(tree, text, problems).check()
+    return problems
 
 
 PACKAGE = "clusterfudge"
@@ -132,10 +121,9 @@ _FIRST_FIELDS = frozenset({"command", "replica_resources", "replicas"})
 
 
 class Calls:
-    """The calls of one script, and their problems and warnings."""
+    """The calls of one script."""
 
     def __init__(self, tree: ast.Module, text: str, problems: Problems) -> None:
-        self.warnings: list[str] = []
         self._tree = tree
         self._lines = text.splitlines()
         self._problems = problems
@@ -156,7 +144,7 @@ class Calls:
                 if called is not None and called in SIGNATURES:
                     self._call(called, node)
         if not launches:
-            self.warnings.append("the script never calls create_launch, so it launches nothing")
+            self._problems.warn(None, "the script never calls create_launch, so it launches nothing")
 
     def _known(self, name: str, node: ast.expr | ast.stmt) -> None:
         if name in SIGNATURES or name in OTHER_NAMES or name.startswith("__"):
@@ -270,7 +258,8 @@ class Calls:
             self._refuse(value.elts[0], f"{place.removesuffix('command')}the name of the program is empty")
         starred = [index for index, item in enumerate(value.elts) if isinstance(item, ast.Starred)]
         texts = [word if isinstance(word, str) else "?" for word in words[: next(iter(starred), None)]]
-        self.warnings += [f"line {value.lineno}: {place}: {doubt}" for doubt in argv_doubts(texts)]
+        for doubt in argv_doubts(texts):
+            self._problems.warn(None, f"line {value.lineno}: {place}: {doubt}")
 
     def _together(self, name: str, call: ast.Call, arguments: dict[str, ast.expr]) -> None:
         """Check combinations of fields, and values that only some fields allow."""

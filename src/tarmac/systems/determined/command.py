@@ -1,5 +1,6 @@
 """`tarmac experiment`: the commands of Determined's users, for the same runs as every other command."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ from tarmac.systems.determined.identity import experiment_id
 
 SYSTEM = "determined"
 NATIVE = "native"
+_SEARCH = re.compile(r"^search\s*:", re.MULTILINE)
+_COMMAND = re.compile(r"^(command|roles)\s*:", re.MULTILINE)
+_CONFIGURATION = re.compile(r"^(entrypoint|searcher|hyperparameters)\s*:", re.MULTILINE)
 
 _ABSENT = {
     "include": "copy or link it into the context directory",
@@ -87,8 +91,8 @@ def create(
     directory = _directory(context) if context is not None else text.directory
     _check_context(directory)
     client = connect()
-    native = search.is_native(text.text)
-    if not native and search.is_one_run(text.text):
+    native = _SEARCH.search(text.text) is not None
+    if not native and is_one_run(text.text):
         raise InvalidInput(
             f"{config} describes one run, not an experiment",
             hint=f"tarmac run {config}, with --sweep NAME=VALUE,VALUE for an experiment",
@@ -198,6 +202,11 @@ _verb("stop", acts.stop, "The same as cancel.")
 
 for _command in search.SEARCH_COMMANDS:
     experiment.add_command(_command)
+
+
+def is_one_run(text: str) -> bool:
+    """Whether a file looks like a native run file without a search."""
+    return _COMMAND.search(text) is not None and _CONFIGURATION.search(text) is None
 
 
 def _directory(context: str) -> str:

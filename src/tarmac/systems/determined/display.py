@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tarmac.cli.displays.display import Display, facts_of, report_of, utc_time
 from tarmac.cli.views.terminal import Terminal, columns, one_line
 from tarmac.systems.determined.identity import experiment_id, trial_id
 from tarmac.systems.determined.statuses import of_tarmac, queue_word, status
+from tarmac.systems.display import Display, facts_of, report_of, utc_time
 
 if TYPE_CHECKING:
     from tarmac import api

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tarmac.cli.displays.display import Display, report_of, status_cell, utc_time
 from tarmac.cli.views.table import Cell, Column, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.model.lifecycle import Mode
+from tarmac.systems.display import Display, report_of, status_cell, utc_time
 from tarmac.systems.isc import statuses
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tarmac.cli.displays.display import Display, report_of
 from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
+from tarmac.systems.display import Display, report_of
 from tarmac.systems.mantik import statuses
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tarmac.cli.displays.display import Display, report_of
 from tarmac.cli.views.terminal import Terminal, columns, one_line
 from tarmac.dialects.dialect import Report
 from tarmac.model.codec import decode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.spec import RunSpec
+from tarmac.systems.display import Display, report_of
 from tarmac.systems.mcli.reader import NAME
 from tarmac.systems.mcli.statuses import Status, status
 from tarmac.systems.mcli.view import submitted

@@ -18,7 +18,7 @@ _S, _O = RunState, Outcome
     [
         (Report(state=_S.PENDING), "Pending"),
         (Report(state=_S.QUEUED), "Queued"),
-        (Report(state=_S.QUEUED, preempted=True, attempt=1), "Queued"),
+        (Report(state=_S.QUEUED, attempt=1), "Queued"),
         (Report(state=_S.STARTING), "Starting"),
         (Report(state=_S.RUNNING), "Running"),
         (Report(state=_S.PAUSING), "Terminating"),

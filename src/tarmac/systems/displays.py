@@ -16,7 +16,7 @@ from tarmac.model.errors import suggestion
 from tarmac.model.summary import RunSummary
 
 if TYPE_CHECKING:
-    from tarmac.cli.displays.display import Display
+    from tarmac.systems.display import Display
 
 DISPLAYS: Mapping[str, str] = {
     "clusterfudge": "tarmac.systems.clusterfudge.display",
@@ -27,7 +27,7 @@ DISPLAYS: Mapping[str, str] = {
 }
 """The module of each display, which defines `DISPLAY`."""
 
-_PORT = "tarmac.cli.displays.display"
+_PORT = "tarmac.systems.display"
 """Imported late, because it imports the dialects."""
 
 
@@ -64,7 +64,7 @@ def statuses_of(system: str) -> list[str]:
 
 def with_statuses(runs: Sequence[api.Run | RunSummary], system: str) -> list[dict[str, Any]]:
     """The runs with an additional `status`: the system's own word for it."""
-    from msgspec.structs import asdict
+    from msgspec.structs import asdict  # noqa: PLC0415 - for `--as` alone
 
     shown, report_of = display(system), import_module(_PORT).report_of
     return [{**asdict(run), "status": shown.status(report_of(run))} for run in runs]

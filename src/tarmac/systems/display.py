@@ -63,14 +63,13 @@ def facts_of(run: api.Run) -> Mapping[str, Any]:
 def every_report() -> Iterator[Report]:
     """Every report of a run for which a system may have a word of its own."""
     causes = (None, *CauseCode)
-    for mode, attempt, preempted in product(Mode, (0, 1), (False, True)):
-        for state in RunState:
-            live = Report(state=state, mode=mode, attempt=attempt, preempted=preempted)
-            if state is not RunState.ENDED:
-                yield live
-                continue
-            for outcome, cause in product(sorted(RUN_OUTCOMES), causes):
-                yield replace(live, outcome=outcome, cause=cause)
+    for mode, attempt, state in product(Mode, (0, 1), RunState):
+        live = Report(state=state, mode=mode, attempt=attempt)
+        if state is not RunState.ENDED:
+            yield live
+            continue
+        for outcome, cause in product(sorted(RUN_OUTCOMES), causes):
+            yield replace(live, outcome=outcome, cause=cause)
 
 
 def report_of(run: api.Run | RunSummary) -> Report:
@@ -84,5 +83,4 @@ def report_of(run: api.Run | RunSummary) -> Report:
         cause=cause,
         mode=run.mode,
         attempt=run.attempt,
-        preempted=run.preemptions > 0,
     )
