@@ -11,10 +11,10 @@ from typing import Protocol
 
 from tarmac.dialects.located import Problems
 from tarmac.dialects.priorities import Scale
+from tarmac.model.changes import ApplyConventions
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.progress import Cause, CauseCode, Outcome
-from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch
 
@@ -37,19 +37,20 @@ class Certainty(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """A dialect's certainty about a text; `missed` names what the text lacks if the certainty is NO."""
+    """A dialect's certainty about a text; `missed` says what the text lacks if the certainty is NO."""
 
     certainty: Certainty
-    missed: str = ""
+    missed: Problem | None = None
 
 
 CERTAIN = Detection(certainty=Certainty.CERTAIN)
 POSSIBLE = Detection(certainty=Certainty.POSSIBLE)
 
 
-def not_ours(missed: str) -> Detection:
+def not_ours(missed: str | Problem) -> Detection:
     """The detection of a text that is not in the dialect's syntax."""
-    return Detection(certainty=Certainty.NO, missed=missed)
+    problem = Problem(message=missed) if isinstance(missed, str) else missed
+    return Detection(certainty=Certainty.NO, missed=problem)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +128,7 @@ class Dialect:
     name: str
     detect: Callable[[str, str], Detection]
     read: Read
-    apply_conventions: Callable[[Run, Attempt, Launch], Launch]
+    apply_conventions: ApplyConventions
     status: Callable[[Report], str]
     explain: Callable[[Cause], Cause] = lambda cause: cause
     scale: Scale | None = None
@@ -136,11 +137,6 @@ class Dialect:
     every_secret: bool = False
     unread: tuple[FileKind, ...] = ()
     check_program: Callable[[str, str], Problems | None] = lambda _text, _filename: None
-
-
-def no_conventions(_run: Run, _attempt: Attempt, launch: Launch) -> Launch:
-    """The conventions of a system that promises nothing beyond what every worker gets."""
-    return launch
 
 
 Family = Callable[[NodeLaunch, WorkerLaunch], Mapping[str, str]]

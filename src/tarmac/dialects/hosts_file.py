@@ -11,10 +11,10 @@ import ipaddress
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from tarmac.dialects.kinds import Kind, Misfit, integer, matching
-from tarmac.dialects.located import Problems, Scalar
+from tarmac.dialects.located import Problems, Scalar, quote
 from tarmac.model.cluster import Machine
 from tarmac.model.codec import replace
 from tarmac.model.errors import nearest
@@ -27,13 +27,6 @@ _BELOW = r"(?!(?:.*/)?\.\.(?:/|$))"
 
 MOST_MACHINES = 1_000
 HEAD = "head"
-LONGEST_SHOWN = 60
-
-
-class _Word(NamedTuple):
-    text: str
-    line: int
-    column: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +34,8 @@ class _Line:
     """A machine, with the positions of its name and of the word `head`."""
 
     machine: Machine
-    name: _Word
-    head: _Word | None
+    name: Scalar
+    head: Scalar | None
 
 
 def read_machines(text: str, *, filename: str) -> tuple[Machine, ...]:
@@ -64,30 +57,25 @@ def read_machines(text: str, *, filename: str) -> tuple[Machine, ...]:
     _refuse_differences(lines, problems)
     heads = [line for line in lines if line.head is not None]
     for line in heads[1:]:
-        assert line.head is not None
-        problems.add_at(
-            line.head.line,
-            line.head.column,
-            f"{heads[0].machine.name} on line {heads[0].name.line} is the head already",
-            "a cluster has one",
-        )
+        first = f"{heads[0].machine.name} on line {heads[0].name.line}"
+        problems.add(line.head, f"{first} is the head already", "a cluster has one")
     head = heads[0] if heads else next(iter(lines), None)
     for line in lines:
         if line is not head and line.machine.port is not None:
-            problems.add_at(line.name.line, line.name.column, "port= is for the head alone")
+            problems.add(line.name, "port= is for the head alone")
     problems.raise_any()
     return tuple(replace(line.machine, head=line is head) for line in lines)
 
 
-def _words(content: str, number: int) -> Iterator[_Word]:
+def _words(content: str, number: int) -> Iterator[Scalar]:
     """The words of a line before a comment."""
     for found in re.finditer(r"\S+", content):
         if found[0].startswith("#"):
             return
-        yield _Word(found[0], number, found.start() + 1)
+        yield Scalar(text=found[0], quoted=True, line=number, column=found.start() + 1)
 
 
-def _line(words: list[_Word], problems: Problems) -> _Line | None:
+def _line(words: list[Scalar], problems: Problems) -> _Line | None:
     """The machine of a line; None for an empty line or an invalid name."""
     if not words:
         return None
@@ -99,23 +87,23 @@ def _line(words: list[_Word], problems: Problems) -> _Line | None:
             hint = "the port of a host is said in ~/.ssh/config, under a name that stands here"
         elif "=" in name.text or name.text == HEAD:
             hint = "a line begins with the name of its host"
-        problems.add_at(name.line, name.column, f"{_shown(name.text)} is no host", hint)
+        problems.add(name, f"{quote(name)} is no host", hint)
     values: dict[str, Any] = {}
-    head: _Word | None = None
+    head: Scalar | None = None
     for word in options:
         key, sign, value = word.text.partition("=")
         if word.text == HEAD and head is None:
             head = word
         elif word.text == HEAD or key in values:
-            problems.add_at(word.line, word.column, f"{key} stands twice on this line")
+            problems.add(word, f"{key} stands twice on this line")
         elif not sign or key not in _FIELDS:
-            problems.add_at(word.line, word.column, f"{_shown(word.text)} is not known here", _near(key))
+            problems.add(word, f"{quote(word)} is not known here", _near(key))
         else:
             try:
                 values[key] = _FIELDS[key].read(Scalar(text=value))
             except Misfit:
-                column = word.column + len(key) + 1
-                problems.add_at(word.line, column, f"{key} is {_shown(value)}", _FIELDS[key].description)
+                found = dataclasses.replace(word, text=value, column=(word.column or 1) + len(key) + 1)
+                problems.add(found, f"{key} is {quote(found)}", _FIELDS[key].description)
                 values[key] = None
     if target is None:
         return None
@@ -133,7 +121,7 @@ def _refuse_twins(lines: list[_Line], problems: Problems) -> None:
             first = known.setdefault(value, line)
             if first is not line:
                 text = f"{value} stands on line {first.name.line} already"
-                problems.add_at(line.name.line, line.name.column, text, f"one line for each {what}")
+                problems.add(line.name, text, f"one line for each {what}")
 
 
 def _refuse_differences(lines: list[_Line], problems: Problems) -> None:
@@ -145,7 +133,7 @@ def _refuse_differences(lines: list[_Line], problems: Problems) -> None:
                 found, other = (f"{field}={each}" if each else f"no {field}=" for each in (value, first))
                 text = f"{line.machine.name} has {found}, {lines[0].machine.name} has {other}"
                 hint = f"the same on all hosts, or on none: then {otherwise}"
-                problems.add_at(line.name.line, line.name.column, text, hint)
+                problems.add(line.name, text, hint)
 
 
 def _near(key: str) -> str:
@@ -153,10 +141,6 @@ def _near(key: str) -> str:
     if near is None:
         return f"known: {HEAD}, {', '.join(f'{field}=' for field in _FIELDS)}"
     return f"did you mean {near}{'' if near == HEAD else '='}?"
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}...")
 
 
 def _count(least: int, most: int) -> Kind[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tarmac.model.errors import InvalidInput, Problem
@@ -64,13 +64,31 @@ class Table(Placed):
 Node = Scalar | Items | Table
 
 
-def from_plain(value: Any) -> Node:
-    """The tree of parsed JSON, for values without a text, such as overrides."""
+def from_plain(value: Any, **place: Any) -> Node:
+    """The tree of parsed JSON or TOML, all of it at one place: none for values without a text."""
     if isinstance(value, Mapping):
-        return Table(entries=tuple((_scalar(str(key)), from_plain(item)) for key, item in value.items()))
+        entries = (
+            (Scalar(text=str(key), quoted=True, **place), from_plain(item, **place))
+            for key, item in value.items()
+        )
+        return Table(entries=tuple(entries), **place)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return Items(items=tuple(from_plain(item) for item in value))
-    return _scalar(value)
+        return Items(items=tuple(from_plain(item, **place) for item in value), **place)
+    if value is None:
+        return Scalar(text="", **place)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return Scalar(text=text, quoted=isinstance(value, str), **place)
+
+
+def moved(node: Node, origin: str | None) -> Node:
+    """The same value at this origin, or at no place."""
+    place: dict[str, Any] = {"line": None, "column": None, "origin": origin}
+    if isinstance(node, Items):
+        return Items(items=tuple(moved(item, origin) for item in node.items), origin=origin)
+    if isinstance(node, Table):
+        entries = ((replace(key, **place), moved(item, origin)) for key, item in node.entries)
+        return Table(entries=tuple(entries), origin=origin)
+    return replace(node, **place)
 
 
 def key_text(key: Scalar) -> str:
@@ -100,16 +118,6 @@ def quote(node: Node) -> str:
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
-def _scalar(value: Any) -> Scalar:
-    if isinstance(value, str):
-        return Scalar(text=value, quoted=True)
-    if value is None:
-        return Scalar(text="")
-    if isinstance(value, bool):
-        return Scalar(text="true" if value else "false")
-    return Scalar(text=str(value))
-
-
 MOST_LISTED = 50
 """Maximum number of problems listed for a file; further ones are only counted."""
 
@@ -129,26 +137,16 @@ class Problems:
         return bool(self._found)
 
     @property
-    def first(self) -> Problem | None:
-        """The problem that was added first."""
-        return self._found[0] if self._found else None
-
-    @property
     def found(self) -> list[Problem]:
         """The problems so far, in the order of the text."""
         return sorted(self._found, key=lambda problem: (problem.line or 0, problem.column or 0))
 
-    def add(self, at: Node | None, message: str, hint: str | None = None) -> None:
+    def add(self, at: Placed | None, message: str, hint: str | None = None) -> None:
         """Add one problem at the place of a value (None: the input as a whole)."""
-        if at is not None and at.origin is not None:
-            self._found.append(Problem(message=message, file=at.origin, hint=hint))
-            return
-        line, column = (at.line, at.column) if at is not None else (None, None)
-        self.add_at(line, column, message, hint)
-
-    def add_at(self, line: int | None, column: int | None, message: str, hint: str | None = None) -> None:
-        """Add one problem at a line and column."""
-        self._found.append(Problem(message=message, file=self.file, line=line, column=column, hint=hint))
+        place = at or Placed()
+        file = place.origin or self.file
+        problem = Problem(message=message, file=file, line=place.line, column=place.column, hint=hint)
+        self._found.append(problem)
 
     def warn(self, at: Node | None, text: str) -> None:
         """Add a warning, with the line of a value if it refers to one."""

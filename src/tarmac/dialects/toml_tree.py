@@ -6,12 +6,12 @@ deeper value has the place of the value that contains it. The size is bounded.
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from tarmac.dialects.located import Items, Node, Problems, Scalar, Table, quote
+from tarmac.dialects.located import Items, Node, Placed, Problems, Scalar, Table, from_plain, quote
 
 LARGEST_CHARACTERS = 1 << 18
 """Maximum size of a file."""
@@ -20,8 +20,8 @@ MOST_PARTS = 100
 """Maximum number of parts in a dotted key."""
 
 
-_Note = tuple[int | None, int | None, str, str | None]
-"""Line and column of a problem, the problem, and a hint."""
+_Note = tuple[Placed | None, str, str | None]
+"""The place of a problem, the problem, and a hint."""
 
 
 def compose(text: str, problems: Problems) -> Table | None:
@@ -29,7 +29,7 @@ def compose(text: str, problems: Problems) -> Table | None:
     found = _parsed(text)
     if isinstance(found, Table):
         return found
-    problems.add_at(*found)
+    problems.add(*found)
     return None
 
 
@@ -38,25 +38,24 @@ def _parsed(text: str) -> Table | _Note:
     """The tree, or the problem. Cached, because detecting the dialect parses a text before it is read."""
     if len(text) > LARGEST_CHARACTERS:
         size = f"{len(text):,} characters; {LARGEST_CHARACTERS:,} are allowed"
-        return None, None, f"the file has {size}", "put long scripts and data into files"
+        return None, f"the file has {size}", "put long scripts and data into files"
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if found := _FORBIDDEN.search(text):
         message = f"this is not TOML: the character U+{ord(found[0]):04X} is not allowed in it"
-        return *_place(text, found.start()), message, None
+        return Placed(**_place(text, found.start())), message, None
     if text.count(".") >= MOST_PARTS and (found := _LONG_KEY.search(text)):
-        return *_place(text, found.start()), f"a key has at most {MOST_PARTS} parts", None
+        return Placed(**_place(text, found.start())), f"a key has at most {MOST_PARTS} parts", None
     try:
         values = tomllib.loads(text)
     except RecursionError:
-        return None, None, "this is not TOML: lists or tables nest too deep", None
+        return None, "this is not TOML: lists or tables nest too deep", None
     except ValueError as error:
         return _note(str(error), text)
     places: dict[str, _Statement] = {}
     for statement in _statements(text):
         places.setdefault(statement.name, statement)
-    return Table(
-        entries=tuple(_entry(text, places[name], value) for name, value in values.items()), **_AT_TOP
-    )
+    entries = tuple(_entry(text, places[name], value) for name, value in values.items())
+    return Table(entries=entries, line=1, column=1)
 
 
 @dataclass(slots=True)
@@ -69,33 +68,14 @@ class _Statement:
     items: list[int] = field(default_factory=list)
 
 
-_AT_TOP: dict[str, Any] = {"line": 1, "column": 1}
-
-
 def _entry(text: str, statement: _Statement, value: Any) -> tuple[Scalar, Node]:
-    line, column = _place(text, statement.key)
-    key = Scalar(text=statement.name, quoted=True, line=line, column=column)
-    at = _place(text, statement.value)
+    key = Scalar(text=statement.name, quoted=True, **_place(text, statement.key))
+    place = _place(text, statement.value)
     if isinstance(value, list) and len(statement.items) == len(value):
-        items = tuple(
-            _node(item, _place(text, start)) for item, start in zip(value, statement.items, strict=True)
-        )
-        return key, Items(items=items, line=at[0], column=at[1])
-    return key, _node(value, at)
-
-
-def _node(value: Any, place: tuple[int, int]) -> Node:
-    line, column = place
-    if isinstance(value, Mapping):
-        entries = tuple(
-            (Scalar(text=name, quoted=True, line=line, column=column), _node(item, place))
-            for name, item in value.items()
-        )
-        return Table(entries=entries, line=line, column=column)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return Items(items=tuple(_node(item, place) for item in value), line=line, column=column)
-    word = str(value).lower() if isinstance(value, bool) else str(value)
-    return Scalar(text=word, quoted=isinstance(value, str), line=line, column=column)
+        pairs = zip(value, statement.items, strict=True)
+        items = tuple(from_plain(item, **_place(text, start)) for item, start in pairs)
+        return key, Items(items=items, **place)
+    return key, from_plain(value, **place)
 
 
 # --- the index of the top-level keys
@@ -150,8 +130,8 @@ def _name(token: re.Match[str]) -> str:
     return token[0].partition(".")[0]
 
 
-def _place(text: str, offset: int) -> tuple[int, int]:
-    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+def _place(text: str, offset: int) -> dict[str, Any]:
+    return {"line": text.count("\n", 0, offset) + 1, "column": offset - text.rfind("\n", 0, offset)}
 
 
 # --- problems, with hints
@@ -167,7 +147,7 @@ def _note(error: str, text: str) -> _Note:
         lines = text.split("\n")[: int(found[2]) - 1]
         at = sum(len(line) + 1 for line in lines) + int(found[3]) - 1
     at, message, hint = _explain(message, text, at)
-    return *_place(text, at), message, hint
+    return Placed(**_place(text, at)), message, hint
 
 
 def _explain(message: str, text: str, at: int) -> tuple[int, str, str | None]:
@@ -194,7 +174,7 @@ def _explain(message: str, text: str, at: int) -> tuple[int, str, str | None]:
         for statement in _statements(text):
             if (first := seen.setdefault(statement.name, statement)) is not statement:
                 name = quote(Scalar(text=statement.name, quoted=True))
-                line, _ = _place(text, first.key)
+                line = _place(text, first.key)["line"]
                 return statement.key, f"{name} occurs here a second time", f"first in line {line}"
     return at, *_ADVICE.get(message, (f"this is not TOML: {message}", None))
 

@@ -6,13 +6,13 @@ Uses the parser's events alone: no value is ever constructed, so no tag can run 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 import yaml
 
-from tarmac.dialects.located import Items, Node, Problems, Scalar, Table, quote
+from tarmac.dialects.located import Items, Node, Placed, Problems, Scalar, Table, quote
 
 LARGEST_CHARACTERS = 1 << 18
 """Maximum size of a file, and of the tree after aliases are expanded."""
@@ -29,9 +29,7 @@ def compose(text: str, problems: Problems, *, lenient: bool = False) -> Node | N
     """
     if len(text) > LARGEST_CHARACTERS:
         size = f"{len(text):,} characters; {LARGEST_CHARACTERS:,} are allowed"
-        problems.add_at(
-            None, None, f"the file has {size}", "put long scripts and data into files of the code"
-        )
+        problems.add(None, f"the file has {size}", "put long scripts and data into files of the code")
         return None
     text = text.removeprefix("\ufeff")
     try:
@@ -41,14 +39,14 @@ def compose(text: str, problems: Problems, *, lenient: bool = False) -> Node | N
             # Parse again with the parser whose messages do not depend on how PyYAML was built.
             return _build(text, problems, yaml.SafeLoader, lenient)
     except _Unreadable as stop:
-        problems.add_at(stop.line, stop.column, stop.message, stop.hint)
+        problems.add(stop.place, stop.message, stop.hint)
     except yaml.MarkedYAMLError as error:
         _note_syntax(error, problems)
     except yaml.reader.ReaderError as error:
-        line, column = _position(text, error.position)
-        problems.add_at(line, column, f"this is not YAML: the character {_code(error)} is not allowed")
+        place = _position(text, error.position)
+        problems.add(place, f"this is not YAML: the character {_code(error)} is not allowed")
     except (ValueError, OverflowError):
-        problems.add_at(None, None, "this is not YAML: an escape names a character that does not exist")
+        problems.add(None, "this is not YAML: an escape names a character that does not exist")
     return None
 
 
@@ -73,18 +71,9 @@ class _Unreadable(Exception):
 
     def __init__(self, mark: Any, message: str, hint: str | None = None) -> None:
         super().__init__(message)
-        self.line, self.column = mark.line + 1, mark.column + 1
+        self.place = Placed(**_at(mark))
         self.message = message
         self.hint = hint
-
-
-@dataclass(slots=True)
-class _Open:
-    """A list or mapping whose end has not been parsed yet."""
-
-    start: Any
-    weight_before: int
-    parts: list[Node] = field(default_factory=list)
 
 
 def _build(text: str, problems: Problems, loader: Any, lenient: bool) -> Node | None:
@@ -93,7 +82,7 @@ def _build(text: str, problems: Problems, loader: Any, lenient: bool) -> Node | 
     for at, message, hint in builder.notes:
         problems.add(at, message, hint)
     if builder.root is None or (isinstance(builder.root, Scalar) and builder.root.empty):
-        problems.add_at(None, None, "the file is empty")
+        problems.add(None, "the file is empty")
         return None
     return builder.root
 
@@ -104,10 +93,7 @@ def _parsed(text: str, loader: Any, lenient: bool) -> _Builder:
 
     Cached, because several dialects inspect a text before one of them reads it.
     """
-    builder = _Builder(lenient=lenient)
-    for event in yaml.parse(text, Loader=loader):
-        builder.take(event)
-    return builder
+    return _Builder(yaml.parse(text, Loader=loader), lenient=lenient)
 
 
 def _whole_characters(event: Any) -> str:
@@ -125,20 +111,25 @@ def _whole_characters(event: Any) -> str:
 
 
 class _Builder:
-    """Builds the tree from parser events, without recursion."""
+    """Builds the tree from parser events. Its recursion ends at the deepest allowed level."""
 
-    def __init__(self, *, lenient: bool) -> None:
+    def __init__(self, events: Iterator[Any], *, lenient: bool) -> None:
         self.root: Node | None = None
         self.warnings: list[str] = []
+        self._events = events
         self._lenient = lenient
         self.notes: list[tuple[Node, str, str | None]] = []
-        self._open: list[_Open] = []
+        self._open: list[str | None] = []  # the anchors of lists and mappings around the present event
         self._anchors: dict[str, tuple[Node, int]] = {}
         self._weight = 0
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent) and self.root is not None:
+                raise _Unreadable(event.start_mark, "a second document begins here; a file describes one run")
+            if isinstance(event, yaml.NodeEvent):
+                self.root = self._node(event)
 
-    def take(self, event: Any) -> None:
-        if isinstance(event, yaml.DocumentStartEvent) and self.root is not None:
-            raise _Unreadable(event.start_mark, "a second document begins here; a file describes one run")
+    def _node(self, event: Any) -> Node:
+        """The node that begins with an event."""
         if getattr(event, "tag", None):
             raise _Unreadable(
                 event.start_mark,
@@ -146,43 +137,40 @@ class _Builder:
                 "take the tag out",
             )
         if isinstance(event, yaml.AliasEvent):
-            self._alias(event)
-        elif isinstance(event, yaml.ScalarEvent):
-            self._scalar(event)
-        elif isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
-            if len(self._open) >= DEEPEST:
-                raise _Unreadable(event.start_mark, f"nested deeper than {DEEPEST} levels")
-            self._open.append(_Open(event, self._weight))
-        elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
-            self._close()
+            return self._alias(event)
+        before = self._weight
+        node = self._scalar(event) if isinstance(event, yaml.ScalarEvent) else self._collection(event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (node, self._weight - before)
+        return node
 
-    def _alias(self, event: Any) -> None:
+    def _alias(self, event: Any) -> Node:
         known = self._anchors.get(event.anchor)
         if known is None:
-            inside = any(item.start.anchor == event.anchor for item in self._open)
-            what = "contains itself" if inside else "is not defined before this line"
+            what = "contains itself" if event.anchor in self._open else "is not defined before this line"
             raise _Unreadable(event.start_mark, f"the anchor {event.anchor!r} {what}")
         node, weight = known
         self._weigh(event, weight)
-        self._place(node)
+        return node
 
-    def _scalar(self, event: Any) -> None:
+    def _scalar(self, event: Any) -> Node:
         text = _whole_characters(event)
-        node = Scalar(text=text, quoted=not event.implicit[0], **_at(event.start_mark))
-        before = self._weight
         self._weigh(event, len(text) + 1)
-        self._finish(node, event.anchor, before)
+        return Scalar(text=text, quoted=not event.implicit[0], **_at(event.start_mark))
 
-    def _close(self) -> None:
-        opened = self._open.pop()
-        at = _at(opened.start.start_mark)
-        node: Node
-        if isinstance(opened.start, yaml.SequenceStartEvent):
-            node = Items(items=tuple(opened.parts), **at)
-        else:
-            node = Table(entries=self._entries(opened.parts), **at)
-        self._weigh(opened.start, 1)
-        self._finish(node, opened.start.anchor, opened.weight_before)
+    def _collection(self, event: Any) -> Node:
+        if len(self._open) >= DEEPEST:
+            raise _Unreadable(event.start_mark, f"nested deeper than {DEEPEST} levels")
+        self._open.append(event.anchor)
+        parts = []
+        while not isinstance(part := next(self._events), yaml.CollectionEndEvent):
+            parts.append(self._node(part))
+        self._open.pop()
+        self._weigh(event, 1)
+        at = _at(event.start_mark)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return Items(items=tuple(parts), **at)
+        return Table(entries=self._entries(parts), **at)
 
     def _entries(self, parts: list[Node]) -> tuple[tuple[Scalar, Node], ...]:
         entries: dict[str, tuple[Scalar, Node]] = {}
@@ -216,17 +204,6 @@ class _Builder:
             for key, item in table.entries:
                 merged.setdefault(key.text, (key, item))
 
-    def _finish(self, node: Node, anchor: str | None, weight_before: int) -> None:
-        if anchor is not None:
-            self._anchors[anchor] = (node, self._weight - weight_before)
-        self._place(node)
-
-    def _place(self, node: Node) -> None:
-        if self._open:
-            self._open[-1].parts.append(node)
-        else:
-            self.root = node
-
     def _weigh(self, event: Any, weight: int) -> None:
         self._weight += weight
         if self._weight > 2 * LARGEST_CHARACTERS:
@@ -242,8 +219,7 @@ def _note_syntax(error: yaml.MarkedYAMLError, problems: Problems) -> None:
     message = f"this is not YAML: {error.problem or error.context}"
     if "quoted scalar" in (error.context or "") and "end of stream" in message:
         mark, message = error.context_mark, "this is not YAML: a text in quotes begins here and never ends"
-    line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-    problems.add_at(line, column, message, _advice(error))
+    problems.add(Placed(**_at(mark)) if mark else None, message, _advice(error))
 
 
 def _advice(error: yaml.MarkedYAMLError) -> str | None:
@@ -265,6 +241,6 @@ def _code(error: yaml.reader.ReaderError) -> str:
     return f"U+{character if isinstance(character, int) else ord(character):04X}"
 
 
-def _position(text: str, index: int) -> tuple[int, int]:
+def _position(text: str, index: int) -> Placed:
     before = text[:index]
-    return before.count("\n") + 1, index - (before.rfind("\n") + 1) + 1
+    return Placed(line=before.count("\n") + 1, column=index - before.rfind("\n"))

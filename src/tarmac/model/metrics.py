@@ -152,20 +152,12 @@ class MetricStore(Protocol):
         """Remove the events of a subscriber up to this id; idempotent."""
 
 
-def _whole() -> array[int]:
-    return array("q")
-
-
-def _real() -> array[float]:
-    return array("d")
-
-
 class Points(Struct, frozen=True):
     """Points in the order of their reports: step (or NO_STEP), time in seconds, value."""
 
-    steps: array[int] = field(default_factory=_whole)
-    times: array[float] = field(default_factory=_real)
-    values: array[float] = field(default_factory=_real)
+    steps: array[int] = field(default_factory=lambda: array("q"))
+    times: array[float] = field(default_factory=lambda: array("d"))
+    values: array[float] = field(default_factory=lambda: array("d"))
 
     def __len__(self) -> int:
         return len(self.steps)

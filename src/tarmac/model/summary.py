@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from tarmac.model.codec import common
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.progress import CauseCode, Outcome
 
@@ -102,32 +103,19 @@ def summary_of(run: Run, cluster: str | None, pool: str | None = None) -> RunSum
     """The line of a run in a list; `cluster` and `pool` are those of its newest attempt."""
     spec = run.spec
     return RunSummary(
-        id=run.id,
-        name=spec.name,
-        project=spec.project,
-        user=run.user,
+        **common(RunSummary, run),
         dialect=spec.dialect,
-        state=run.state,
-        outcome=run.outcome,
+        mode=spec.mode,
         priority=run.place.priority,
         slots=spec.slots,
-        attempt=run.attempt,
         cluster=cluster,
-        created_at=run.created_at,
-        started_at=run.started_at,
-        ended_at=run.ended_at,
-        message=run.cause.message if run.cause is not None else None,
-        mode=spec.mode,
         pool=pool,
-        preemptions=run.preemptions,
-        turns=run.turns,
-        max_turns=max_turns_of(spec),
+        message=run.cause.message if run.cause is not None else None,
         cause_code=run.cause.code if run.cause is not None else None,
-        slot_type=slot_type_of(spec),
+        max_turns=max_turns_of(spec),
         system=spec.conventions.system,
+        slot_type=slot_type_of(spec),
         image=spec.environment.image,
-        array_id=run.array_id,
-        array_index=run.array_index,
     )
 
 

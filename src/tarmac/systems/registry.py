@@ -188,37 +188,26 @@ def _nobodys(text: str, filename: str, detections: Sequence[tuple[Dialect, Detec
         what = "there is nothing but comments in the file" if text.strip() else "the file is empty"
         return [Problem(file=filename, message=what, hint=_SHORTEST)]
     usual = _USUAL.get(posixpath.splitext(filename)[1].lower(), ())
-    missed: dict[str, list[str]] = {}
+    missed: dict[Problem, list[str]] = {}
     for dialect, detection in sorted(detections, key=lambda pair: pair[0].name not in usual):
-        missed.setdefault(detection.missed.removeprefix(f"{filename}:").strip(), []).append(dialect.name)
-    return [
-        Problem(
-            file=filename,
-            message="this is no run file of any kind that tarmac reads",
-            hint=_SHORTEST,
-        ),
-        *(_missed(", ".join(names), words, filename) for words, names in missed.items()),
-    ]
+        assert detection.missed is not None, "no dialect is certain"
+        missed.setdefault(dataclasses.replace(detection.missed, file=filename), []).append(dialect.name)
+    what = "this is no run file of any kind that tarmac reads"
+    first = Problem(file=filename, message=what, hint=_SHORTEST)
+    return [first, *(_missed(", ".join(names), problem) for problem, names in missed.items())]
 
 
 def _binary(text: str) -> bool:
     return "\0" in text[:_LOOKED_AT]
 
 
-def _missed(names: str, words: str, filename: str) -> Problem:
-    """The reasons of some dialects as a problem, located if the text begins with a place."""
-    found = _PLACED.fullmatch(words)
-    line, column, message = found.groups() if found is not None else (None, None, words)
-    return Problem(
-        file=filename,
-        line=int(line) if line else None,
-        column=int(column) if column else None,
-        message=f"as {names}: {message}",
-    )
+def _missed(names: str, problem: Problem) -> Problem:
+    """What these dialects miss, with their names."""
+    message = f"{problem.message} ({problem.hint})" if problem.hint else problem.message
+    return dataclasses.replace(problem, message=f"as {names}: {message}", hint=None)
 
 
 _COMMENTS = re.compile(r"^[^\S\n]*+#.*$", re.MULTILINE)
-_PLACED = re.compile(r"(\d{1,9}):(\d{1,9}): (.*)", re.ASCII | re.DOTALL)
 _SHORTEST = "the shortest run file is one line: 'command: echo hello'"
 _LISTED_OF_EACH = 2
 _LOOKED_AT = 4096

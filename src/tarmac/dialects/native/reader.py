@@ -19,12 +19,11 @@ from tarmac.dialects.dialect import (
     Extras,
     Reading,
     Report,
-    no_conventions,
     not_ours,
     refuse_extras,
 )
 from tarmac.dialects.kinds import plain
-from tarmac.dialects.located import Items, Node, Problems, Scalar, Table, quote
+from tarmac.dialects.located import Items, Node, Placed, Problems, Scalar, Table, moved, quote
 from tarmac.dialects.native.fields import RUN, check_cycles, with_rehearsal
 from tarmac.dialects.native.roles import ROLE, read_role, written_roles
 from tarmac.dialects.native.search import complete_search, written_parameters
@@ -32,6 +31,7 @@ from tarmac.dialects.plain import to_yaml
 from tarmac.dialects.schema import attributes, fields_of, read_fields, with_values, write_record
 from tarmac.dialects.section import Section
 from tarmac.dialects.yaml_tree import compose, compose_table
+from tarmac.model.changes import as_it_is
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, nearest
 from tarmac.model.lifecycle import Mode
@@ -112,7 +112,7 @@ def _detect(filename: str, text: str) -> Detection:
     tree = compose(text, problems)
     if tree is not None:
         return _judge(tree)
-    return POSSIBLE if filename.endswith((".yaml", ".yml")) else not_ours(str(problems.first))
+    return POSSIBLE if filename.endswith((".yaml", ".yml")) else not_ours(problems.found[0])
 
 
 def _judge(tree: Node) -> Detection:
@@ -147,9 +147,7 @@ def _status(report: Report) -> str:
     return (report.outcome or report.state).value
 
 
-NATIVE = Dialect(
-    name=NAME, detect=_detect, read=read_native, apply_conventions=no_conventions, status=_status
-)
+NATIVE = Dialect(name=NAME, detect=_detect, read=read_native, apply_conventions=as_it_is, status=_status)
 
 
 Changes = Sequence[tuple[str, str]]
@@ -165,12 +163,12 @@ def change(tree: Table, changes: Changes, problems: Problems) -> Table:
             continue
         parts = path.split(".")
         if "" in parts:
-            _refuse(problems, origin, "a path has no empty part", "such as resources.cpus")
+            problems.add(Placed(origin=origin), "a path has no empty part", "such as resources.cpus")
             continue
         try:
             changed = _with(tree, _as_written(tree, parts), value, origin)
         except InvalidInput as error:
-            _refuse(problems, origin, error.message, error.hint)
+            problems.add(Placed(origin=origin), error.message, error.hint)
             continue
         assert isinstance(changed, Table), "a mapping stays one"
         tree = changed
@@ -186,19 +184,9 @@ def _value(text: str, origin: str, problems: Problems) -> Node | None:
     if node is None and not own.found:
         return Scalar(text="", origin=origin)
     for problem in own.found:
-        _refuse(problems, origin, problem.message, problem.hint or "quote a text that YAML reads otherwise")
-    return None if node is None else _moved(node, origin)
-
-
-def _moved(node: Node, origin: str) -> Node:
-    """The same value with the change as its origin."""
-    if isinstance(node, Items):
-        items = tuple(_moved(item, origin) for item in node.items)
-        return Items(items=items, origin=origin)
-    if isinstance(node, Table):
-        entries = tuple((_key(key.text, origin), _moved(item, origin)) for key, item in node.entries)
-        return Table(entries=entries, origin=origin)
-    return dataclasses.replace(node, line=None, column=None, origin=origin)
+        hint = problem.hint or "quote a text that YAML reads otherwise"
+        problems.add(Placed(origin=origin), problem.message, hint)
+    return None if node is None else moved(node, origin)
 
 
 def _as_written(tree: Table, parts: list[str]) -> list[str]:
@@ -250,7 +238,3 @@ def _with_item(node: Items, part: str, rest: Sequence[str], value: Node, origin:
 
 def _key(text: str, origin: str) -> Scalar:
     return Scalar(text=text, quoted=True, origin=origin)
-
-
-def _refuse(problems: Problems, origin: str, message: str, hint: str | None) -> None:
-    problems.add(Scalar(text="", origin=origin), message, hint)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tarmac.dialects.kinds import did_you_mean
-from tarmac.dialects.located import Problems
+from tarmac.dialects.located import Placed, Problems
 from tarmac.model.errors import nearest
 from tarmac.node.files import gitrules
 from tarmac.systems.clusterfudge.argv import argv_doubts, split
@@ -33,9 +33,10 @@ def check_script(text: str, *, filename: str) -> Problems:
             python_warnings.simplefilter("ignore")  # not our warning: an odd escape in the user's text
             tree = ast.parse(text)
     except SyntaxError as error:
-        problems.add_at(error.lineno or 1, max(error.offset or 1, 1), f"this is not Python: {error.msg}")
+        place = Placed(line=error.lineno or 1, column=max(error.offset or 1, 1))
+        problems.add(place, f"this is not Python: {error.msg}")
     except (ValueError, RecursionError, MemoryError) as error:
-        problems.add_at(None, None, f"this is not Python: {error or 'nested too deep'}")
+        problems.add(None, f"this is not Python: {error or 'nested too deep'}")
     else:
         Calls(tree, text, problems).check()
     return problems
@@ -320,7 +321,7 @@ class Calls:
     def _refuse(self, node: ast.expr | ast.stmt | ast.keyword, message: str, hint: str | None = None) -> None:
         line = self._lines[node.lineno - 1] if node.lineno <= len(self._lines) else ""
         column = len(line.encode(errors="replace")[: node.col_offset].decode(errors="ignore")) + 1
-        self._problems.add_at(node.lineno, column, message, hint)
+        self._problems.add(Placed(line=node.lineno, column=column), message, hint)
 
 
 def _called(name: str | None) -> str:

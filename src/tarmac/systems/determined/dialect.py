@@ -47,7 +47,7 @@ def _detect(filename: str, text: str) -> Detection:
     problems = Problems(filename)
     tree = compose(text, problems, lenient=True)
     if tree is None:
-        return not_ours(str(problems.first))
+        return not_ours(problems.found[0])
     if not isinstance(tree, Table):
         return not_ours(f"'searcher' and 'entrypoint' are expected, not {quote(tree)}")
     keys = tree.values.keys()

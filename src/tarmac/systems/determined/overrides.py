@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarmac.dialects.kinds import yaml12
-from tarmac.dialects.located import Items, Node, Problems, Scalar, Table
+from tarmac.dialects.located import Node, Problems, Scalar, Table, moved
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.yaml_tree import compose, compose_table
 
@@ -38,21 +38,8 @@ def _value(path: str, text: str, problems: Problems) -> Node:
         # A bare null is a value as well; a text that is not YAML stays text, as in a shell.
         return Scalar(text=text, quoted=not Scalar(text=text).empty)
     if own:
-        problems.add(None, f"{path}: {own.first.message if own.first else ''}")
-    return _nowhere(found)
-
-
-def _nowhere(node: Node) -> Node:
-    """The node without its place, because it is not part of the file."""
-    if isinstance(node, Table):
-        return Table(
-            entries=tuple(
-                (Scalar(text=key.text, quoted=key.quoted), _nowhere(item)) for key, item in node.entries
-            )
-        )
-    if isinstance(node, Items):
-        return Items(items=tuple(_nowhere(item) for item in node.items))
-    return Scalar(text=node.text, quoted=node.quoted)
+        problems.add(None, f"{path}: {own.found[0].message}")
+    return moved(found, None)
 
 
 def _put(tree: Table, keys: Sequence[str], value: Node) -> Table:

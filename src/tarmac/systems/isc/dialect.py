@@ -27,7 +27,7 @@ def _detect(filename: str, text: str) -> Detection:
     if ours or (broken and filename.endswith((".isc", ".toml"))):
         return POSSIBLE
     if broken:
-        return not_ours(str(problems.first))
+        return not_ours(problems.found[0])
     found = ", ".join(repr(key)[:40] for key in sorted(keys)[:5]) or "nothing"
     return not_ours(f'keys such as experiment_name = "..." are expected (found: {found})')
 

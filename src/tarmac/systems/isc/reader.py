@@ -53,7 +53,7 @@ def read_isc(source: str, *, filename: str, directory: str, extras: Extras = NO_
     tree = compose(source, problems)
     if tree is None or not tree.entries:
         if not problems:
-            problems.add_at(None, None, "the file is empty")
+            problems.add(None, "the file is empty")
         problems.raise_any()
         raise AssertionError("a text without a tree has a problem")
     if only_credentials({key.text for key, _ in tree.entries}):

@@ -1,8 +1,9 @@
 """Mantik's dialect: compute backend configurations, in YAML or JSON. Listed in `systems.registry`."""
 
-from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, FileKind, no_conventions, not_ours
+from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, FileKind, not_ours
 from tarmac.dialects.located import Problems, Table, quote
 from tarmac.dialects.yaml_tree import compose
+from tarmac.model.changes import as_it_is
 from tarmac.systems.mantik.reader import CONFIG, NAME, read_mantik
 from tarmac.systems.mantik.resources import RESOURCES
 from tarmac.systems.mantik.statuses import status
@@ -16,7 +17,7 @@ def _detect(filename: str, text: str) -> Detection:
     problems = Problems(filename)
     tree = compose(text, problems, lenient=True)
     if tree is None:
-        return not_ours(str(problems.first))
+        return not_ours(problems.found[0])
     if not isinstance(tree, Table):
         return not_ours(f"keys are expected, not {quote(tree)}")
     parts = tree.values
@@ -47,7 +48,7 @@ MANTIK = Dialect(
     name=NAME,
     detect=_detect,
     read=read_mantik,
-    apply_conventions=no_conventions,
+    apply_conventions=as_it_is,
     status=status,
     unread=(
         FileKind(_MLPROJECT, "entry_points", hint=_BESIDE),

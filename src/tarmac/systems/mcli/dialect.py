@@ -79,8 +79,7 @@ def _detect(_filename: str, text: str) -> Detection:
     problems = Problems(None)
     tree = compose(text, problems, lenient=True)
     if not isinstance(tree, Table):
-        missed = str(problems.first) if tree is None else f"fields are expected, not {quote(tree)}"
-        return not_ours(missed)
+        return not_ours(problems.found[0] if tree is None else f"fields are expected, not {quote(tree)}")
     fields = {RUN.known_as(key.text): node for key, node in tree.entries}
     own, image = bool(fields.keys() & _OWN), isinstance(fields.get("image"), Scalar)
     listed = fields.get("integrations")

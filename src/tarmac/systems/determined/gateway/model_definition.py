@@ -22,8 +22,6 @@ CONTEXT = "/context"
 _DIRECTORY = 53
 """The type of a directory entry; a file has 48."""
 
-_HEAD_BYTES = 64
-
 
 def take_in(files: Sequence[Any], code: DirectoryCodeStore) -> str:
     """Store the files of a request as a snapshot; returns its digest. Raises InvalidInput for bad files."""
