@@ -130,7 +130,6 @@ CLUSTER_NAME = Kind(_NAME.description, _cluster_name)
 
 
 _DISKS = choice(Disks)
-_PASSED = schema.Custom(lambda value: value)
 CLUSTER = schema.record(
     {
         "name": schema.Field(CLUSTER_NAME, words="cluster"),
@@ -138,8 +137,8 @@ CLUSTER = schema.record(
         # The engine's own, unchecked: the engine reads them.
         "settings": schema.MapOf(schema.Custom(lambda value: to_plain(value.node)), "settings by name"),
         "credentials": schema.MapOf(text(), "names of secrets by use"),
-        "nodes": schema.Field(_PASSED, words="groups node_groups"),
-        "pools": schema.Field(_PASSED, words="partitions"),
+        "nodes": schema.Field(schema.AS_IT_IS, words="groups node_groups"),
+        "pools": schema.Field(schema.AS_IT_IS, words="partitions"),
         "disks": schema.Field(_DISKS, words="disk"),
     }
 )

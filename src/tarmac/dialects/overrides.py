@@ -17,7 +17,7 @@ from tarmac.dialects.native.environment import IMAGE, LABELS, PATH, VARIABLES
 from tarmac.dialects.native.fields import RUN, SLURM, TARGET, check_cycles, check_target, with_rehearsal
 from tarmac.dialects.native.secrets import SECRETS
 from tarmac.dialects.priorities import Scale, priority
-from tarmac.dialects.schema import Field, Free, attributes, fields_of, read_fields, record, with_values
+from tarmac.dialects.schema import FREE, Field, attributes, fields_of, read_fields, record, with_values
 from tarmac.dialects.secrets import with_references, without_variables
 from tarmac.dialects.section import Section, Value
 from tarmac.model.codec import replace
@@ -50,7 +50,7 @@ OVERRIDES = record(
         "nodes": Field(RUN.fields["nodes"].shape, sets=None),
         "uneven": Field(flag(), sets=None),
         "command": Field(COMMAND, sets=None),
-        "priority": Field(Free(), sets=None),
+        "priority": Field(FREE, sets=None),
     },
     check_target,
 )

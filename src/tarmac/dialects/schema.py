@@ -17,7 +17,7 @@ from msgspec import NODEFAULT, Struct, structs
 
 from tarmac.dialects.kinds import Kind, did_you_mean, plain, yaml12
 from tarmac.dialects.located import Items, Scalar, Table
-from tarmac.dialects.plain import to_plain
+from tarmac.dialects.plain import to_plain, yaml11
 from tarmac.dialects.section import Fields, Section, Value
 
 R = TypeVar("R", bound=Struct)
@@ -30,13 +30,6 @@ Check = Callable[[Section, Mapping[str, Json]], None]
 
 MISSING: Any = object()
 """A value that could not be read, with the problem reported."""
-
-
-@dataclass(frozen=True, slots=True)
-class Free:
-    """Any value; with `table`, any mapping."""
-
-    table: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +137,32 @@ class Union:
     removed: Sequence[str] = ()
 
 
-Shape = Kind[Any] | Free | ListOf | MapOf | Alternatives | Custom | Record | Union
+Shape = Kind[Any] | ListOf | MapOf | Alternatives | Custom | Record | Union
 
 
 def record(fields: Mapping[str, Field | Shape], *checks: Check, **more: Any) -> Record:
     """A record of fields; a field without further properties is given as its shape."""
     known = {name: rule if isinstance(rule, Field) else Field(rule) for name, rule in fields.items()}
     return Record(known, checks=checks, **more)
+
+
+AS_IT_IS = Custom(lambda value: value)
+"""Any value, for the caller to read."""
+
+FREE = Custom(lambda value: to_plain(value.node, yaml12))
+"""Any value, as JSON."""
+
+
+def mapping(description: str, scalar: Callable[[Scalar], Any] = yaml11) -> Custom:
+    """Any mapping, passed on unchanged; `scalar` reads its bare words."""
+
+    def read(value: Value) -> Any:
+        if not isinstance(value.node, Table):
+            value.expected(description)
+            return MISSING
+        return to_plain(value.node, scalar)
+
+    return Custom(read)
 
 
 def tuple_of(item: Shape, description: str, **more: Any) -> ListOf:
@@ -178,12 +190,7 @@ def read_value(value: Value, shape: Shape) -> Json:
             return _map(value, shape)
         case Alternatives():
             return _alternative(value, shape)
-        case Custom():
-            return shape.read(value)
-    if shape.table and not isinstance(value.node, Table):
-        value.expected("a mapping")
-        return MISSING
-    return to_plain(value.node, yaml12)
+    return shape.read(value)
 
 
 def read_record(value: Value, shape: Record, *, besides: frozenset[str] = frozenset()) -> Any:

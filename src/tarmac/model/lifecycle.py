@@ -86,12 +86,31 @@ class IllegalStep(Refused):
 _S = RunState
 _E = RunEvent
 
+_OVER = {_E.VACATED: _S.QUEUED, _E.RETRIED: _S.QUEUED, _E.FAULTED: _S.QUEUED, _E.FINISHED: _S.ENDED}
+"""The ends of an attempt that nobody asked to leave for good."""
+
+_WORKS = {
+    _E.PAUSE_REQUESTED: _S.PAUSING,
+    _E.PREEMPT_REQUESTED: _S.PREEMPTING,
+    _E.STOP_REQUESTED: _S.STOPPING,
+    **_OVER,
+}
+"""What may happen to an attempt on its nodes."""
+
+
+def _stays(state: RunState, *events: RunEvent) -> Mapping[RunEvent, RunState]:
+    """The events that leave a run in its state."""
+    return dict.fromkeys(events, state)
+
+
+_ATTENDED = (_E.RELEASED, _E.SESSION_OPENED)
+
 RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
     _S.PENDING: {
         _E.STAGED: _S.QUEUED,
         _E.STOP_REQUESTED: _S.ENDED,
         _E.FINISHED: _S.ENDED,
-        _E.REORDERED: _S.PENDING,
+        **_stays(_S.PENDING, _E.REORDERED),
     },
     _S.QUEUED: {
         _E.PLACED: _S.STARTING,
@@ -99,74 +118,36 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.PAUSE_REQUESTED: _S.PAUSED,
         _E.STOP_REQUESTED: _S.ENDED,
         _E.FINISHED: _S.ENDED,  # never fits, is busy and may not wait, or depends on a failed run
-        _E.DEPENDENCY_MET: _S.QUEUED,
-        _E.REORDERED: _S.QUEUED,
+        **_stays(_S.QUEUED, _E.DEPENDENCY_MET, _E.REORDERED),
     },
     _S.SUBMITTED: {
         _E.GRANTED: _S.STARTING,
         _E.PAUSE_REQUESTED: _S.PAUSING,
         _E.STOP_REQUESTED: _S.STOPPING,
-        _E.VACATED: _S.QUEUED,
-        _E.RETRIED: _S.QUEUED,
-        _E.FAULTED: _S.QUEUED,
-        _E.FINISHED: _S.ENDED,
-        _E.SESSION_OPENED: _S.SUBMITTED,  # its workers run already, and the next observation reports it
+        **_OVER,
+        **_stays(_S.SUBMITTED, _E.SESSION_OPENED),  # its workers run, and the next observation reports it
     },
-    _S.STARTING: {
-        _E.STARTED: _S.RUNNING,
-        _E.PAUSE_REQUESTED: _S.PAUSING,
-        _E.PREEMPT_REQUESTED: _S.PREEMPTING,
-        _E.STOP_REQUESTED: _S.STOPPING,
-        _E.VACATED: _S.QUEUED,
-        _E.RETRIED: _S.QUEUED,
-        _E.FAULTED: _S.QUEUED,
-        _E.FINISHED: _S.ENDED,
-        _E.REORDERED: _S.STARTING,
-        _E.RELEASED: _S.STARTING,
-        _E.SESSION_OPENED: _S.STARTING,
-    },
-    _S.RUNNING: {
-        _E.PAUSE_REQUESTED: _S.PAUSING,
-        _E.PREEMPT_REQUESTED: _S.PREEMPTING,
-        _E.STOP_REQUESTED: _S.STOPPING,
-        _E.VACATED: _S.QUEUED,
-        _E.RETRIED: _S.QUEUED,
-        _E.FAULTED: _S.QUEUED,
-        _E.FINISHED: _S.ENDED,
-        _E.REORDERED: _S.RUNNING,
-        _E.RELEASED: _S.RUNNING,
-        _E.SESSION_OPENED: _S.RUNNING,
-    },
+    _S.STARTING: {_E.STARTED: _S.RUNNING, **_WORKS, **_stays(_S.STARTING, _E.REORDERED, *_ATTENDED)},
+    _S.RUNNING: {**_WORKS, **_stays(_S.RUNNING, _E.REORDERED, *_ATTENDED)},
     _S.PAUSING: {
         _E.ATTEMPT_PAUSED: _S.PAUSED,
         _E.RESUME_REQUESTED: _S.PREEMPTING,  # the user resumes it: it leaves, and is queued again
         _E.STOP_REQUESTED: _S.STOPPING,
         _E.FINISHED: _S.ENDED,
-        _E.REORDERED: _S.PAUSING,
-        _E.RELEASED: _S.PAUSING,
-        _E.SESSION_OPENED: _S.PAUSING,
+        **_stays(_S.PAUSING, _E.REORDERED, *_ATTENDED),
     },
     _S.PAUSED: {
         _E.RESUME_REQUESTED: _S.QUEUED,
         _E.STOP_REQUESTED: _S.ENDED,
-        _E.REORDERED: _S.PAUSED,
+        **_stays(_S.PAUSED, _E.REORDERED),
     },
     _S.PREEMPTING: {
-        _E.VACATED: _S.QUEUED,
-        _E.RETRIED: _S.QUEUED,
-        _E.FAULTED: _S.QUEUED,
         _E.PAUSE_REQUESTED: _S.PAUSING,
         _E.STOP_REQUESTED: _S.STOPPING,
-        _E.FINISHED: _S.ENDED,
-        _E.REORDERED: _S.PREEMPTING,
-        _E.RELEASED: _S.PREEMPTING,
-        _E.SESSION_OPENED: _S.PREEMPTING,
+        **_OVER,
+        **_stays(_S.PREEMPTING, _E.REORDERED, *_ATTENDED),
     },
-    _S.STOPPING: {
-        _E.FINISHED: _S.ENDED,
-        _E.RELEASED: _S.STOPPING,
-        _E.SESSION_OPENED: _S.STOPPING,
-    },
+    _S.STOPPING: {_E.FINISHED: _S.ENDED, **_stays(_S.STOPPING, *_ATTENDED)},
     _S.ENDED: {},
 }
 

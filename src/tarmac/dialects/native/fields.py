@@ -23,7 +23,7 @@ from tarmac.dialects.native.search import SEARCH
 from tarmac.dialects.native.secrets import SECRETS
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.priorities import priority
-from tarmac.dialects.schema import MISSING, Custom, Field, ListOf, read_value, record, tuple_of
+from tarmac.dialects.schema import MISSING, Custom, Field, ListOf, mapping, read_value, record, tuple_of
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.slot_types import with_types
 from tarmac.model.array import Condition, Dependency, RunArray, read_array
@@ -194,18 +194,6 @@ def check_pattern(section: Section, found: Mapping[str, Any]) -> None:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
             value.refuse(f"this is not a regular expression: {error}")
-
-
-def mapping(description: str) -> Custom:
-    """Any mapping, passed on unchanged."""
-
-    def read(value: Value) -> Any:
-        if not isinstance(value.node, Table):
-            value.expected(description)
-            return MISSING
-        return to_plain(value.node)
-
-    return Custom(read)
 
 
 def _site(value: Value) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from tarmac.dialects.kinds import Kind, Misfit, choice, flag, integer, number, one_of, text, words
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.schema import Alternatives, Custom, Field, read_value, record, tuple_of, write_record
+from tarmac.dialects.schema import AS_IT_IS, Alternatives, Field, read_value, record, tuple_of, write_record
 from tarmac.dialects.section import Section, Value
 from tarmac.model.codec import replace
 from tarmac.model.search import (
@@ -84,7 +84,7 @@ def _ranges(value: Value, path: tuple[str, ...] = ()) -> Iterator[ParameterRange
 
 
 def _range(value: Value, kind: RangeKind, path: tuple[str, ...]) -> ParameterRange | None:
-    found = read_value(value, record({kind.value: Custom(lambda value: value), "count": _TRIALS}))
+    found = read_value(value, record({kind.value: AS_IT_IS, "count": _TRIALS}))
     listed, count = found[kind.value], found.get("count")
     if kind is RangeKind.CHOICE:
         if not isinstance(listed.node, Items) or not listed.node.items:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.dialects.kinds import secret
-from tarmac.dialects.schema import Alternatives, Field, Free, ListOf, MapOf, Record, Shape
+from tarmac.dialects.schema import FREE, Alternatives, Field, ListOf, MapOf, Record, Shape
 from tarmac.dialects.section import Section
 from tarmac.systems.determined.schema import FLAG, NO, PORT, SECRET, TABLE, TEXT, Merge, record, word
 
@@ -37,7 +37,7 @@ _IMAGE = word("the name of a container image, without blanks,", r"[^\s\x00-\x1f\
 _CAPABILITIES = Field(ListOf(TEXT, "a list of capabilities"), [], ignored=CONTAINERS_ONLY)
 ARGUMENTS = ListOf(TEXT, "a list of arguments")
 _BATCH_ARGUMENTS = Field(ARGUMENTS, ignored=OWN_CLUSTER, legacy=True)
-_REMOVED = Field(Free(), refused="has been removed; startup-hook.sh in the context installs what a run needs")
+_REMOVED = Field(FREE, refused="has been removed; startup-hook.sh in the context installs what a run needs")
 _LOGIN = ("username", "password", "auth", "email", "serveraddress", "identitytoken", "registrytoken")
 
 ENVIRONMENT = record(

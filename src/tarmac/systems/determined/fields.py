@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.dialects.kinds import number, one_of, yaml12
-from tarmac.dialects.schema import Alternatives, Field, Free, ListOf, Record, Union
+from tarmac.dialects.native.fields import check_pattern
+from tarmac.dialects.schema import FREE, Alternatives, Field, ListOf, Record, Union
 from tarmac.dialects.section import Section, words_for
 from tarmac.systems.determined.environment import ARGUMENTS, ENVIRONMENT, OWN_CLUSTER
 from tarmac.systems.determined.hyperparameters import RANGES
@@ -66,7 +67,7 @@ RESOURCES = record(
         "weight": Field(number(of=yaml12, as_written=True), 1),
         "priority": whole(FIRST, LAST),
         "resource_pool": Field(TEXT, ""),
-        "shm_size": Field(Alternatives("a size such as 4g, or a number of bytes", scalar=Free())),
+        "shm_size": Field(Alternatives("a size such as 4g, or a number of bytes", scalar=FREE)),
         "is_single_node": FLAG,
         "devices": Field(
             ListOf(
@@ -127,14 +128,8 @@ BIND_MOUNT = record(
 )
 
 
-def _pattern(section: Section, found: Mapping[str, Any]) -> None:
+def _one_action(section: Section, _found: Mapping[str, Any]) -> None:
     section.exclude("action", "actions", reason="the two say the same")
-    value, pattern = section.get("pattern"), found.get("pattern")
-    if value is not None and isinstance(pattern, str):
-        try:
-            re.compile(pattern)
-        except (re.error, OverflowError, RecursionError) as error:
-            value.refuse(f"this is not a regular expression: {error}")
 
 
 _ACTIONS = ("cancel_retries", "exclude_node")
@@ -163,7 +158,8 @@ LOG_POLICY = record(
         ),
         "signal": Field(TEXT, legacy=True),
     },
-    _pattern,
+    _one_action,
+    check_pattern,
     synonyms={"regex": "pattern"},
 )
 DEFAULT_POLICIES = [

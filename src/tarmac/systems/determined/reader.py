@@ -13,7 +13,7 @@ from typing import Any
 from tarmac.dialects import names
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading, refuse_extras
 from tarmac.dialects.kinds import LARGEST_TEXT_BYTES
-from tarmac.dialects.located import Problems, Table
+from tarmac.dialects.located import Node, Problems, Table
 from tarmac.dialects.schema import read_record
 from tarmac.dialects.secrets import reference_in
 from tarmac.dialects.section import Value
@@ -231,16 +231,11 @@ class _File:
 
     def _at(self, *keys: str) -> Value:
         """The value at a path, or its nearest ancestor in the file."""
-        node: Any = self._tree
+        node: Node = self._tree
         for key in keys:
-            inner = (
-                next((item for name, item in node.entries if name.text == key), None)
-                if isinstance(node, Table)
-                else None
-            )
-            if inner is None:
+            if not isinstance(node, Table) or key not in node.values:
                 break
-            node = inner
+            node = node.values[key]
         return Value(node, ".".join(keys), self._problems)
 
 

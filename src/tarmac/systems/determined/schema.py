@@ -8,7 +8,7 @@ from functools import partial
 
 from tarmac.dialects import schema
 from tarmac.dialects.kinds import Kind, flag, integer, matching, secret, yaml12
-from tarmac.dialects.schema import Custom, Field, Free
+from tarmac.dialects.schema import Custom, Field, mapping
 from tarmac.systems.determined.hyperparameters import read_hyperparameters, whole_or_other
 
 
@@ -37,7 +37,7 @@ def word(description: str = "a text", pattern: str = r"(?s:.*)") -> Kind[str]:
 
 COUNT, POSITIVE, FLAG, TEXT = whole(0), whole(1), flag(yaml12), word()
 PORT = whole(1, 65535)
-TABLE = Free(table=True)
+TABLE = mapping("a mapping", yaml12)
 SECRET = secret(TEXT)
 DEAD = "has had no effect for a long time"
 ABSOLUTE = word("an absolute path", r"(?s:/.*)")

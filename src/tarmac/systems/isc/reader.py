@@ -11,7 +11,7 @@ from tarmac.dialects.kinds import choice, integer, text
 from tarmac.dialects.located import Items, Problems, Scalar
 from tarmac.dialects.names import fit
 from tarmac.dialects.native.fields import IDENTIFIER, MOST_RAPID_CYCLES
-from tarmac.dialects.schema import Custom, Field, Free, read_fields, record, section_of
+from tarmac.dialects.schema import FREE, Custom, Field, read_fields, record, section_of
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.slot_types import is_known
 from tarmac.dialects.toml_tree import compose
@@ -315,7 +315,7 @@ RUN = record(
         "dataset_id_list": Field(Custom(_ids), words="dataset_ids"),
         "input_artifact_id_list": Custom(_inputs),
         "burst_shape_priority_list": Custom(_shapes),
-        **dict.fromkeys(("output_path", "dataset_id"), Free()),
+        **dict.fromkeys(("output_path", "dataset_id"), FREE),
         "nnodes": integer(1, MOST_NODES),
         "gpu_type": text("a text in quotes"),
         "venv_path": text("a path in quotes"),

@@ -204,9 +204,9 @@ ENTRY_POINT = record(
 PROJECT = record(
     {
         "name": text("the name of the project"),
-        **dict.fromkeys(("python_env", "conda_env", "docker_env"), schema.Free()),
+        **dict.fromkeys(("python_env", "conda_env", "docker_env"), schema.FREE),
         "entry_points": schema.Field(
-            schema.MapOf(schema.Custom(lambda value: value), "a mapping from names to entry points"),
+            schema.MapOf(schema.AS_IT_IS, "a mapping from names to entry points"),
             words="entrypoints entrypoint entry_point",
         ),
     },

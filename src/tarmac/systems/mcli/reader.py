@@ -8,8 +8,7 @@ from tarmac.dialects import topology
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading, refuse_extras
 from tarmac.dialects.kinds import line, text
 from tarmac.dialects.located import Problems, Scalar, Table
-from tarmac.dialects.native.fields import mapping
-from tarmac.dialects.schema import MISSING, Custom, Field, read_fields, record
+from tarmac.dialects.schema import AS_IT_IS, MISSING, Custom, Field, mapping, read_fields, record
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.spec import Command, Conventions, Environment, RunSpec
@@ -174,15 +173,14 @@ _DEPLOYMENT = (
     "tarmac runs training: a run has name, image, command and compute",
 )
 
-_PASSED = Custom(lambda value: value)
 RUN = Vocabulary(
     shape=record(
         {
             "name": Custom(_name),
             "image": Field(Custom(_image), words="docker_image container container_image"),
-            "command": Field(_PASSED, words="cmd script run"),
-            **dict.fromkeys(("entrypoint", "compute", "integrations"), _PASSED),
-            **dict.fromkeys(("cluster", "gpu_type", "gpu_num", "cpus"), _PASSED),
+            "command": Field(AS_IT_IS, words="cmd script run"),
+            **dict.fromkeys(("entrypoint", "compute", "integrations"), AS_IT_IS),
+            **dict.fromkeys(("cluster", "gpu_type", "gpu_num", "cpus"), AS_IT_IS),
             "scheduling": SCHEDULING.part(),
             "env_variables": Field(Custom(read_env), words="env envs environment environment_variables"),
             "experiment_tracker": TRACKER.part("a mapping with mlflow or wandb"),

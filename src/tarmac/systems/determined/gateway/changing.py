@@ -5,14 +5,17 @@ A change applies to the spec of the experiment, and through it to the configurat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from tarmac.dialects import names
-from tarmac.model.codec import replace
-from tarmac.model.errors import InvalidInput
+from tarmac.dialects.kinds import Kind, Misfit, integer, number, yaml12
+from tarmac.dialects.located import Problems, Scalar, from_plain
+from tarmac.dialects.schema import ListOf, read_value, record
+from tarmac.dialects.section import Value
+from tarmac.model import codec
 from tarmac.model.spec import RunSpec
 from tarmac.systems.determined.reader import NAME, labels_of
 from tarmac.systems.determined.statuses import FIRST, LAST, to_tarmac
@@ -42,8 +45,14 @@ class Changes:
 
 
 def changes_of(body: Mapping[str, Any]) -> Changes:
-    """The changes in a request; raises InvalidInput. Unknown fields are ignored."""
-    config = _section("", body, _CHANGES)
+    """The changes in a request; raises InvalidInput. Unknown fields are ignored, and null changes nothing,
+    but for `max_slots`, which it removes.
+    """
+    problems, given = Problems(None), _snake_keys(body)
+    config = read_value(Value(from_plain(given), "", problems), _CHANGES)
+    problems.raise_any()
+    if "resources" in config and given["resources"].get("max_slots", 0) is None:
+        config["resources"]["max_slots"] = None
     notes = config.pop(NOTES, None)
     return Changes(config=config, notes=notes)
 
@@ -61,20 +70,20 @@ def changed(spec: RunSpec, changes: Changes) -> RunSpec:
     resources, search, storage = config.get("resources", {}), spec.search, config.get("checkpoint_storage")
     assert search is not None, "an experiment searches"
     if "max_slots" in resources:
-        search = replace(search, max_slots=resources["max_slots"])
+        search = codec.replace(search, max_slots=resources["max_slots"])
     if storage is not None:
         policy = {name.removeprefix("save_"): count for name, count in storage.items()}
-        search = replace(search, checkpoints=replace(search.checkpoints, **policy))
+        search = codec.replace(search, checkpoints=codec.replace(search.checkpoints, **policy))
     place = changes.place
-    return replace(
+    return codec.replace(
         spec,
         name=names.fit(config["name"]) if "name" in config else spec.name,
         labels=labels,
         priority=place.get("priority", spec.priority),
         weight=place.get("weight", spec.weight),
-        target=replace(spec.target, pool=place.get("pool", spec.target.pool)),
+        target=codec.replace(spec.target, pool=place.get("pool", spec.target.pool)),
         search=search,
-        conventions=replace(spec.conventions, facts=facts),
+        conventions=codec.replace(spec.conventions, facts=facts),
     )
 
 
@@ -97,15 +106,11 @@ def _over(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     return {**config, **sections}
 
 
-def _section(name: str, found: Any, readers: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
-    if not isinstance(found, Mapping):
-        raise InvalidInput(f"{name}: a mapping is expected")
-    given = {snake(key): value for key, value in found.items()}
-    return {
-        key: read(f"{name}.{key}".lstrip("."), given[key])
-        for key, read in readers.items()
-        if key in given and (given[key] is not None or read is _slots)
-    }
+def _snake_keys(value: Any) -> Any:
+    """The same JSON with the keys of configurations."""
+    if not isinstance(value, Mapping):
+        return value
+    return {snake(key): _snake_keys(item) for key, item in value.items()}
 
 
 def snake(name: str) -> str:
@@ -119,61 +124,38 @@ def camel(name: str) -> str:
     return f"{head}{''.join(word.capitalize() for word in rest)}"
 
 
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str) or any(not _is_legible(character) for character in value):
-        raise InvalidInput(f"{name}: a text is expected, not {value!r:.60}")
-    return value
+def _read_text(scalar: Scalar) -> str:
+    if not scalar.quoted:
+        raise Misfit()
+    return scalar.text
 
 
-def _is_legible(character: str) -> bool:
-    """Whether databases can store a character: neither NUL nor half of a surrogate pair."""
-    return character != "\0" and not "\ud800" <= character <= "\udfff"
+def _read_name(scalar: Scalar) -> str:
+    if not names.fit(_read_text(scalar)):
+        raise Misfit()
+    return scalar.text
 
 
-def _name(name: str, value: Any) -> str:
-    if not names.fit(_text(name, value)):
-        raise InvalidInput(f"{name}: a letter or digit is expected in {value!r:.60}")
-    return str(value)
-
-
-def _labels(name: str, value: Any) -> list[str]:
-    if not isinstance(value, list):
-        raise InvalidInput(f"{name}: a list of texts is expected, not {value!r:.60}")
-    return [_text(name, label) for label in value]
-
-
-def _priority(name: str, value: Any) -> int:
-    """A priority in Determined's scale; raises InvalidInput."""
-    if type(value) is not int or not FIRST <= value <= LAST:
-        raise InvalidInput(f"{name} must be between {FIRST} and {LAST}, not {value!r:.20}")
-    return value
-
-
-def _weight(name: str, value: Any) -> float:
-    """A weight; raises InvalidInput."""
-    if type(value) not in (int, float) or value <= 0:
-        raise InvalidInput(f"{name}: a number above 0 is expected, not {value!r:.20}")
-    return float(value)
-
-
-def _slots(name: str, value: Any) -> int | None:
-    """A number of slots; None means no limit."""
-    return None if value is None else _count(name, value)
-
-
-def _count(name: str, value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise InvalidInput(f"{name}: a whole number from 0 on is expected, not {value!r:.20}")
-    return value
-
-
-_RESOURCES = {"priority": _priority, "weight": _weight, "resource_pool": _text, "max_slots": _slots}
-_STORAGE = dict.fromkeys(("save_experiment_best", "save_trial_best", "save_trial_latest"), _count)
-_CHANGES: Mapping[str, Callable[[str, Any], Any]] = {
-    "name": _name,
-    "description": _text,
-    "labels": _labels,
-    "resources": partial(_section, readers=_RESOURCES),
-    "checkpoint_storage": partial(_section, readers=_STORAGE),
-    NOTES: _text,
-}
+_record = partial(record, nulls=True, excuse=lambda *_: True)
+_TEXT = Kind("a text", _read_text)
+_COUNT = replace(integer(0), description="a whole number from 0 on")
+_PRIORITY = replace(integer(FIRST, LAST), description=f"a whole number between {FIRST} and {LAST}")
+_CHANGES = _record(
+    {
+        "name": Kind("a text with a letter or digit", _read_name),
+        "description": _TEXT,
+        "labels": ListOf(_TEXT, "a list of texts"),
+        "resources": _record(
+            {
+                "priority": _PRIORITY,
+                "weight": number(above=0, of=yaml12),
+                "resource_pool": _TEXT,
+                "max_slots": _COUNT,
+            }
+        ),
+        "checkpoint_storage": _record(
+            dict.fromkeys(("save_experiment_best", "save_trial_best", "save_trial_latest"), _COUNT)
+        ),
+        NOTES: _TEXT,
+    }
+)

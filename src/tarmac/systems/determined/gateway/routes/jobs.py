@@ -27,7 +27,7 @@ _SCHEDULED, _QUEUED = "STATE_SCHEDULED", "STATE_QUEUED"
 
 @dataclass(slots=True)
 class Job:
-    """A job: its queue entries in a pool, in scheduling order, with their runs.
+    """A job: its queue entries in a pool, in scheduling order, and the run of the first.
 
     `ahead` is the number of jobs ahead of it in the pool.
     """
@@ -36,8 +36,8 @@ class Job:
     pool: str
     experiment: Experiment | None
     ahead: int
+    run: Run
     entries: list[api.QueueEntry] = field(default_factory=list)
-    runs: list[Run] = field(default_factory=list)
 
 
 def jobs_of(call: Call, pool: str | None = None) -> list[Job]:
@@ -57,10 +57,9 @@ def jobs_of(call: Call, pool: str | None = None) -> list[Job]:
         key = (queue.cluster, queue.pool, job_id)
         if key not in found:
             experiment = call.gateway.experiments.experiment(job_id)
-            found[key] = Job(job_id, queue.pool, experiment, counts[queue.pool])
+            found[key] = Job(job_id, queue.pool, experiment, counts[queue.pool], run)
             counts[queue.pool] += 1
         found[key].entries.append(entry)
-        found[key].runs.append(run)
     return list(found.values())
 
 
@@ -70,7 +69,7 @@ def job_summary(call: Call, experiment_id: str) -> dict[str, Any] | None:
 
 
 def _record(call: Call, job: Job) -> dict[str, Any]:
-    first, run, experiment = job.entries[0], job.runs[0], job.experiment
+    first, run, experiment = job.entries[0], job.run, job.experiment
     number = call.gateway.experiment_number(job.id) if experiment is not None else None
     return {
         "jobId": job.id,
@@ -138,7 +137,7 @@ def _update(call: Call) -> None:
         moves += place_changes([entry.id for entry in job.entries], changes.place)
         if job.experiment is not None:
             later.append((job.id, changes))
-    plane.reorder(call.actor, moves, {run.id: f"job {job.id}" for job in jobs for run in job.runs})
+    plane.reorder(call.actor, moves, {entry.id: f"job {job.id}" for job in jobs for entry in job.entries})
     for experiment, changes in later:
         plane.experiments.change_spec(call.actor, experiment, partial(changed, changes=changes))
 
