@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from msgspec import NODEFAULT, Struct, structs
 
-from tarmac.dialects.kinds import Kind, did_you_mean, plain, yaml12
+from tarmac.dialects.kinds import Kind, plain, yaml12
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.plain import to_plain, yaml11
 from tarmac.dialects.section import Fields, Section, Value
@@ -123,21 +123,7 @@ class Record:
     excuse: Callable[[Section, Scalar, Value], bool] = lambda _section, _key, _value: False
 
 
-@dataclass(frozen=True, slots=True)
-class Union:
-    """A mapping that is one of several records, selected by its field `key`.
-
-    `completes`: without `key`, it may hold a part of the cluster's value, with fields of any case; missing
-    fields are reported after the merge.
-    """
-
-    key: str
-    cases: Mapping[str, Record]
-    completes: bool = False
-    removed: Sequence[str] = ()
-
-
-Shape = Kind[Any] | ListOf | MapOf | Alternatives | Custom | Record | Union
+Shape = Kind[Any] | ListOf | MapOf | Alternatives | Custom | Record
 
 
 def record(fields: Mapping[str, Field | Shape], *checks: Check, **more: Any) -> Record:
@@ -170,20 +156,14 @@ def tuple_of(item: Shape, description: str, **more: Any) -> ListOf:
     return ListOf(item, description, make=tuple, **more)
 
 
-def partial_record(shape: Record) -> Record:
-    """The same record, with no field required."""
-    return replace(shape, fields={name: replace(rule, required=None) for name, rule in shape.fields.items()})
-
-
 def read_value(value: Value, shape: Shape) -> Json:
     """The JSON value, or MISSING with the problem reported."""
     match shape:
         case Kind():
             return value.read(shape, MISSING)
         case Record():
-            return read_record(value, shape)
-        case Union():
-            return _union(value, shape)
+            section = section_of(value, shape)
+            return MISSING if section is None else read_section(section, shape)
         case ListOf():
             return _list(value, shape)
         case MapOf():
@@ -191,12 +171,6 @@ def read_value(value: Value, shape: Shape) -> Json:
         case Alternatives():
             return _alternative(value, shape)
     return shape.read(value)
-
-
-def read_record(value: Value, shape: Record, *, besides: frozenset[str] = frozenset()) -> Any:
-    """A mapping with known fields; those in `besides` are accepted and dropped."""
-    section = section_of(value, shape, besides=besides)
-    return MISSING if section is None else read_section(section, shape)
 
 
 def read_section(section: Section, shape: Record) -> Any:
@@ -209,12 +183,12 @@ def read_section(section: Section, shape: Record) -> Any:
     return shape.make(**attributes(found, shape))
 
 
-def section_of(value: Value, shape: Record, *, besides: frozenset[str] = frozenset()) -> Section | None:
+def section_of(value: Value, shape: Record) -> Section | None:
     """The mapping with these fields; None, with a problem reported, if it is no mapping."""
     if not isinstance(value.node, Table):
         value.expected(f"a mapping with the fields {', '.join(sorted(shape.fields))}")
         return None
-    known = frozenset(shape.fields) | frozenset(shape.aliases) | besides
+    known = frozenset(shape.fields) | frozenset(shape.aliases)
     entries = tuple(
         (key, item)
         for key, item in value.node.entries
@@ -293,10 +267,7 @@ def _defaults(kind: type[Struct]) -> Mapping[str, Any]:
 
 
 def fields_of(shape: Shape, *, depth: int = 1) -> Fields:
-    """The fields of a record, or of the cases of a union, and of `depth` nested levels."""
-    if isinstance(shape, Union):
-        cases = [fields_of(case, depth=depth) for case in shape.cases.values()]
-        return Fields(known=frozenset[str]().union(*(case.known for case in cases)))
+    """The fields of a record, and of `depth` nested levels."""
     if isinstance(shape, Custom) and shape.within is not None:
         return shape.within
     if not isinstance(shape, Record):
@@ -327,30 +298,6 @@ def _field(value: Value, rule: Field) -> Json:
     if rule.ignored is not None and found is not MISSING and not _says_nothing(found, rule):
         value.warn(rule.ignored)
     return found
-
-
-def _union(value: Value, shape: Union) -> Json:
-    if not isinstance(value.node, Table):
-        value.expected(f"a mapping with '{shape.key}'")
-        return MISSING
-    kind = value.node.values.get(shape.key)
-    words = ", ".join(shape.cases)
-    if kind is None or (isinstance(kind, Scalar) and kind.empty):
-        if shape.completes:
-            return read_record(value, _any_case(shape), besides=frozenset({shape.key}))
-        value.refuse(f"'{shape.key}' is missing", f"one of {words}")
-        return MISSING
-    named = Value(kind, f"{value.path}.{shape.key}", value.problems)
-    word = kind.text if isinstance(kind, Scalar) else ""
-    if word in shape.removed:
-        named.refuse(f"{word!r} has been removed and is not valid for new experiments", f"one of {words}")
-        return MISSING
-    if word not in shape.cases:
-        named.expected(f"one of {words}", did_you_mean(word, shape.cases) if word else None)
-        return MISSING
-    case = partial_record(shape.cases[word]) if shape.completes else shape.cases[word]
-    found = read_record(value, case, besides=frozenset({shape.key}))
-    return found if found is MISSING else {shape.key: word, **found}
 
 
 def _list(value: Value, shape: ListOf) -> Any:
@@ -392,12 +339,6 @@ def _alternative(value: Value, shape: Alternatives) -> Json:
         value.expected(shape.description)
         return MISSING
     return read_value(value, chosen)
-
-
-def _any_case(shape: Union) -> Record:
-    """All fields of all cases, none of them required."""
-    rules = {name: rule for case in shape.cases.values() for name, rule in case.fields.items()}
-    return partial_record(Record(rules, nulls=any(case.nulls for case in shape.cases.values())))
 
 
 def _says_nothing(found: Json, rule: Field) -> bool:

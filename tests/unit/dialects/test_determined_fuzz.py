@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from tarmac.dialects.schema import Alternatives, ListOf, MapOf, Record, Shape, Union
+from tarmac.dialects.schema import Alternatives, ListOf, MapOf, Record, Shape
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
 from tarmac.systems.determined.fields import EXPERIMENT
+from tarmac.systems.determined.schema import Union
 from tarmac.systems.registry import read
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from tarmac.dialects.located import Problems, from_plain
-from tarmac.dialects.schema import partial_record, read_value
+from tarmac.dialects.schema import read_value
 from tarmac.dialects.section import Value
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch
@@ -23,6 +23,7 @@ from tarmac.systems.determined.identity import experiment_id, number_of, trial_i
 from tarmac.systems.determined.library import ADDRESS, NO_RETRY, library_steps
 from tarmac.systems.determined.merging import complete, normalise
 from tarmac.systems.determined.reader import WORK_DIRECTORY
+from tarmac.systems.determined.schema import partial_record
 from tarmac.systems.determined.storage import CHECKPOINTS
 
 RUN_DIRECTORY = "/run/determined"

@@ -11,16 +11,15 @@ from typing import Any
 
 from tarmac.dialects.kinds import number, one_of, yaml12
 from tarmac.dialects.native.fields import check_pattern
-from tarmac.dialects.schema import FREE, Alternatives, Field, ListOf, Record, Union
+from tarmac.dialects.schema import FREE, Alternatives, Field, ListOf, Record
 from tarmac.dialects.section import Section, words_for
 from tarmac.systems.determined.environment import ARGUMENTS, ENVIRONMENT, OWN_CLUSTER
-from tarmac.systems.determined.hyperparameters import RANGES
+from tarmac.systems.determined.hyperparameters import HYPERPARAMETERS, RANGES
 from tarmac.systems.determined.schema import (
     ABSOLUTE,
     COUNT,
     DEAD,
     FLAG,
-    HYPERPARAMETERS,
     NO,
     POSITIVE,
     TABLE,
@@ -28,6 +27,7 @@ from tarmac.systems.determined.schema import (
     YES,
     Merge,
     record,
+    union,
     whole,
     word,
 )
@@ -142,7 +142,7 @@ LOG_POLICY = record(
             "cancel_retries, exclude_node, or the older form {type: cancel_retries}",
             scalar=one_of(_ACTIONS),
             table=Alternatives(
-                "a mapping with 'type'", table=Union("type", dict.fromkeys(_ACTIONS, Record({})))
+                "a mapping with 'type'", table=union("type", dict.fromkeys(_ACTIONS, Record({})))
             ),
         ),
         "actions": Field(

@@ -1,4 +1,4 @@
-"""Reads hyperparameters: ranges, categories, constants, nested ones. Called by `schema`.
+"""Reads hyperparameters: ranges, categories, constants, nested ones. Called by `fields`.
 
 A mapping with a `type` is a hyperparameter of that type; one without is a mapping of further ones; anything
 else is a constant.
@@ -8,21 +8,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tarmac.dialects.kinds import did_you_mean, yaml12
-from tarmac.dialects.located import Items, Scalar, Table
+from tarmac.dialects import schema
+from tarmac.dialects.kinds import Kind, did_you_mean, number, yaml12
+from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.section import Fields, Section, Value, words_for
+from tarmac.dialects.schema import FREE, Custom, Field, ListOf, Record, Shape, read_value
+from tarmac.dialects.section import Section, Value, words_for
 from tarmac.systems.determined.identity import fraction_of
-
-_BOUNDS = frozenset({"type", "minval", "maxval", "count"})
-KINDS: Mapping[str, frozenset[str]] = {
-    "const": frozenset({"type", "val"}),
-    "int": _BOUNDS,
-    "double": _BOUNDS,
-    "log": _BOUNDS | {"base"},
-    "categorical": frozenset({"type", "vals"}),
-}
-"""The fields of each type."""
+from tarmac.systems.determined.schema import record, whole
 
 RANGES = frozenset({"int", "double", "log"})
 
@@ -47,70 +40,55 @@ def _hyperparameter(value: Value) -> Any:
     if kind is None:
         return read_hyperparameters(value)
     word = kind.text if isinstance(kind, Scalar) else ""
+    if word in _KINDS:
+        return read_value(value, _KINDS[word])
+    hint = did_you_mean(word, _KINDS, _TYPE_SYNONYMS) if word else None
     named = Value(kind, f"{value.path}.type", value.problems)
-    if word not in KINDS:
-        hint = did_you_mean(word, KINDS, _TYPE_SYNONYMS) if word else None
-        hint = hint or "a nested hyperparameter cannot be called 'type'"
-        named.expected(f"one of {', '.join(KINDS)}", hint)
-        return None
-    section = Section(
-        node, Fields(known=KINDS[word], synonyms=_SYNONYMS), problems=value.problems, path=value.path
-    )
-    found = {"type": word}
-    if word in RANGES:
-        return found | _range(section, word)
-    name = "val" if word == "const" else "vals"
-    values = section.get(name)
-    if values is None:
-        section.missing(name, "a constant has a value" if word == "const" else "the values to choose from")
-    elif word == "categorical" and not (isinstance(values.node, Items) and values.node.items):
-        values.expected("a list of at least one value")
-    else:
-        return found | {name: to_plain(values.node, yaml12)}
-    return found
+    named.expected(f"one of {', '.join(_KINDS)}", hint or "a nested hyperparameter cannot be called 'type'")
+    return None
 
 
-def _range(section: Section, kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name in ("minval", "maxval", *(("base",) if kind == "log" else ())):
-        value = section.get(name)
-        if value is None:
-            section.missing(
-                name, f"a hyperparameter of type {kind} has {'minval, maxval' if name != 'base' else name}"
-            )
-        elif (number := _number(value, whole=kind == "int")) is not None:
-            found[name] = number
-    if "base" in found and found["base"] <= 0:
-        section.get("base").expected("a number above 0")  # type: ignore[union-attr]
-    if "minval" in found and "maxval" in found and found["minval"] >= found["maxval"]:
+def _ordered(section: Section, found: Mapping[str, Any]) -> None:
+    low, high = found.get("minval"), found.get("maxval")
+    if low is not None and high is not None and low >= high:
         section.refuse(
-            f"minval ({found['minval']}) must be less than maxval ({found['maxval']})",
+            f"minval ({low}) must be less than maxval ({high})",
             "a value that does not change is 'type: const' with 'val'",
         )
-    if (count := section.get("count")) is not None and not (
-        isinstance(count.node, Scalar) and count.node.empty
-    ):
-        number = _number(count, whole=True)
-        if number is not None and number < 1:
-            count.expected("a whole number, 1 or more,")
-        elif number is not None:
-            found["count"] = number
-    return found
 
 
-def whole_or_other(scalar: Scalar) -> str | int | float | bool | None:
-    """The value of a bare word; a number without a fraction is an integer in any notation (`1e3`, `5.0`)."""
-    found = yaml12(scalar)
-    return int(found) if isinstance(found, float) and found.is_integer() else found
+def _range(kind: str, bound: Kind[Any], **more: Field) -> Record:
+    required = Field(bound, required=f"a hyperparameter of type {kind} has minval, maxval")
+    fields: dict[str, Field | Shape] = {
+        "type": FREE,
+        "minval": required,
+        "maxval": required,
+        **more,
+        "count": whole(1),
+    }
+    return record(fields, _ordered, synonyms=_SYNONYMS)
 
 
-def _number(value: Value, *, whole: bool) -> Any:
-    read = whole_or_other if whole else yaml12
-    found = read(value.node) if isinstance(value.node, Scalar) else None
-    if type(found) is int or (type(found) is float and not whole):
-        return found
-    value.expected("a whole number" if whole else "a number")
-    return None
+def _given(name: str, shape: Shape, required: str) -> Record:
+    """A hyperparameter with one field, which may be null."""
+    fields: dict[str, Field | Shape] = {"type": FREE, name: Field(shape, required=required)}
+    return schema.record(fields, synonyms=_SYNONYMS)
+
+
+_NUMBER = number(of=yaml12, as_written=True)
+_BASE = Field(number(above=0, of=yaml12, as_written=True), required="a hyperparameter of type log has base")
+_KINDS: Mapping[str, Record] = {
+    "const": _given("val", FREE, "a constant has a value"),
+    "int": _range("int", whole()),
+    "double": _range("double", _NUMBER),
+    "log": _range("log", _NUMBER, base=_BASE),
+    "categorical": _given(
+        "vals", ListOf(FREE, "a list of at least one value", least=1), "the values to choose from"
+    ),
+}
+"""The fields of each type."""
+
+HYPERPARAMETERS = Custom(read_hyperparameters)
 
 
 def draw_values(parameters: Mapping[str, Any], seed: int, prefix: str = "") -> dict[str, Any]:

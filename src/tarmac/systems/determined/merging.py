@@ -6,9 +6,9 @@ Pure functions over JSON, along the table. The form is the one that Determined i
 from collections.abc import Mapping
 from typing import Any
 
-from tarmac.dialects.schema import Alternatives, Custom, Field, ListOf, Record, Shape, Union
+from tarmac.dialects.schema import Alternatives, Custom, Field, ListOf, Record, Shape
 from tarmac.systems.determined.environment import DEVICE_KINDS, LEGACY_KINDS
-from tarmac.systems.determined.schema import Merge
+from tarmac.systems.determined.schema import Merge, Union
 
 Json = Any
 

@@ -14,7 +14,7 @@ from tarmac.dialects import names
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading, refuse_extras
 from tarmac.dialects.kinds import LARGEST_TEXT_BYTES
 from tarmac.dialects.located import Node, Problems, Table
-from tarmac.dialects.schema import read_record
+from tarmac.dialects.schema import read_value
 from tarmac.dialects.secrets import reference_in
 from tarmac.dialects.section import Value
 from tarmac.dialects.yaml_tree import compose_table
@@ -59,7 +59,7 @@ def read_experiment(
     problems = Problems(filename)
     tree = compose_table(text, problems, "fields such as 'entrypoint: ...' are", lenient=True)
     tree = override_values(tree, extras.parameters, problems)
-    record = read_record(Value(tree, "", problems), EXPERIMENT)
+    record = read_value(Value(tree, "", problems), EXPERIMENT)
     file = _File(tree, problems)
     config = _whole(record, filename, defaults)
     found = spec.RunSpec(

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.dialects.kinds import number, one_of, yaml12
-from tarmac.dialects.schema import Alternatives, Field, ListOf, Record, Shape, Union
+from tarmac.dialects.schema import Alternatives, Field, ListOf, Record, Shape
 from tarmac.dialects.section import Section
-from tarmac.systems.determined.schema import COUNT, NO, POSITIVE, TEXT, YES, record, whole
+from tarmac.systems.determined.schema import COUNT, NO, POSITIVE, TEXT, YES, record, union, whole
 
 SINGLE = "single"
 
@@ -81,7 +81,7 @@ _HALVING: Mapping[str, Field | Shape] = {
     "stop_once": NO,
 }
 
-SEARCHER = Union(
+SEARCHER = union(
     "name",
     {
         "single": _searcher(),

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.dialects.located import Problems, Table
-from tarmac.dialects.schema import Field, Record, Shape, Union
+from tarmac.dialects.schema import Field, Record, Shape
 from tarmac.dialects.section import Fields, Section, Value
-from tarmac.systems.determined.schema import ABSOLUTE, COUNT, DEAD, SECRET, TEXT, record, word
+from tarmac.systems.determined.schema import ABSOLUTE, COUNT, DEAD, SECRET, TEXT, record, union, word
 
 CHECKPOINTS = "/mnt/checkpoints"
 """The path of the checkpoint directory in every run of tarmac, as far as its node allows."""
@@ -43,7 +43,7 @@ _PREFIX = word("a prefix without '..'", r"(?s:(?!(.*/)?\.\.(/|$)).*)")
 _BUCKET = Field(TEXT, required="the name of the bucket")
 _DEAD_PATH = Field(TEXT, ignored=DEAD)
 
-STORAGE = Union(
+STORAGE = union(
     "type",
     {
         "shared_fs": _storage(
