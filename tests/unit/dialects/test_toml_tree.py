@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.dialects.located import Items, Node, Problems, Scalar, Table
-from tarmac.dialects.toml_tree import MOST_PARTS, compose
+from tarmac.systems.isc.toml_tree import MOST_PARTS, compose
 
 PIECES = st.lists(
     st.sampled_from(

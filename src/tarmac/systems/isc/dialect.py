@@ -4,11 +4,11 @@ import re
 
 from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, not_ours
 from tarmac.dialects.located import Problems
-from tarmac.dialects.toml_tree import compose
 from tarmac.systems.isc.conventions import apply_conventions
 from tarmac.systems.isc.fields import only_credentials
 from tarmac.systems.isc.reader import NAME, RUN, read_isc
 from tarmac.systems.isc.statuses import status
+from tarmac.systems.isc.toml_tree import compose
 
 
 def _detect(filename: str, text: str) -> Detection:

@@ -1,4 +1,4 @@
-"""TOML text to a located tree, for the dialects that are written in TOML.
+"""TOML text to a located tree. Called by the dialect and its reader.
 
 The standard library reads the text. It reports no places, so an index of the top-level keys adds them; a
 deeper value has the place of the value that contains it. The size is bounded.
