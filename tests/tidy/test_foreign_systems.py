@@ -16,19 +16,8 @@ NAMES = re.compile(
 
 REMAINING = {
     "the programs that a node has for runs of a system": {"node/standins/"},
-    "the numbers and priorities that the gateway's users give": {
-        "api/experiment_operations.py",
-        "api/numbers.py",
-        "client/experiment_calls.py",
-        "server/routes/experiments.py",
-    },
-    "the origin of a record, a file or an algorithm": {
-        "model/home.py",
-        "model/site.py",
-        "search/space.py",
-        "server/local_images.py",
-    },
-    "the list of displays, and the commands of their users": {
+    "the origin of an algorithm": {"search/space.py"},
+    "the commands of their users, and what they are told": {
         "cli/catalogue.py",
         "cli/commands/queue.py",
         "cli/commands/secret.py",

@@ -1,4 +1,4 @@
-"""The operations on experiments, on metrics across runs, and on Determined's numbers of both.
+"""The operations on experiments, on metrics across runs, and on the numbers of both.
 
 Bound by `server.routes`, called by `client`.
 """

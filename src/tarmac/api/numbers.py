@@ -1,4 +1,4 @@
-"""Numbers by which Determined's command knows things. Made in `server.routes.experiments`."""
+"""Numbers by which a system's own command knows things. Made in `server.routes.experiments`."""
 
 from msgspec import Struct
 

@@ -41,7 +41,7 @@ class Home:
         # The directories of runs and of their attempts.
         self.runs = root / "runs"
         self.token = root / "token"
-        # The sessions of the gateway for Determined that their users have ended.
+        # The sessions of the gateway that their users have ended.
         self.logouts = root / "logouts.json"
         self.settings = root / "settings.toml"
         # Exists once the user got the note on this machine's slots.

@@ -1,6 +1,6 @@
 """Requests to a batch system beyond the common fields of a run, and the directives that users may set.
 
-Written by the dialect `mantik` (and the field `site` of a run file), rendered by `launch` as a batch script
+Written by a reader of `systems` (and the field `site` of a run file), rendered by `launch` as a batch script
 or a job description. The other settings are the run's own: the entry point is the command of its one role;
 its time limit, variables, modules and hooks apply.
 """

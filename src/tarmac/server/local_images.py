@@ -1,8 +1,8 @@
 """Checks an image on this machine before the server accepts a run in it. Made by `wiring`.
 
-It checks whether the image is available: without a network, a laptop starts a file of MCLI or Determined on
-the machine itself, with a warning. It also checks whether a run can start in it: whether this machine can
-make containers, and whether a local image exists and fits its architecture.
+It checks whether the image is available: without a network, a laptop starts a file that was written for a
+cluster on the machine itself, with a warning. It also checks whether a run can start in it: whether this
+machine can make containers, and whether a local image exists and fits its architecture.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Experiments and commands to them, metrics across runs, and Determined's numbers. Joined by `server.app`."""
+"""Experiments and commands to them, metrics across runs, and numbers. Joined by `server.app`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -149,7 +149,7 @@ def _add_numbers(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.NUMBERS)
     def numbers(call: Call[api.NumbersQuery]) -> dict[str, api.Numbers]:
-        """Return the numbers of runs in Determined's command, by id; runs without a number are omitted."""
+        """Return the numbers of runs in their system's command, by id; runs without a number are omitted."""
         trials = known_numbers.known(NumberKind.TRIAL, call.query.run)
         places = {each.id: each.spec.trial for each in store.load_runs(list(trials)).values()}
         experiments = {
@@ -164,7 +164,7 @@ def _add_numbers(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.NUMBERED_EXPERIMENT)
     def numbered(call: Call) -> api.Numbered:
-        """Return the experiment, or the standalone run, with this number in Determined's command."""
+        """Return the experiment, or the standalone run, with this number in its system's command."""
         number = whole(call.reference)
         if number is None:
             raise InvalidInput(f"number: {call.reference!r:.80} is not a whole number")
