@@ -119,14 +119,6 @@ class Notifications(Protocol):
         """Every message about a run, oldest first."""
 
 
-class KeepsNotifications(Protocol):
-    """A store with the queue of messages in the same database as the runs."""
-
-    @property
-    def notifications(self) -> Notifications:
-        """The messages about runs, sent or still to be sent."""
-
-
 class Failure(Struct, frozen=True, kw_only=True):
     """Why a message was not sent; with `final` it is not tried again."""
 

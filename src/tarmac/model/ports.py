@@ -16,19 +16,19 @@ from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import LeaveRequest, RunState
 from tarmac.model.metrics import MetricStore
-from tarmac.model.notification import KeepsNotifications
+from tarmac.model.notification import Notifications
 from tarmac.model.progress import Cause, Event, NativeStatus, Notice, Outcome, Sighting, WorkerStatus
 from tarmac.model.run import Attempt, Release, Run
 from tarmac.model.run_records import Dataset, RunRecords
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.model.summary import RunQuery, RunSummary
-from tarmac.model.usage import UsageReader
+from tarmac.model.usage import AttemptSpan
 from tarmac.node.attempt.document import Launch
 
 # --- store ------------------------------------------------------------------------------------------
 
 
-class Store(UsageReader, KeepsNotifications, Protocol):
+class Store(Protocol):
     """The durable record. After a normal return of a write, the change survives power loss.
 
     Every method raises Unavailable (nothing was done, try again) if the database cannot be reached, and
@@ -38,6 +38,10 @@ class Store(UsageReader, KeepsNotifications, Protocol):
     @property
     def metrics(self) -> MetricStore:
         """The metrics that runs reported."""
+
+    @property
+    def notifications(self) -> Notifications:
+        """The messages about runs, sent or still to be sent, in the same database."""
 
     @property
     def run_records(self) -> RunRecords:
@@ -121,6 +125,9 @@ class Store(UsageReader, KeepsNotifications, Protocol):
 
     def usage(self, since: float) -> list[UsageBucket]:
         """The usage of every hour that began at `since` or later, by hour, cluster, pool, user, project."""
+
+    def attempt_spans(self, since: float, until: float) -> Sequence[AttemptSpan]:
+        """The attempts that held slots within a range of time, in any order; also those of removed runs."""
 
     def clusters(self) -> list[Cluster]:
         """The described clusters, by name."""

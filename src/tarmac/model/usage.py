@@ -1,8 +1,5 @@
 """The usage of attempts: slots and times. Read from the store by `control.reports`."""
 
-from collections.abc import Sequence
-from typing import Protocol
-
 from tarmac.model.resources import UsageKey
 
 
@@ -25,10 +22,3 @@ class AttemptSpan(UsageKey, frozen=True, kw_only=True):
         begin = max(self.begin, since)
         early = sum(slots * max(0.0, end - max(at, begin)) for at, slots in self.released)
         return self.slots * max(0.0, end - begin) - early
-
-
-class UsageReader(Protocol):
-    """The attempts of all runs as usage, those of removed runs included."""
-
-    def attempt_spans(self, since: float, until: float) -> Sequence[AttemptSpan]:
-        """The attempts that held slots within a range of time, in any order."""

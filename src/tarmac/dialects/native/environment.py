@@ -16,13 +16,19 @@ from tarmac.dialects.section import Value
 from tarmac.model.spec import Environment, PausePolicy
 
 
+def read_name(value: Value) -> str:
+    """The name of a variable that tarmac does not set itself; "" for an invalid one."""
+    name = value.read(VARIABLE_NAME, "")
+    if reserved(name):
+        value.refuse(f"{name} is set by tarmac itself for every worker", "take the line out")
+    return name
+
+
 def read_variables(value: Value) -> dict[str, str]:
     """Variables by name, with their values as written."""
     variables = {}
     for key, item in value.entries("a mapping from names to values"):
-        name = key.read(VARIABLE_NAME, "")
-        if reserved(name):
-            key.refuse(f"{name} is set by tarmac itself for every worker", "take the line out")
+        name = read_name(key)
         variables[name] = _plain_text(item, text("a text or number"))
         if found := _EXPANSION.search(variables[name]):
             item.warn(f"no shell reads this value: {found[0]!r} stays as it is")

@@ -4,11 +4,12 @@ In a file with a search, a parameter with one of `log`, `uniform`, `int` and `ch
 search, parameters are passed on unchanged.
 """
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tarmac.dialects.kinds import Kind, Misfit, choice, flag, integer, number, one_of, text, words
+from tarmac.dialects.kinds import Kind, choice, flag, integer, number, one_of, text, words, yaml12
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.schema import AS_IT_IS, Alternatives, Field, read_value, record, tuple_of, write_record
@@ -124,17 +125,7 @@ _CHECKPOINTS = Alternatives(
 )
 
 
-def _read_number(scalar: Scalar) -> float:
-    try:
-        found = float(scalar.text)
-    except ValueError:
-        raise Misfit() from None
-    if not math.isfinite(found):
-        raise Misfit()
-    return found
-
-
-_NUMBER = Kind("a number", _read_number)
+_NUMBER = number(of=lambda scalar: yaml12(dataclasses.replace(scalar, quoted=False)))
 _WHOLE: Kind[float] = Kind(integer().description, lambda scalar: float(integer().read(scalar)))
 
 

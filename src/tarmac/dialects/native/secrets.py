@@ -6,7 +6,7 @@ from typing import Any
 
 from tarmac.dialects.kinds import Kind, Misfit, choice, matching, words
 from tarmac.dialects.located import Items, Scalar
-from tarmac.dialects.names import VARIABLE_NAME, reserved
+from tarmac.dialects.native.environment import read_name
 from tarmac.dialects.schema import MISSING, Custom, Field, read_value, record, write_record
 from tarmac.dialects.section import Section, Value
 from tarmac.model import codec
@@ -50,7 +50,7 @@ def _write(uses: Sequence[SecretUse]) -> dict[str, Any] | list[Any]:
 
 def _mapped(key: Value, item: Value) -> SecretUse | None:
     """`VARIABLE: NAME`, or `VARIABLE: {name: NAME, as: file, path: PATH}`."""
-    variable = _variable(key)
+    variable = read_name(key) or None
     if isinstance(item.node, Scalar):
         name = item.read(SECRET_NAME, None)
         return None if name is None else SecretUse(name=name, form=SecretForm.VARIABLE, variable=variable)
@@ -86,13 +86,6 @@ def _again(value: Value) -> Any:
     return MISSING
 
 
-def _variable(value: Value) -> str | None:
-    name = value.read(VARIABLE_NAME, None)
-    if name is not None and reserved(name):
-        value.refuse(f"{name} is set by tarmac itself for every worker", "take the line out")
-    return name
-
-
 def _refuse_twice(value: Value, uses: tuple[SecretUse, ...]) -> None:
     seen: set[str] = set()
     for use in uses:
@@ -117,7 +110,7 @@ USE = record(
     {
         "name": Field(SECRET_NAME, words="secret", required="the name it was set under: tarmac secret ls"),
         "as": Field(choice(SecretForm), sets="form", words="form kind type"),
-        "variable": Field(Custom(lambda value: _variable(value) or MISSING), words="env"),
+        "variable": Field(Custom(lambda value: read_name(value) or MISSING), words="env"),
         "path": Field(LITERAL_PATH, words="target file mount"),
     },
     _check,

@@ -14,7 +14,8 @@ from tarmac.cli.views.table import Cell, Column, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.model.progress import WorkerStatus
 from tarmac.systems.clusterfudge import statuses
-from tarmac.systems.clusterfudge.identity import launch_number, launch_uuid
+from tarmac.systems.clusterfudge.identity import launch_number
+from tarmac.systems.clusterfudge.scripts.gateway import request_form
 from tarmac.systems.display import Display, facts_of, report_of, status_cell, utc_time
 
 if TYPE_CHECKING:
@@ -67,25 +68,23 @@ class ClusterfudgeDisplay(Display):
         return table_text(LAUNCHES, runs, terminal)
 
     def run(self, run: api.Run, attempts: Sequence[api.Attempt], terminal: Terminal) -> str:
-        facts = facts_of(run)
-        target = run.spec.get("target", {})
-        status = _status(run)
+        form, status = request_form(run.id, run.name, run.spec, str(run.source)), _status(run)
         fields = {
-            "Launch": str(launch_number(run.id)),
-            "Id": launch_uuid(run.id),
+            "Launch": str(form["launch_id"]),
+            "Id": form["id"],
             "Run": run.id,
-            "Title": one_line(str(facts.get("title") or run.name)),
-            "Description": one_line(str(facts.get("description") or "")),
+            "Title": one_line(str(form["title"])),
+            "Description": one_line(str(form["description"])),
             "Status": terminal.paint(status.text, status.style),
             "Message": one_line(run.cause.message if run.cause is not None else ""),
             "Launched by": run.user,
             "Submitted": utc_time(run.created_at),
-            "Script": str(facts.get("launch_script") or ""),
+            "Script": str(facts_of(run).get("launch_script") or ""),
             "Deployment": _deployment(run),
-            "Cluster": "" if run.spec.get("rehearsal") else target.get("cluster") or "",
-            "Shard": target.get("shard") or "",
-            "Hostnames": ", ".join(target.get("hostnames", ())),
-            "Jobs": ", ".join(_listed(run)),
+            "Cluster": "" if run.spec.get("rehearsal") else form["cluster"],
+            "Shard": form["shard"],
+            "Hostnames": ", ".join(form["hostnames"]),
+            "Jobs": ", ".join(f"{each['short_name']} x {each['replicas']}" for each in form["jobs"]),
         }
         workers = attempts[-1].workers if attempts else ()
         table = table_text(_processes(run), workers, terminal) if workers else ""
@@ -102,14 +101,6 @@ def _short_name(run: api.Run, role: str) -> str:
     """The role's name in the launch."""
     names = facts_of(run).get("short_names")
     return str(names.get(role, role)) if isinstance(names, Mapping) else role
-
-
-def _listed(run: api.Run) -> Sequence[str]:
-    """The roles with their replicas: `trainer x 2`."""
-    return [
-        f"{_short_name(run, role.get('name', 'main'))} x {role.get('replicas', 1) or 1}"
-        for role in run.spec["roles"]
-    ]
 
 
 def _deployment(run: api.Run) -> str:

@@ -13,13 +13,8 @@ from tarmac.model.search import (
     SearchSpec,
 )
 
-METHODS: Mapping[str, SearchMethod] = {
-    "single": SearchMethod.SINGLE,
-    "random": SearchMethod.RANDOM,
-    "grid": SearchMethod.GRID,
-    "async_halving": SearchMethod.ASHA,
-    "adaptive_asha": SearchMethod.ADAPTIVE_ASHA,
-}
+_SAME = (SearchMethod.SINGLE, SearchMethod.RANDOM, SearchMethod.GRID, SearchMethod.ADAPTIVE_ASHA)
+METHODS = {str(method): method for method in _SAME} | {"async_halving": SearchMethod.ASHA}
 """The search method for each searcher's name in the file."""
 
 _KINDS = {
