@@ -30,27 +30,12 @@ class Reading:
 class Certainty(IntEnum):
     """How sure a dialect is that a text is written in it."""
 
-    NO = 0
     POSSIBLE = 1
     CERTAIN = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detection:
-    """A dialect's certainty about a text; `missed` says what the text lacks if the certainty is NO."""
-
-    certainty: Certainty
-    missed: Problem | None = None
-
-
-CERTAIN = Detection(certainty=Certainty.CERTAIN)
-POSSIBLE = Detection(certainty=Certainty.POSSIBLE)
-
-
-def not_ours(missed: str | Problem) -> Detection:
-    """The detection of a text that is not in the dialect's syntax."""
-    problem = Problem(message=missed) if isinstance(missed, str) else missed
-    return Detection(certainty=Certainty.NO, missed=problem)
+Detection = Certainty | Problem
+"""A dialect's certainty about a text, or what the text lacks to be in its syntax."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

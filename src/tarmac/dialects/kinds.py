@@ -147,19 +147,14 @@ def number(
     bounds = [f" from {minimum:g} to {maximum:g}"] if minimum is not None and maximum is not None else []
     if above is not None:
         bounds = [f" above {above:g}"] + ([f", at most {maximum:g}"] if maximum is not None else [])
+    least = -LARGEST_NUMBER if minimum is None else minimum
+    most = LARGEST_NUMBER if maximum is None else maximum
 
     def read(scalar: Scalar) -> float:
         found = of(scalar)
-        if (
-            type(found) not in (int, float)
-            or abs(found) > LARGEST_NUMBER
-            or (minimum is not None and found < minimum)
-            or (maximum is not None and found > maximum)
-            or (above is not None and found <= above)
-        ):
-            raise Misfit(_unquoted(scalar, of, int, float))
-        result: float = found if as_written else float(found)
-        return result
+        if type(found) in (int, float) and least <= found <= most and (above is None or found > above):
+            return found if as_written else float(found)
+        raise Misfit(_unquoted(scalar, of, int, float))
 
     return Kind(f"a number{''.join(bounds)}", read, write=written_number)
 

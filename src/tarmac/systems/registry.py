@@ -111,15 +111,15 @@ def choose(
     Raises InvalidInput if none or several remain.
     """
     detections = [(dialect, dialect.detect(filename, text)) for dialect in dialects]
-    surest = max(detection.certainty for _, detection in detections)
-    if surest is Certainty.NO or (surest is Certainty.POSSIBLE and _binary(text)):
+    surest = max((found for _, found in detections if isinstance(found, Certainty)), default=None)
+    if surest is None or (surest is Certainty.POSSIBLE and _binary(text)):
         raise InvalidInput(_nobodys(text, filename, detections))
     if (
         surest is Certainty.POSSIBLE
         and (unsupported := unsupported_problem(text, filename, DIALECTS)) is not None
     ):
         raise InvalidInput([unsupported])
-    likely = [dialect for dialect, detection in detections if detection.certainty is surest]
+    likely = [dialect for dialect, found in detections if found is surest]
     if len(likely) > 1:
         wrong = {dialect: _problems(dialect, text, filename, directory, extras) for dialect in likely}
         least = min(len(problems) for problems in wrong.values())
@@ -189,9 +189,9 @@ def _nobodys(text: str, filename: str, detections: Sequence[tuple[Dialect, Detec
         return [Problem(file=filename, message=what, hint=_SHORTEST)]
     usual = _USUAL.get(posixpath.splitext(filename)[1].lower(), ())
     missed: dict[Problem, list[str]] = {}
-    for dialect, detection in sorted(detections, key=lambda pair: pair[0].name not in usual):
-        assert detection.missed is not None, "no dialect is certain"
-        missed.setdefault(dataclasses.replace(detection.missed, file=filename), []).append(dialect.name)
+    for dialect, found in sorted(detections, key=lambda pair: pair[0].name not in usual):
+        assert isinstance(found, Problem), "a text that is possible was not asked about"
+        missed.setdefault(dataclasses.replace(found, file=filename), []).append(dialect.name)
     what = "this is no run file of any kind that tarmac reads"
     first = Problem(file=filename, message=what, hint=_SHORTEST)
     return [first, *(_missed(", ".join(names), problem) for problem, names in missed.items())]

@@ -33,7 +33,7 @@ from tarmac.model.lifecycle import Mode
 from tarmac.model.progress import LogAction, LogPolicy
 from tarmac.model.resources import ACCELERATOR
 from tarmac.model.site import OF_THE_POOL, SiteRequest, check_name, check_value
-from tarmac.model.spec import ArtifactRules, Bind, Conventions, Queueing, Rehearsal, Role, RunSpec, Target
+from tarmac.model.spec import ArtifactRules, Bind, Conventions, Queueing, Rehearsal, RunSpec, Target
 
 MOST_RAPID_CYCLES = 5
 MOST_RETRIES = 1_000
@@ -249,16 +249,13 @@ def with_rehearsal(spec: RunSpec, rehearsal: Rehearsal | None) -> RunSpec:
     """
     if rehearsal is None:
         return spec
-    if rehearsal.described is not None:
-        return replace(
-            spec,
-            rehearsal=rehearsal,
-            target=replace(spec.target, cluster=None),
-            roles=tuple(_any_type(role) if role.slot_type == ACCELERATOR else role for role in spec.roles),
-        )
-    return replace(
-        spec, rehearsal=rehearsal, target=Target(), roles=tuple(_any_type(role) for role in spec.roles)
+    described = rehearsal.described is not None
+    roles = (
+        role if described and role.slot_type != ACCELERATOR else with_types(role, lambda _: None)
+        for role in spec.roles
     )
+    target = replace(spec.target, cluster=None) if described else Target()
+    return replace(spec, rehearsal=rehearsal, target=target, roles=tuple(roles))
 
 
 def _rehearsal(value: Value) -> Any:
@@ -292,10 +289,6 @@ def _from_file(value: Value) -> Rehearsal | None:
     reading = read_cluster(found["source"], filename=name, named=UNNAMED)
     value.problems.warnings += reading.warnings
     return Rehearsal(described=reading.cluster)
-
-
-def _any_type(role: Role) -> Role:
-    return with_types(role, lambda _: None)
 
 
 REHEARSAL = Custom(_rehearsal, _written)

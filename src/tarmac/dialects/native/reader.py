@@ -11,15 +11,13 @@ from collections.abc import Callable, Sequence
 
 from tarmac.dialects import names
 from tarmac.dialects.dialect import (
-    CERTAIN,
     NO_EXTRAS,
-    POSSIBLE,
+    Certainty,
     Detection,
     Dialect,
     Extras,
     Reading,
     Report,
-    not_ours,
     refuse_extras,
 )
 from tarmac.dialects.kinds import plain
@@ -33,7 +31,7 @@ from tarmac.dialects.section import Section
 from tarmac.dialects.yaml_tree import compose, compose_table
 from tarmac.model.changes import as_it_is
 from tarmac.model.codec import replace
-from tarmac.model.errors import InvalidInput, nearest
+from tarmac.model.errors import InvalidInput, Problem, nearest
 from tarmac.model.lifecycle import Mode
 from tarmac.model.spec import Environment, LocalDirectory, RunSpec
 
@@ -112,23 +110,23 @@ def _detect(filename: str, text: str) -> Detection:
     tree = compose(text, problems)
     if tree is not None:
         return _judge(tree)
-    return POSSIBLE if filename.endswith((".yaml", ".yml")) else not_ours(problems.found[0])
+    return Certainty.POSSIBLE if filename.endswith((".yaml", ".yml")) else problems.found[0]
 
 
 def _judge(tree: Node) -> Detection:
     if not isinstance(tree, Table):
-        return not_ours(f"fields such as 'command: ...' are expected, not {quote(tree)}")
+        return Problem(message=f"fields such as 'command: ...' are expected, not {quote(tree)}")
     keys = {key.text for key, _ in tree.entries}
     ours = _FIELDS.known
     if keys <= ours and keys & _ACTS:
-        return CERTAIN
+        return Certainty.CERTAIN
     like_ours = [key for key in keys if _like(key, ours)]
     if 2 * len(like_ours) >= len(keys) > 0 or any(_like(key, _ACTS) for key in like_ours):
-        return POSSIBLE
+        return Certainty.POSSIBLE
     found = ", ".join(repr(key)[:40] for key in sorted(keys)[:5]) or "nothing"
     few = "none" if not like_ours else "too few"
     verb = "is" if not like_ours else "are"
-    return not_ours(f"{few} of its fields {verb} known (found: {found})")
+    return Problem(message=f"{few} of its fields {verb} known (found: {found})")
 
 
 def _like(key: str, ours: frozenset[str]) -> bool:

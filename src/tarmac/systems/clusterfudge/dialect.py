@@ -6,17 +6,7 @@ The dialect recognises a launch script and refuses it with a hint.
 import re
 from collections.abc import Mapping
 
-from tarmac.dialects.dialect import (
-    CERTAIN,
-    NO_EXTRAS,
-    POSSIBLE,
-    Detection,
-    Dialect,
-    Extras,
-    Reading,
-    not_ours,
-    with_variables,
-)
+from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Dialect, Extras, Reading, with_variables
 from tarmac.dialects.located import Items, Problems, Table
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.errors import InvalidInput, Problem
@@ -77,15 +67,15 @@ def is_launch_script(text: str) -> bool:
 def _detect(filename: str, text: str) -> Detection:
     """Certain for a mapping with the mark of a request, and for a script that makes launches."""
     if is_launch_script(text):
-        return CERTAIN
+        return Certainty.CERTAIN
     tree = compose(text, Problems(filename)) if MARK in text or '"jobs"' in text else None
     if isinstance(tree, Table):
         fields = tree.values
         if MARK in fields:
-            return CERTAIN
+            return Certainty.CERTAIN
         if isinstance(fields.get("jobs"), Items) and fields.keys() <= REQUEST.fields.keys():
-            return POSSIBLE
-    return not_ours(f"no launch request ('{MARK}: {KIND}') and no launch script")
+            return Certainty.POSSIBLE
+    return Problem(message=f"no launch request ('{MARK}: {KIND}') and no launch script")
 
 
 def _read(text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:

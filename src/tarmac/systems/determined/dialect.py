@@ -2,9 +2,10 @@
 
 from functools import partial
 
-from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, not_ours
+from tarmac.dialects.dialect import Certainty, Detection, Dialect
 from tarmac.dialects.located import Problems, Table, quote
 from tarmac.dialects.yaml_tree import compose
+from tarmac.model.errors import Problem
 from tarmac.systems.determined.conventions import apply_conventions
 from tarmac.systems.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.systems.determined.fields import EXPERIMENT
@@ -47,14 +48,14 @@ def _detect(filename: str, text: str) -> Detection:
     problems = Problems(filename)
     tree = compose(text, problems, lenient=True)
     if tree is None:
-        return not_ours(problems.found[0])
+        return problems.found[0]
     if not isinstance(tree, Table):
-        return not_ours(f"'searcher' and 'entrypoint' are expected, not {quote(tree)}")
+        return Problem(message=f"'searcher' and 'entrypoint' are expected, not {quote(tree)}")
     keys = tree.values.keys()
     if keys & _FOREIGN and not keys >= _OWN and len(keys & _MARKS) < _MANY:
-        return not_ours("'searcher' is missing")
+        return Problem(message="'searcher' is missing")
     if "searcher" in keys or len(keys & _MARKS) >= _MANY or ("entrypoint" in keys and keys <= _KNOWN):
-        return CERTAIN
+        return Certainty.CERTAIN
     if keys & (_OWN | _MARKS):
-        return POSSIBLE
-    return not_ours("'searcher' and 'entrypoint' are missing")
+        return Certainty.POSSIBLE
+    return Problem(message="'searcher' and 'entrypoint' are missing")

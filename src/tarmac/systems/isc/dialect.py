@@ -2,8 +2,9 @@
 
 import re
 
-from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, not_ours
+from tarmac.dialects.dialect import Certainty, Detection, Dialect
 from tarmac.dialects.located import Problems
+from tarmac.model.errors import Problem
 from tarmac.systems.isc.conventions import apply_conventions
 from tarmac.systems.isc.fields import only_credentials
 from tarmac.systems.isc.reader import NAME, RUN, read_isc
@@ -22,14 +23,14 @@ def _detect(filename: str, text: str) -> Detection:
     keys = {key.text for key, _ in tree.entries} if tree is not None else set()
     keys |= set(_KEY.findall(text)) if broken else set()
     if keys & _OWN or (not broken and {"command", "gpus"} <= keys):
-        return CERTAIN
+        return Certainty.CERTAIN
     ours = keys & RUN.fields.keys() or only_credentials(keys)
     if ours or (broken and filename.endswith((".isc", ".toml"))):
-        return POSSIBLE
+        return Certainty.POSSIBLE
     if broken:
-        return not_ours(problems.found[0])
+        return problems.found[0]
     found = ", ".join(repr(key)[:40] for key in sorted(keys)[:5]) or "nothing"
-    return not_ours(f'keys such as experiment_name = "..." are expected (found: {found})')
+    return Problem(message=f'keys such as experiment_name = "..." are expected (found: {found})')
 
 
 _KEY = re.compile(r"^([A-Za-z_]+)[ \t]*=(?!=)", re.ASCII | re.MULTILINE)

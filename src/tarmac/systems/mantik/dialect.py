@@ -1,9 +1,10 @@
 """Mantik's dialect: compute backend configurations, in YAML or JSON. Listed in `systems.registry`."""
 
-from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, FileKind, not_ours
+from tarmac.dialects.dialect import Certainty, Detection, Dialect, FileKind
 from tarmac.dialects.located import Problems, Table, quote
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.changes import as_it_is
+from tarmac.model.errors import Problem
 from tarmac.systems.mantik.reader import CONFIG, NAME, read_mantik
 from tarmac.systems.mantik.resources import RESOURCES
 from tarmac.systems.mantik.statuses import status
@@ -17,9 +18,9 @@ def _detect(filename: str, text: str) -> Detection:
     problems = Problems(filename)
     tree = compose(text, problems, lenient=True)
     if tree is None:
-        return not_ours(problems.found[0])
+        return problems.found[0]
     if not isinstance(tree, Table):
-        return not_ours(f"keys are expected, not {quote(tree)}")
+        return Problem(message=f"keys are expected, not {quote(tree)}")
     parts = tree.values
     site = parts.keys() & _SITE
     rest = parts.keys() & (CONFIG[False].fields.keys() - _SITE)
@@ -30,10 +31,10 @@ def _detect(filename: str, text: str) -> Detection:
         or "unicoreapiurl" in {key.lower() for key in parts}
         or inside & RESOURCES[False].fields.keys()
     ):
-        return CERTAIN
+        return Certainty.CERTAIN
     if site or rest or parts.keys() & {"ApiUrl", "TokenUrl"}:
-        return POSSIBLE
-    return not_ours("it has neither 'UnicoreApiUrl' nor 'Firecrest' nor 'Resources'")
+        return Certainty.POSSIBLE
+    return Problem(message="it has neither 'UnicoreApiUrl' nor 'Firecrest' nor 'Resources'")
 
 
 _SITE = frozenset({"UnicoreApiUrl", "Firecrest", "SSH"})

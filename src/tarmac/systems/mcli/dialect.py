@@ -2,18 +2,11 @@
 
 from collections.abc import Mapping
 
-from tarmac.dialects.dialect import (
-    CERTAIN,
-    Detection,
-    Dialect,
-    FileKind,
-    not_ours,
-    with_files,
-    with_variables,
-)
+from tarmac.dialects.dialect import Certainty, Detection, Dialect, FileKind, with_files, with_variables
 from tarmac.dialects.located import Items, Node, Problems, Scalar, Table, quote
 from tarmac.dialects.plain import to_yaml
 from tarmac.dialects.yaml_tree import compose
+from tarmac.model.errors import Problem
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch
 from tarmac.systems.mcli.fields import WORKSPACE
@@ -79,7 +72,8 @@ def _detect(_filename: str, text: str) -> Detection:
     problems = Problems(None)
     tree = compose(text, problems, lenient=True)
     if not isinstance(tree, Table):
-        return not_ours(problems.found[0] if tree is None else f"fields are expected, not {quote(tree)}")
+        wrong = None if tree is None else Problem(message=f"fields are expected, not {quote(tree)}")
+        return wrong or problems.found[0]
     fields = {RUN.known_as(key.text): node for key, node in tree.entries}
     own, image = bool(fields.keys() & _OWN), isinstance(fields.get("image"), Scalar)
     listed = fields.get("integrations")
@@ -87,8 +81,8 @@ def _detect(_filename: str, text: str) -> Detection:
     # Fields that other dialects may share, used as in MCLI.
     shared = any(map(_is_integration, integrations)) or (image and fields.keys() & {"command", "entrypoint"})
     if (own and image) or (not fields.keys() & _FOREIGN and (own or shared)):
-        return CERTAIN
-    return not_ours("an image and a command, compute or integrations")
+        return Certainty.CERTAIN
+    return Problem(message="an image and a command, compute or integrations")
 
 
 def _is_integration(item: Node) -> bool:
