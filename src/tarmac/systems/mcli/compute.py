@@ -13,11 +13,11 @@ from typing import Any
 from tarmac.dialects import names, quantities
 from tarmac.dialects.kinds import integer, lenient
 from tarmac.dialects.located import Table
-from tarmac.dialects.schema import MISSING, Custom, Field, read_fields, record
+from tarmac.dialects.schema import MISSING, Custom, Field, read_fields, record, tuple_of
 from tarmac.dialects.section import Value
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY, Resources
 from tarmac.model.spec import Command, Process, Role, Target
-from tarmac.systems.mcli.fields import WORD, KnownSection, Vocabulary, read_words
+from tarmac.systems.mcli.fields import WORD, KnownSection, Vocabulary
 
 USUAL_SLOTS_PER_NODE = 8
 """Slots per node of that platform, for an instance that does not specify them."""
@@ -149,14 +149,6 @@ def _slot_type(value: Value) -> Any:
     return CPU_ONLY if written.lower() in _NO_SLOTS else value.read(quantities.TYPE_NAME, MISSING)
 
 
-def _hostnames(value: Value) -> tuple[str, ...]:
-    nodes = read_words(value, "a list of names of nodes")
-    if any(not _HOSTNAME.fullmatch(name) for name in nodes):
-        value.refuse(f"each is {names.HOSTNAME.description}")
-    return nodes
-
-
-_HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", re.ASCII)
 COMPUTE = Vocabulary(
     shape=record(
         {
@@ -168,7 +160,7 @@ COMPUTE = Vocabulary(
                 integer(0, quantities.MOST_SLOTS, of=lenient), words="gpu gpu_num num_gpus gpu_count"
             ),
             "cpus": integer(0, 100_000, of=lenient),
-            "node_names": Custom(_hostnames),
+            "node_names": tuple_of(names.HOSTNAME, "a list of names of nodes", or_one=True),
         }
     )
 )

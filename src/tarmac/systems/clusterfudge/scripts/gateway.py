@@ -17,12 +17,12 @@ from typing import Any
 from tarmac import api
 from tarmac.client import Client
 from tarmac.client.launching import json_text
-from tarmac.dialects.dialect import Report
 from tarmac.model.errors import InvalidInput, NeverFits, NotFound, TarmacError, Unauthorized
 from tarmac.model.lifecycle import RunState
-from tarmac.model.progress import CauseCode, Outcome, WorkerStatus
+from tarmac.model.progress import CauseCode, WorkerStatus
 from tarmac.systems.clusterfudge.identity import launch_number, launch_uuid, process_uuid
 from tarmac.systems.clusterfudge.statuses import status
+from tarmac.systems.display import report_of
 
 DIALECT = "clusterfudge"
 FILENAME = "launch-request.json"
@@ -171,15 +171,9 @@ LOG_LINES = 10_000
 
 def launch_form(run: api.Run) -> dict[str, Any]:
     """A run as the launch that a script gets."""
-    outcome, cause = run.outcome, run.cause
-    report = Report(
-        state=RunState(run.state),
-        outcome=Outcome(outcome) if outcome else None,
-        cause=CauseCode(cause.code) if cause else None,
-    )
     form = {
         **request_form(run.id, run.name, run.spec, run.source),
-        "status": status(report),
+        "status": status(report_of(run)),
         "launched_by": run.user,
         "submitted_at": run.created_at,
     }
