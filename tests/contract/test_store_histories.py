@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from histories import attempt_of, new_run, step
+from replaying import replay
 from tarmac.model.changes import RunStep
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import (
@@ -18,7 +19,6 @@ from tarmac.model.lifecycle import (
     IllegalStep,
     RunEvent,
     RunState,
-    replay,
     sources,
     steps,
 )

@@ -6,6 +6,7 @@ It passes the same contract suite. Its content survives a crash of the control p
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from threading import Lock
 from typing import Any
 
@@ -37,7 +38,7 @@ from tarmac.model.lifecycle import step as next_state
 from tarmac.model.progress import Event, Outcome
 from tarmac.model.run import Attempt, Run
 from tarmac.model.run_records import Dataset
-from tarmac.model.summary import RunQuery, RunSummary, matches, summary_of
+from tarmac.model.summary import RunQuery, RunSummary, summary_of
 from tarmac.model.usage import AttemptSpan
 from tarmac.store.checks import (
     Key,
@@ -397,3 +398,19 @@ class MemoryStore:
         )
         self._events.append(event)
         history.append(event)
+
+
+def matches(run: Run, query: RunQuery) -> bool:
+    """Whether a query without a limit matches a run."""
+    return (
+        (not query.states or run.state in query.states)
+        and query.user in (None, run.user)
+        and query.project in (None, run.project)
+        and query.name in (None, run.name)
+        and query.array_id in (None, run.array_id)
+        and query.array_index in (None, run.array_index)
+        and (query.before_id is None or run.id < query.before_id)
+        and (query.ended_before is None or (run.ended_at or inf) < query.ended_before)
+        and (query.ended_after is None or run.ended_at is None or run.ended_at > query.ended_after)
+        and query.labels.items() <= run.spec.labels.items()
+    )

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from math import isclose
 
 from actors import ADA
+from replaying import replay
 from simulated import Simulation
 from tarmac.control.state.control_state import FEED_PERIOD_S
 from tarmac.control.state.scheduler_state import HALF_LIVES
 from tarmac.model.array import Condition
 from tarmac.model.changes import UsageBucket
 from tarmac.model.codec import replace
-from tarmac.model.lifecycle import AttemptState, Mode, RunState, replay
+from tarmac.model.lifecycle import AttemptState, Mode, RunState
 from tarmac.model.progress import CauseCode, Outcome, Share
 from tarmac.model.run import Attempt, Run
 from tarmac.sched import Candidate, Holding, Snapshot

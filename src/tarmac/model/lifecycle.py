@@ -197,15 +197,6 @@ def sources(event: RunEvent) -> frozenset[RunState]:
     return frozenset(state for state, following in RUN_TABLE.items() if event in following)
 
 
-def replay(events: Iterable[RunEvent]) -> RunState:
-    """The final state of a whole history; raises IllegalStep if the history is not legal."""
-    history = iter(events)
-    first = next(history, None)
-    if first is not INITIAL_EVENT:
-        raise IllegalStep(f"a history begins with {INITIAL_EVENT}, not with {first}")
-    return steps(INITIAL_STATE, history)
-
-
 def attempt_step(state: AttemptState, following: AttemptState) -> AttemptState:
     """`following`, if an attempt may go there from `state`; raises IllegalStep otherwise."""
     if following not in ATTEMPT_TABLE[state]:

@@ -6,7 +6,6 @@ Used by the port `Store`; the command line and the server show the lines.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -81,22 +80,6 @@ class RunSummary(Struct, frozen=True):
     image: str | None
     array_id: str | None = None
     array_index: int | None = None
-
-
-def matches(run: Run, query: RunQuery) -> bool:
-    """Whether a query without a limit matches a run."""
-    return (
-        (not query.states or run.state in query.states)
-        and query.user in (None, run.user)
-        and query.project in (None, run.project)
-        and query.name in (None, run.name)
-        and query.array_id in (None, run.array_id)
-        and query.array_index in (None, run.array_index)
-        and (query.before_id is None or run.id < query.before_id)
-        and (query.ended_before is None or (run.ended_at or inf) < query.ended_before)
-        and (query.ended_after is None or run.ended_at is None or run.ended_at > query.ended_after)
-        and query.labels.items() <= run.spec.labels.items()
-    )
 
 
 def summary_of(run: Run, cluster: str | None, pool: str | None = None) -> RunSummary:

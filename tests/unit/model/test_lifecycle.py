@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
+from replaying import replay
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import (
     ATTEMPT_TABLE,
@@ -21,7 +22,6 @@ from tarmac.model.lifecycle import (
     RunEvent,
     RunState,
     attempt_step,
-    replay,
     sources,
     step,
     steps,
