@@ -33,7 +33,7 @@ from tarmac.systems.determined.merging import complete, merge, normalise
 from tarmac.systems.determined.overrides import override_values
 from tarmac.systems.determined.search import search_of
 from tarmac.systems.determined.searchers import SINGLE
-from tarmac.systems.determined.statuses import to_tarmac
+from tarmac.systems.determined.statuses import SCALE
 from tarmac.systems.determined.storage import DEFAULT_STORAGE, note_missing
 
 NAME = "determined"
@@ -71,7 +71,7 @@ def read_experiment(
         roles=(file.role(record, config),),
         code=context_of(directory),
         target=spec.Target(pool=file.pool(config["resources"]["resource_pool"])),
-        priority=to_tarmac(config["resources"]["priority"] or defaults.priority),
+        priority=SCALE.to_tarmac(config["resources"]["priority"] or defaults.priority),
         weight=float(config["resources"]["weight"]) if config["resources"]["weight"] > 0 else 1.0,
         retries=file.retries(config["max_restarts"]),
         pause=spec.PausePolicy(signal=None, grace_s=float(config["preemption_timeout"])),

@@ -45,11 +45,6 @@ FIRST, USUAL, LAST = 1, 42, 99
 SCALE = Scale(system="Determined", first=FIRST, usual=USUAL, last=LAST)
 
 
-def to_tarmac(priority: int) -> int:
-    """The priority on tarmac's scale: the usual one is 0."""
-    return USUAL - priority
-
-
 def of_tarmac(priority: int) -> int:
-    """The priority on Determined's scale; it may exceed the ends of that."""
+    """The priority on Determined's scale, which it may exceed; the inverse of `SCALE.to_tarmac`."""
     return USUAL - priority

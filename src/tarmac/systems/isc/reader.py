@@ -3,11 +3,10 @@
 import dataclasses
 import re
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any
 
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading, refuse_extras
-from tarmac.dialects.kinds import choice, integer, text
+from tarmac.dialects.kinds import integer, text, words
 from tarmac.dialects.located import Items, Problems, Scalar
 from tarmac.dialects.names import fit
 from tarmac.dialects.native.fields import IDENTIFIER, MOST_RAPID_CYCLES
@@ -38,12 +37,8 @@ _CREDENTIALS = (
 )
 
 
-class ComputeMode(StrEnum):
-    """The modes of the ISC."""
-
-    CYCLE = Mode.CYCLE
-    INTERRUPTIBLE = Mode.INTERRUPTIBLE
-    BURST = Mode.BURST
+MODES = (Mode.CYCLE, Mode.INTERRUPTIBLE, Mode.BURST)
+"""The modes of the ISC."""
 
 
 def read_isc(source: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:  # noqa: ARG001 it names no path
@@ -174,7 +169,7 @@ class _LaunchFile:
         return None
 
     def _mode(self, slots: int | None) -> Mode:
-        mode = Mode(self._found.get("compute_mode", ComputeMode.CYCLE))
+        mode: Mode = self._found.get("compute_mode", Mode.CYCLE)
         if mode is Mode.BURST and (slots or 0) > MOST_BURST_SLOTS:
             self._run["gpus" if "gpus" in self._run else "compute_mode"].refuse(
                 f"a burst experiment has at most {MOST_BURST_SLOTS} GPUs, not {slots}",
@@ -310,7 +305,7 @@ RUN = record(
         "isc_project_id": Field(Custom(_words), words="project_id project"),
         "gpus": Field(integer(1, MOST_SLOTS), words="num_gpus n_gpus ngpus"),
         "command": Field(Custom(_words), words="cmd"),
-        "compute_mode": Field(choice(ComputeMode), words="mode"),
+        "compute_mode": Field(words({str(mode): mode for mode in MODES}), words="mode"),
         "max_rapid_cycles": Field(integer(1, MOST_RAPID_CYCLES), words="cycles"),
         "dataset_id_list": Field(Custom(_ids), words="dataset_ids"),
         "input_artifact_id_list": Custom(_inputs),

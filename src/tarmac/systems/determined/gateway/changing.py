@@ -18,7 +18,7 @@ from tarmac.dialects.section import Value
 from tarmac.model import codec
 from tarmac.model.spec import RunSpec
 from tarmac.systems.determined.reader import NAME, labels_of
-from tarmac.systems.determined.statuses import FIRST, LAST, to_tarmac
+from tarmac.systems.determined.statuses import FIRST, LAST, SCALE
 
 NOTES = "notes"
 """The key of an experiment's notes among the facts of its spec."""
@@ -36,7 +36,7 @@ class Changes:
         """The changed parts of the queue position, with tarmac's names, and its scale of the priority."""
         resources, place = self.config.get("resources", {}), {}
         if "priority" in resources:
-            place["priority"] = to_tarmac(resources["priority"])
+            place["priority"] = SCALE.to_tarmac(resources["priority"])
         if "weight" in resources:
             place["weight"] = resources["weight"]
         if "resource_pool" in resources:
