@@ -5,12 +5,14 @@ A step of `setup` is a command, `{git: {url: ...}}`, `{pip: [...]}` or `{apt: [.
 
 import posixpath
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from tarmac.dialects import schema
 from tarmac.dialects.kinds import flag, matching, text
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.native.code import GIT_URL, REVISION, URL, read_url
+from tarmac.dialects.native.environment import EXPANSION
 from tarmac.dialects.section import Value
 from tarmac.model import spec
 
@@ -27,8 +29,8 @@ def read_command(value: Value) -> spec.Command | None:
     argv = tuple(_argument(item) for item in value.items(_COMMAND))
     if not argv[0]:
         value.refuse("the name of the program is empty")
-    for argument in argv if not _is_shell(argv) else ():
-        if found := _EXPANSION.search(argument):
+    for argument in argv if not is_shell(argv) else ():
+        if found := EXPANSION.search(argument):
             value.warn(
                 f"no shell reads a command given as a list: {found[0]!r} reaches the program "
                 "as it is; write the command as one text to have it expanded"
@@ -67,16 +69,12 @@ _PROGRAM = re.compile(
     re.ASCII,
 )
 _FIXED = re.compile(r"--(nnodes|nproc[-_]per[-_]node)[= ][0-9]+", re.ASCII)
-_EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
 
 
-def _is_shell(argv: tuple[str, ...]) -> bool:
+def is_shell(argv: Sequence[str]) -> bool:
     """Whether the list passes a text to a shell, which expands it."""
-    return (
-        len(argv) > 2
-        and posixpath.basename(argv[0]) in _SHELLS
-        and _COMMAND_FLAG.fullmatch(argv[1]) is not None
-    )
+    shell = posixpath.basename(argv[0]) in _SHELLS
+    return shell and len(argv) > 1 and _COMMAND_FLAG.fullmatch(argv[1]) is not None
 
 
 _SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})

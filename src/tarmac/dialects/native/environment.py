@@ -30,7 +30,7 @@ def read_variables(value: Value) -> dict[str, str]:
     for key, item in value.entries("a mapping from names to values"):
         name = read_name(key)
         variables[name] = _plain_text(item, text("a text or number"))
-        if found := _EXPANSION.search(variables[name]):
+        if found := EXPANSION.search(variables[name]):
             item.warn(f"no shell reads this value: {found[0]!r} stays as it is")
     return variables
 
@@ -47,7 +47,7 @@ def _labels(value: Value) -> Mapping[str, str]:
 
 def _path(scalar: Scalar) -> str:
     path = scalar.text
-    if found := _EXPANSION.search(path) or re.match("~", path):
+    if found := EXPANSION.search(path) or re.match("~", path):
         raise Misfit(f"{found[0]!r} is not expanded: write the whole path, or one relative to the run file")
     if not path or len(path.encode()) > 4096:
         raise Misfit()
@@ -57,7 +57,8 @@ def _path(scalar: Scalar) -> str:
 IMAGE = matching(r"[^\s\x00-\x1f\x7f]{1,500}", "the name of a container image, without blanks,")
 MODULE = matching(r"[A-Za-z0-9_][A-Za-z0-9_.+/@=:-]{0,254}", "the name of a module, such as CUDA/12.1,")
 
-_EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
+EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
+"""A variable that a shell would expand."""
 
 
 def _plain_text(value: Value, kind: Kind[str]) -> str:

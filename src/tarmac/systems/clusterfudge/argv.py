@@ -1,11 +1,11 @@
 """Warnings about argument lists, which no shell reads. Used for requests and for scripts. Pure."""
 
-import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+from tarmac.dialects.native.commands import is_shell
+from tarmac.dialects.native.environment import EXPANSION
 
 
 def argv_doubts(argv: Sequence[str]) -> Iterator[str]:
@@ -16,14 +16,14 @@ def argv_doubts(argv: Sequence[str]) -> Iterator[str]:
     if len(argv) == 1 and re.search(r"\s", program.strip()):
         yield f"{_short(program)} is taken as the name of a program; did you mean {split(program)}?"
         return
-    if posixpath.basename(program) in SHELLS and rest and re.fullmatch(r"-[a-z]*c", rest[0]):
+    if is_shell(argv):
         yield from _script_doubts(program, rest)
         return
     for word in rest:
         if word in _OPERATORS:
             yield f"no shell reads a command: {word!r} is passed on as an argument; {_SHELL_HINT}"
             return
-        if found := _EXPANSION.search(word):
+        if found := EXPANSION.search(word):
             yield f"no shell reads a command: {found[0]!r} reaches the program as it is; {_SHELL_HINT}"
             return
 
@@ -39,7 +39,6 @@ def split(command: str) -> str:
 
 
 _OPERATORS = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "2>&1", "&"})
-_EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
 _SHELL_HINT = 'write ["bash", "-c", "..."] where a shell is wanted'
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tarmac.dialects.kinds import choice, integer, text
 from tarmac.dialects.located import Items, Node, Scalar
-from tarmac.dialects.native.roles import processes_of
+from tarmac.dialects.native.roles import MOST_REPLICAS, MOST_ROLES, processes_of
 from tarmac.dialects.schema import MISSING, Custom, Field, read_fields, section_of
 from tarmac.dialects.section import Section, Value
 from tarmac.model.resources import Resources
@@ -14,8 +14,6 @@ from tarmac.model.spec import Command, FailureBehaviour, Process, Role
 from tarmac.systems.clusterfudge.argv import argv_doubts
 from tarmac.systems.clusterfudge.fields import SLOT_TYPES, record
 
-MOST_REPLICAS = 10_000
-MOST_ROLES = 100
 MB = 1024 * 1024
 
 _SHORT_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,30}[A-Za-z0-9])?", re.ASCII)

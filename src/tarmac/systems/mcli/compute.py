@@ -13,6 +13,7 @@ from typing import Any
 from tarmac.dialects import names, quantities
 from tarmac.dialects.kinds import integer, lenient
 from tarmac.dialects.located import Table
+from tarmac.dialects.native.roles import MOST_NODES
 from tarmac.dialects.schema import MISSING, Custom, Field, read_fields, record, tuple_of
 from tarmac.dialects.section import Value
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY, Resources
@@ -22,7 +23,6 @@ from tarmac.systems.mcli.fields import WORD, KnownSection, Vocabulary
 USUAL_SLOTS_PER_NODE = 8
 """Slots per node of that platform, for an instance that does not specify them."""
 
-MOST_NODES = 10_000
 _NO_SLOTS = frozenset({"none", "cpu", "cpus", "cpu_only", "null"})
 _OLDER = {"cluster": "cluster", "gpu_type": "gpu_type", "gpu_num": "gpus", "cpus": "cpus"}
 _COUNTS = ("gpus", "instance", "nodes")

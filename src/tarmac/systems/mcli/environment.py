@@ -3,7 +3,6 @@
 Called by the reader.
 """
 
-import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from tarmac.dialects.kinds import Misfit, text
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.names import LABEL_NAME, LABEL_VALUE, VARIABLE_NAME, reserved
+from tarmac.dialects.native.environment import EXPANSION
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.schema import MISSING, Field, record
 from tarmac.dialects.section import Value
@@ -21,9 +21,6 @@ LONGEST_METADATA_KEY = 200
 LARGEST_METADATA_BYTES = 100_000
 DATABRICKS = "databricks"
 """The default destination of MLflow."""
-
-EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
-"""A variable that a shell would expand."""
 
 
 def read_env(value: Value) -> dict[str, str]:

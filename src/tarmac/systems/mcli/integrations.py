@@ -12,11 +12,12 @@ from typing import Any
 from tarmac.dialects.kinds import Kind, did_you_mean, flag, lenient
 from tarmac.dialects.located import Items, Node, Scalar, Table, quote
 from tarmac.dialects.native.code import REFERENCE, read_url
+from tarmac.dialects.native.environment import EXPANSION
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.schema import MISSING, Custom, Field, read_section, record
 from tarmac.dialects.section import Value
 from tarmac.model.spec import Checkout, PythonPackages, Repository, SetupStep, SystemPackages
-from tarmac.systems.mcli.environment import DATABRICKS, EXPANSION
+from tarmac.systems.mcli.environment import DATABRICKS
 from tarmac.systems.mcli.fields import WORD, WORKSPACE, Vocabulary, read_words, snake
 
 _USUAL_SITE = "github.com"
