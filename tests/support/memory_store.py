@@ -6,7 +6,6 @@ It passes the same contract suite. Its content survives a crash of the control p
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from math import inf
 from threading import Lock
 from typing import Any
 
@@ -15,6 +14,7 @@ from memory_experiments import MemoryExperiments
 from memory_metrics import MemoryMetrics
 from memory_notifications import MemoryNotifications
 from memory_numbers import MemoryNumbers
+from memory_queries import matches
 from memory_run_records import MemoryRunRecords
 from memory_secrets import MemorySecrets
 from memory_spans import span_of
@@ -398,19 +398,3 @@ class MemoryStore:
         )
         self._events.append(event)
         history.append(event)
-
-
-def matches(run: Run, query: RunQuery) -> bool:
-    """Whether a query without a limit matches a run."""
-    return (
-        (not query.states or run.state in query.states)
-        and query.user in (None, run.user)
-        and query.project in (None, run.project)
-        and query.name in (None, run.name)
-        and query.array_id in (None, run.array_id)
-        and query.array_index in (None, run.array_index)
-        and (query.before_id is None or run.id < query.before_id)
-        and (query.ended_before is None or (run.ended_at or inf) < query.ended_before)
-        and (query.ended_after is None or run.ended_at is None or run.ended_at > query.ended_after)
-        and query.labels.items() <= run.spec.labels.items()
-    )

@@ -87,7 +87,7 @@ _S = RunState
 _E = RunEvent
 
 _OVER = {_E.VACATED: _S.QUEUED, _E.RETRIED: _S.QUEUED, _E.FAULTED: _S.QUEUED, _E.FINISHED: _S.ENDED}
-"""The ends of an attempt that nobody asked to leave for good."""
+"""The ends of an attempt without a request to pause or stop."""
 
 _WORKS = {
     _E.PAUSE_REQUESTED: _S.PAUSING,
@@ -95,7 +95,7 @@ _WORKS = {
     _E.STOP_REQUESTED: _S.STOPPING,
     **_OVER,
 }
-"""What may happen to an attempt on its nodes."""
+"""The events of an attempt on its nodes."""
 
 
 def _stays(state: RunState, *events: RunEvent) -> Mapping[RunEvent, RunState]:

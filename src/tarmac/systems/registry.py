@@ -202,7 +202,7 @@ def _binary(text: str) -> bool:
 
 
 def _missed(names: str, problem: Problem) -> Problem:
-    """What these dialects miss, with their names."""
+    """The problem with the names of the dialects that report it."""
     message = f"{problem.message} ({problem.hint})" if problem.hint else problem.message
     return dataclasses.replace(problem, message=f"as {names}: {message}", hint=None)
 
