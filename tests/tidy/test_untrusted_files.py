@@ -30,6 +30,7 @@ PLAIN = {
     "tarmac.node.hooks.code": "the store of code, and a directory that is being made",
     "tarmac.node.setup.layers": "environments that runs share, or in the making, beside the attempts",
     "tarmac.node.setup.interpreter": "the same",
+    "tarmac.node.kernel.handles": "a pipe",
     "tarmac.node.kernel.procfs": "/proc and /sys",
     "tarmac.node.kernel.namespaces": "/proc",
     "tarmac.node.kernel.workergroup": "/sys",

@@ -32,6 +32,7 @@ from typing import Any, Dict, Iterator, Mapping, Optional
 
 from tarmac.node.attempt import protocol
 from tarmac.node.files import untrusted
+from tarmac.node.kernel.handles import closing
 from tarmac.node.progress import polls
 
 _OUTSIDE = "checkpoints"
@@ -190,11 +191,8 @@ def _write_through(directory: Path) -> None:
 
 
 def _sync(path: str | Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
+    with closing(os.open(path, os.O_RDONLY)) as handle:
         os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _take_name(root: Path, draft: Path, step: Optional[int]) -> str:

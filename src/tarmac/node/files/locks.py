@@ -7,6 +7,8 @@ import os
 from contextlib import contextmanager
 from typing import Callable, Iterator, Optional
 
+from tarmac.node.kernel.handles import closing
+
 
 @contextmanager
 def locked(
@@ -18,7 +20,7 @@ def locked(
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    try:
+    with closing(handle):
         mine = try_lock(handle, how)
         while wait and rest is not None and not mine:
             rest()
@@ -26,8 +28,6 @@ def locked(
         if wait and not mine:
             fcntl.flock(handle, how)
         yield wait or mine
-    finally:
-        os.close(handle)
 
 
 def try_lock(handle: int, how: int) -> bool:

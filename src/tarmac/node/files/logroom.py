@@ -19,6 +19,7 @@ from typing import Any, Callable, Optional, Sequence
 from tarmac.node.files import untrusted
 from tarmac.node.files.masking import NO_SECRETS, Mask
 from tarmac.node.kernel import syscalls
+from tarmac.node.kernel.handles import closing
 
 LOOK_S = 0.4
 LOOK_AT_LOW_DISK_S = 0.05
@@ -100,15 +101,12 @@ class LogRoom:
 
 def cut(log: str, *, keep_bytes: int) -> None:
     """Free the middle of a log and record that in its note; raises OSError if that is impossible."""
-    handle = untrusted.open_to_append(log)
-    try:
+    with closing(untrusted.open_to_append(log)) as handle:
         begin, end = keep_bytes, os.fstat(handle).st_size - keep_bytes
         if end <= begin:
             return
         begin = _line_begin(log, begin)
         syscalls.punch(handle, begin, end - begin)
-    finally:
-        os.close(handle)
     with suppress(OSError, ValueError):
         before = gap_of(untrusted.read_object(cut_note(log)))
         if before is not None:

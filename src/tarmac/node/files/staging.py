@@ -15,6 +15,8 @@ import os
 import shutil
 from typing import Any, Mapping
 
+from tarmac.node.kernel.handles import closing
+
 DRAFT = ".draft-"
 """The prefix of unfinished files, which listings omit."""
 
@@ -55,15 +57,12 @@ def write_piece(path: str, begin: int, content: bytes, *, last: bool) -> None:
     directory, name = os.path.split(path)
     os.makedirs(directory, mode=0o700, exist_ok=True)
     draft = os.path.join(directory, f"{DRAFT}{name}")
-    handle = os.open(draft, _NEW | (0 if begin else os.O_TRUNC), 0o600)
-    try:
+    with closing(os.open(draft, _NEW | (0 if begin else os.O_TRUNC), 0o600)) as handle:
         while content:
             written = os.pwrite(handle, content, begin)
             begin, content = begin + written, content[written:]
         if last:
             os.fdatasync(handle)
-    finally:
-        os.close(handle)
     if last:
         os.replace(draft, path)
 

@@ -17,6 +17,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Optional
 
+from tarmac.node.kernel.handles import closing
+
 LONGEST_LINE_BYTES = 128 * 1024
 """Longer than any event with the last lines of a log."""
 
@@ -47,11 +49,8 @@ def open_to_append(path: str) -> int:
 
 def read_bytes(path: str, limit_bytes: int) -> bytes:
     """The content of a regular file; raises OSError for a longer file and for every other problem."""
-    handle = open_to_read(path)
-    try:
+    with closing(open_to_read(path)) as handle:
         found = pread(handle, 0, limit_bytes + 1)
-    finally:
-        os.close(handle)
     if len(found) > limit_bytes:
         raise OSError(errno.EFBIG, f"longer than {limit_bytes} bytes", path)
     return found
@@ -77,12 +76,9 @@ def write_new(path: str, content: bytes, *, mode: int = 0o666) -> None:
     """Write a file that no process has open, after removing an existing entry."""
     with suppress(FileNotFoundError):
         os.unlink(path)
-    handle = os.open(path, _NEW, mode)
-    try:
+    with closing(os.open(path, _NEW, mode)) as handle:
         while content:
             content = content[os.write(handle, content) :]
-    finally:
-        os.close(handle)
 
 
 def replace(path: str, content: bytes, *, mode: int = 0o666) -> None:
@@ -94,11 +90,8 @@ def replace(path: str, content: bytes, *, mode: int = 0o666) -> None:
 
 def touch(path: str) -> None:
     """Make a regular file or update its time; raises OSError, and never waits."""
-    handle = open_to_append(path)
-    try:
+    with closing(open_to_append(path)) as handle:
         os.utime(handle)
-    finally:
-        os.close(handle)
 
 
 def append_text(path: str, text: str) -> None:
@@ -114,21 +107,15 @@ def first_bytes(path: str, limit_bytes: int) -> bytes:
 
 def read_part(path: str, offset: int, limit_bytes: int) -> bytes:
     """At most `limit_bytes` of a regular file from an offset; raises OSError."""
-    handle = open_to_read(path)
-    try:
+    with closing(open_to_read(path)) as handle:
         return pread(handle, offset, limit_bytes)
-    finally:
-        os.close(handle)
 
 
 def last_bytes(path: str, limit_bytes: int) -> tuple[bytes, bool]:
     """The end of a regular file, and whether that is the whole file; raises OSError."""
-    handle = open_to_read(path)
-    try:
+    with closing(open_to_read(path)) as handle:
         start = max(0, os.fstat(handle).st_size - limit_bytes)
         return pread(handle, start, limit_bytes), start == 0
-    finally:
-        os.close(handle)
 
 
 def remove_tree(path: str) -> None:
@@ -136,8 +123,7 @@ def remove_tree(path: str) -> None:
 
     No link is followed; `path` must itself be a directory.
     """
-    top = os.open(path, _DIRECTORY)
-    try:
+    with closing(os.open(path, _DIRECTORY)) as top:
         count = 0
         while names := os.listdir(top):
             for name in names:
@@ -146,16 +132,13 @@ def remove_tree(path: str) -> None:
                     continue
                 count = _raise_below(name, top, count)
                 os.rmdir(name, dir_fd=top)
-    finally:
-        os.close(top)
     os.rmdir(path)
 
 
 def _raise_below(name: str, top: int, count: int) -> int:
     """Empty a directory: remove files, move directories to the top; returns the number of moves so far."""
     os.chmod(name, 0o700, dir_fd=top)
-    handle = os.open(name, _DIRECTORY, dir_fd=top)
-    try:
+    with closing(os.open(name, _DIRECTORY, dir_fd=top)) as handle:
         for inner in os.listdir(handle):
             if _is_directory(inner, handle):
                 os.chmod(inner, 0o700, dir_fd=handle)  # moving a directory requires write permission in it
@@ -166,8 +149,6 @@ def _raise_below(name: str, top: int, count: int) -> int:
                 os.rename(inner, f".removed-{count}", src_dir_fd=handle, dst_dir_fd=top)
             else:
                 os.unlink(inner, dir_fd=handle)
-    finally:
-        os.close(handle)
     return count
 
 
@@ -193,8 +174,7 @@ class Lines:
 
     def added(self) -> list[bytes]:
         """The complete lines of the next step; [] if there are none. Raises OSError like `open_to_read`."""
-        handle = open_to_read(self._path)
-        try:
+        with closing(open_to_read(self._path)) as handle:
             found = os.fstat(handle)
             if self._identity != (found.st_dev, found.st_ino) or found.st_size < self._offset:
                 self._identity, self._offset, self._passing_over = (found.st_dev, found.st_ino), 0, False
@@ -203,8 +183,6 @@ class Lines:
                 return []
             room = self._limit_bytes - self._offset
             piece = pread(handle, self._offset, min(STEP_BYTES, room)) if room > 0 else b""
-        finally:
-            os.close(handle)
         self.overlong = self.overlong or room <= 0
         return self._whole_lines(piece) if piece else []
 
@@ -264,12 +242,10 @@ def read_inside(directory: str, path: str, *, offset: int, limit: int) -> Option
         descriptor = _open_below(directory, path)
     except OSError:
         return None
-    try:
+    with closing(descriptor):
         if offset < 0:
             offset = max(0, os.fstat(descriptor).st_size + offset)
         return pread(descriptor, offset, limit)
-    finally:
-        os.close(descriptor)
 
 
 def open_inside(directory: str, path: str) -> int:
@@ -286,11 +262,8 @@ def list_inside(directory: str, path: str, *, limit: int) -> Optional[list[list[
         handle = _directory_below(directory, _parts(path) if path else [])
     except (OSError, ValueError):
         return None
-    try:
-        with os.scandir(handle) as entries:
-            return sorted(filter(None, map(_entry, islice(entries, limit))), key=lambda entry: str(entry[0]))
-    finally:
-        os.close(handle)
+    with closing(handle), os.scandir(handle) as entries:
+        return sorted(filter(None, map(_entry, islice(entries, limit))), key=lambda entry: str(entry[0]))
 
 
 def _entry(entry: os.DirEntry[str]) -> list[object]:
@@ -305,22 +278,16 @@ def _entry(entry: os.DirEntry[str]) -> list[object]:
 
 def _open_below(directory: str, path: str) -> int:
     *parents, name = _parts(path)
-    parent = _directory_below(directory, parents)
-    try:
+    with closing(_directory_below(directory, parents)) as parent:
         return open_to_read(name, dir_fd=parent)
-    finally:
-        os.close(parent)
 
 
 def _directory_below(directory: str, parts: list[str]) -> int:
     """Open component by component, so that no link is followed."""
     handle = os.open(directory, _DIRECTORY)
     for part in parts:
-        try:
-            child = os.open(part, _DIRECTORY, dir_fd=handle)
-        finally:
-            os.close(handle)
-        handle = child
+        with closing(handle):
+            handle = os.open(part, _DIRECTORY, dir_fd=handle)
     return handle
 
 

@@ -15,6 +15,7 @@ from tarmac.node.attempt import words
 from tarmac.node.attempt.protocol import make_directory
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import PACKS
+from tarmac.node.kernel.handles import closing
 from tarmac.node.leave import check_leave, fail
 from tarmac.node.noderun import NodeRun
 
@@ -74,8 +75,7 @@ def make_tree(snapshot: str, target: str, between: Callable[[], None]) -> None:
 
 def _make_file(reading: int, entry: List[Any], to: str, between: Callable[[], None]) -> None:
     _, mode, _, pack, offset, size_bytes, dated_ns = entry
-    writing = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
+    with closing(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)) as writing:
         end = offset + size_bytes
         while offset < end:
             sent = os.sendfile(writing, reading, offset, min(end - offset, _CHUNK_BYTES))
@@ -85,8 +85,6 @@ def _make_file(reading: int, entry: List[Any], to: str, between: Callable[[], No
             between()
         os.fchmod(writing, mode | 0o600)
         os.utime(writing, ns=(dated_ns, dated_ns))
-    finally:
-        os.close(writing)
 
 
 def _inside(target: str, path: str) -> str:

@@ -25,6 +25,7 @@ from tarmac.node.container.images import Image, Images
 from tarmac.node.container.reference import ALWAYS
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import digest
+from tarmac.node.kernel.handles import closing
 from tarmac.node.kernel.mountplan import Bind
 from tarmac.node.leave import attend, check_leave, fail
 from tarmac.node.noderun import Leave, NodeRun
@@ -179,10 +180,8 @@ def _pull(run: NodeRun, part: ContainerLaunch) -> dict[str, Any]:
             run.events.append("image_pull", **_pulled(news, began))
             run.events.flush()
 
-    try:
+    with closing(hear):
         attend(run, child, news=report, also=hear, at_once=True)
-    finally:
-        os.close(hear)
     if child.exit_code != 0 or news.answer is None:
         raise ImageProblem("ended", f"the process that pulls {part.image} {child.how}")
     if news.answer:

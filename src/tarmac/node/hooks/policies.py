@@ -15,6 +15,7 @@ from typing import Any, Dict, Iterator, List, NoReturn, Pattern, Sequence
 
 from tarmac.node.attempt.document import LogPattern
 from tarmac.node.files import untrusted
+from tarmac.node.kernel.handles import closing
 from tarmac.node.noderun import NodeRun
 
 PATIENCE_S = 10.0
@@ -44,15 +45,13 @@ def log_matches(run: NodeRun) -> List[Dict[str, Any]]:
 def _listen(run: NodeRun, handle: int) -> List[bytes]:
     """The complete lines before the end of the pipe, or before the time limit."""
     answer, due = b"", time.monotonic() + PATIENCE_S
-    try:
+    with closing(handle):
         while time.monotonic() < due:
             if run.wake_channel.wait(due, also=handle):
                 piece = os.read(handle, _ANSWER_BYTES)
                 if not piece:
                     break
                 answer += piece
-    finally:
-        os.close(handle)
     return answer.split(b"\n")[:-1]
 
 
@@ -97,15 +96,13 @@ def _lines(log: str) -> Iterator[str]:
         handle = untrusted.open_to_read(log)
     except OSError:
         return
-    try:
+    with closing(handle):
         rest = b""
         for chunk in _chunks(handle):
             *lines, rest = re.split(rb"[\r\n]", rest + chunk)
             rest = rest[:LONGEST_LINE_BYTES]
             yield from (line[:LONGEST_LINE_BYTES].decode("utf-8", "replace") for line in lines)
         yield rest.decode("utf-8", "replace")
-    finally:
-        os.close(handle)
 
 
 def _chunks(handle: int) -> Iterator[bytes]:

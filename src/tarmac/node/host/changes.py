@@ -18,6 +18,7 @@ from tarmac.node.attempt.protocol import (
     rank_name,
 )
 from tarmac.node.files import untrusted
+from tarmac.node.kernel.handles import closing
 
 LARGEST_BYTES = 8 * 1024 * 1024
 """Maximum bytes per file, except reports."""
@@ -121,7 +122,7 @@ def _look(
     except OSError as error:
         problem = Sent(0, 0, 0, problem=error.strerror or "it cannot be read")
         return None if known == problem else (None, problem.problem, problem)
-    try:
+    with closing(handle):
         found = os.fstat(handle)
         size = min(found.st_size, largest_bytes(name))
         begin = 0
@@ -130,8 +131,6 @@ def _look(
                 return None
             begin = known.end if adds and known.end < size else 0
         content = untrusted.pread(handle, begin, min(size - begin, step_bytes if adds else size))
-    finally:
-        os.close(handle)
     end = begin + len(content)
     return begin, content, Sent(found.st_ino, end, found.st_mtime_ns, more=content != b"" and end < size)
 

@@ -9,6 +9,8 @@ import os
 import stat
 from contextlib import suppress
 
+from tarmac.node.kernel.handles import closing
+
 RING = b"!"
 """A ring without a message: poll now."""
 
@@ -19,13 +21,9 @@ def ring(path: str, message: bytes = RING) -> None:
         handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return  # no process listens (ENXIO), or there is no FIFO
-    try:
+    with closing(handle), suppress(OSError):  # full, or the listener ended: it polls anyway
         if stat.S_ISFIFO(os.fstat(handle).st_mode):  # a run may have replaced it
             os.write(handle, message)
-    except OSError:
-        pass  # full, or the listener ended: it polls anyway
-    finally:
-        os.close(handle)
 
 
 def listen(path: str) -> int:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Callable, NamedTuple, NoReturn, Optional
 
-from tarmac.node.kernel import procfs, syscalls
+from tarmac.node.kernel import handles, procfs, syscalls
 
 AS_ROOT = "as root"
 AS_USER = "as user"
@@ -47,11 +48,8 @@ class ProcessNamespace(NamedTuple):
     def pid_of(self, child: int) -> int:
         """The machine's pid of a child process; its pid here, if an old kernel does not report it."""
         with suppress(OSError, ValueError, StopIteration):
-            handle = os.pidfd_open(child)
-            try:
+            with handles.closing(os.pidfd_open(child)) as handle:
                 found = procfs.lines(f"/proc/self/fd/{self.proc}/{self.pid}/fdinfo/{handle}")
-            finally:
-                os.close(handle)
             pid = int(next(line for line in found if line.startswith("Pid:")).split()[1])
             return pid if pid > 0 else child
         return child
@@ -78,10 +76,7 @@ def fork(way: Way, become: _Become) -> int:
     if way.by is not None:
         with suppress(_NoneLeft):
             return _FORKS[way.by](way, become)
-    pid = os.fork()
-    if pid == 0:
-        become(None)
-    return pid
+    return handles.fork(partial(become, None))
 
 
 def _fork_as_root(way: Way, become: _Become) -> int:
@@ -94,11 +89,7 @@ def _fork_as_root(way: Way, become: _Become) -> int:
         except OSError as error:
             raise _NoneLeft(*error.args) from error
         afterwards.callback(syscalls.join_namespace, home, syscalls.CLONE_NEWPID)
-        pid = os.fork()
-        if pid == 0:
-            os.close(home)
-            _become_first(become)
-    return pid
+        return handles.fork(partial(_become_first, become, home))
 
 
 def _fork_as_user(way: Way, become: _Become) -> int:
@@ -106,10 +97,7 @@ def _fork_as_user(way: Way, become: _Become) -> int:
 
     def report_pid(say: int) -> None:
         divide(way)
-        pid = os.fork()
-        if pid == 0:
-            os.close(say)
-            _become_first(become)
+        pid = handles.fork(partial(_become_first, become, say))
         os.write(say, str(pid).encode())
 
     reply = _reply_of(report_pid)
@@ -120,32 +108,25 @@ def _fork_as_user(way: Way, become: _Become) -> int:
 
 def _reply_of(report: Callable[[int], object]) -> str:
     """The text that `report` writes in a temporary process to the descriptor that it gets; or its OSError."""
-    hear, say = os.pipe()
-    pid = os.fork()
-    if pid == 0:
+
+    def act(say: int) -> None:
         try:
-            os.close(hear)
             report(say)
         except OSError as error:
             os.write(say, str(error).encode())
-        finally:
-            os._exit(0)
-    os.close(say)
-    with open(hear, "rb") as heard:
-        reply = heard.read().decode("utf-8", "replace")
+
+    pid, reply = handles.fork_to_reply(act)
     with suppress(ChildProcessError):  # reaped by the kernel, in a warm parent
         os.waitpid(pid, 0)
-    return reply
+    return reply.decode("utf-8", "replace")
 
 
 _FORKS = {AS_ROOT: _fork_as_root, AS_USER: _fork_as_user}
 
 
-def _become_first(become: _Become) -> NoReturn:
-    try:
-        become(enter())
-    finally:
-        os._exit(1)
+def _become_first(become: _Become, unneeded: int) -> NoReturn:
+    os.close(unneeded)
+    become(enter())
 
 
 def divide(way: Way) -> None:

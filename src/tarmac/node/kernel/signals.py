@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Callable, Optional
 
 from tarmac.node.kernel import procfs
+from tarmac.node.kernel.handles import closing
 from tarmac.node.kernel.sockets import readable
 
 _ROUNDS = 10
@@ -54,12 +55,10 @@ def wait_for_end(process: procfs.Process, within_s: float) -> None:
         handle = os.pidfd_open(process.pid)
     except OSError:
         return
-    try:
+    with closing(handle):
         now = procfs.status(process.pid)
         if now is not None and now.process == process:
             readable(handle, within_s)
-    finally:
-        os.close(handle)
 
 
 def ask_group(group: int, number: int) -> None:

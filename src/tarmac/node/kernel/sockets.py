@@ -16,6 +16,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from typing import AbstractSet
 
+from tarmac.node.kernel.handles import closing
+
 _WAITING = 64
 
 
@@ -48,11 +50,8 @@ def connect(path: str, *, timeout_s: float | None) -> socket.socket:
 @contextmanager
 def _short(path: str) -> Iterator[str]:
     directory, name = os.path.split(path)
-    handle = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as handle:
         yield f"/proc/self/fd/{handle}/{name}"
-    finally:
-        os.close(handle)
 
 
 FIRST_PORT = 10_000

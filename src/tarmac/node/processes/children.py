@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import Callable, NoReturn, Optional
 
-from tarmac.node.kernel import procfs, signals
+from tarmac.node.kernel import handles, procfs, signals
 from tarmac.node.processes.spawn import Command, spawn
 
 
@@ -71,13 +71,7 @@ class Children:
 
     def fork(self, become: Callable[[], NoReturn], *, aside: bool = False) -> Child:
         """Fork a process, of the attempt or `aside`, that calls `become`. Raises OSError."""
-        pid = os.fork()
-        if pid == 0:
-            try:
-                become()
-            finally:
-                os._exit(1)
-        return self._note(pid, aside=aside)
+        return self._note(handles.fork(become), aside=aside)
 
     def _note(self, pid: int, *, aside: bool) -> Child:
         child = self._by_pid[pid] = Child(pid)

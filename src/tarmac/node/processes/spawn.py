@@ -12,12 +12,13 @@ import errno
 import os
 import signal
 from contextlib import ExitStack
+from functools import partial
 from typing import Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from tarmac.node.attempt import words
 from tarmac.node.container.entry import AnyContainer
 from tarmac.node.files import untrusted
-from tarmac.node.kernel import syscalls
+from tarmac.node.kernel import handles, syscalls
 from tarmac.node.processes import wake_channel
 
 _Streams = Tuple[Optional[int], int, int]
@@ -123,25 +124,19 @@ def _start_tied(command: Command, streams: _Streams) -> tuple[int, int, Optional
 
     Also returns the path of a command that cannot be executed.
     """
-    hear, say = os.pipe()  # closed by exec: end of file means that the command runs
     runner = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        for group in command.groups:
-            _join(group, say)
-        _become(command, streams, say=say, runner=runner)
-    os.close(say)
-    with open(hear, "rb") as heard:
-        problem = heard.read()
+    pid, problem = handles.fork_to_reply(partial(_become, command, streams, runner))
     if problem:
         os.waitpid(pid, 0)
     number, _, path = problem.partition(b"\n")
     return pid, int(number or 0), os.fsdecode(path) or None
 
 
-def _become(command: Command, streams: _Streams, *, say: int, runner: int) -> NoReturn:
+def _become(command: Command, streams: _Streams, runner: int, say: int) -> NoReturn:
     """In the child: become the command, or write the reason for a failure to the pipe. Never returns."""
     argv, env, directory = command.argv, command.env, command.directory
+    for group in command.groups:
+        _join(group, say)
     try:
         os.setsid()
         if command.place is not None:

@@ -15,10 +15,11 @@ import struct
 import termios
 import time
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, NoReturn, Optional, Sequence
 
 from tarmac.node.attempt import words
-from tarmac.node.kernel import procfs, signals, syscalls
+from tarmac.node.kernel import handles, procfs, signals, syscalls
 from tarmac.node.kernel.procfs import Process
 from tarmac.node.session import frames
 from tarmac.node.session.relay import Ending, FarEnd
@@ -183,23 +184,18 @@ def _fork(
     surroundings: Surroundings, argv: Sequence[str], env: dict[str, str], streams: _Streams
 ) -> tuple[int, int]:
     """The pid of the command, a child of this process; and the error number if it could not be executed."""
-    hear, say = os.pipe()  # closed by exec: end of file means that the command runs
-    between = os.fork()
-    if between == 0:
+
+    def enter(say: int) -> None:
         try:
             surroundings.enter()
-            pid = os.fork()
-            if pid == 0:
-                _become(surroundings, argv, env, streams, say)
+            pid = handles.fork(partial(_become, surroundings, argv, env, streams, say))
             os.write(say, f"pid {pid}\n".encode())
         except OSError as error:
             os.write(say, f"closed {error.strerror or error}\n".encode())
-        finally:
-            os._exit(0)
-    os.close(say)
-    with open(hear, "rb") as heard:
-        answers = dict(line.split(" ", 1) for line in heard.read().decode("utf-8", "replace").splitlines())
+
+    between, reply = handles.fork_to_reply(enter)
     os.waitpid(between, 0)
+    answers = dict(line.split(" ", 1) for line in reply.decode("utf-8", "replace").splitlines())
     if "pid" not in answers:
         raise OSError(answers.get("closed", "the process in between ended early"))
     if "unsettled" in answers:

@@ -22,6 +22,7 @@ from typing import Any, Callable, Optional, Sequence
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import digest
 from tarmac.node.files.locks import try_lock
+from tarmac.node.kernel.handles import closing
 from tarmac.node.setup import interpreter
 from tarmac.node.setup.interpreter import Interpreter
 from tarmac.node.setup.setupwork import SetupWork, StepFailed
@@ -165,14 +166,11 @@ def _sweep(root: str) -> None:
         with suppress(OSError):
             if time.time() - os.stat(mark).st_mtime < UNUSED_S:
                 continue
-            handle = os.open(f"{directory}.lock", os.O_RDWR)
-            try:
+            with closing(os.open(f"{directory}.lock", os.O_RDWR)) as handle:
                 if try_lock(handle, fcntl.LOCK_EX):
                     os.unlink(mark)
                     with suppress(OSError):
                         untrusted.remove_tree(directory)
-            finally:
-                os.close(handle)
 
 
 def make(directory: str, python: Interpreter, below: Sequence[str]) -> None:
