@@ -197,7 +197,7 @@ class NodeRun:
         self.raise_pause_file()
         if kind == words.WALL_TIME:  # clocks differ, and the workers of all nodes must leave together
             with suppress(OSError):
-                self._publish(self.attempt.ask, {"ask": kind, "at": time.time()})
+                untrusted.publish(self.attempt.ask, json.dumps({"ask": kind, "at": time.time()}).encode())
                 self._ring_others(fifo.RING)
 
     def raise_pause_file(self) -> None:
@@ -223,22 +223,20 @@ class NodeRun:
 
     def note_failure_while_leaving(self, cause: exit_outcome.Cause) -> None:
         """Report a failure to the other nodes, unless another was first."""
-        record = {"node": self.node_name, "cause": self.events.mask.tree(cause), "at": time.time()}
         with suppress(OSError):  # the disk is full: the others use the whole grace
-            self._publish(self.attempt.failed_leaving, record)
+            untrusted.publish(self.attempt.failed_leaving, self._failure_note(self.events.mask.tree(cause)))
             self._ring_others(fifo.RING)
 
     def note_failure(self, cause: exit_outcome.Cause) -> None:
         """Record the failure that ends the attempt for the other nodes, unless another was first."""
         cause = self.events.mask.tree(cause)
-        record = {"node": self.node_name, "cause": cause, "at": time.time()}
         ring = fifo.RING
         try:
-            self._publish(self.attempt.failed, record)
+            untrusted.publish(self.attempt.failed, self._failure_note(cause))
         except FileExistsError:
             cause = self.peer_failure() or cause
         except OSError:  # probably the disk is full: the wake channel takes a line instead
-            ring = f"{json.dumps({**record, 'cause': {**cause, 'tail': []}})}\n".encode()
+            ring = self._failure_note({**cause, "tail": []}) + b"\n"
         self.failure_cause = cause
         self._ring_others(ring)
 
@@ -259,15 +257,8 @@ class NodeRun:
         known = words.LEAVE_STRENGTH[self.leave_kind] if self.leave_kind else 0
         return kind != self.leave_kind and words.LEAVE_STRENGTH[kind] >= known
 
-    def _publish(self, path: str, record: dict[str, Any]) -> None:
-        """Write a file for all nodes, atomically; raises FileExistsError if another was first."""
-        draft = f"{path}.{self.part.rank}"
-        try:
-            untrusted.write_new(draft, json.dumps(record).encode())
-            os.link(draft, path)
-        finally:
-            with suppress(OSError):
-                os.unlink(draft)
+    def _failure_note(self, cause: exit_outcome.Cause) -> bytes:
+        return json.dumps({"node": self.node_name, "cause": cause, "at": time.time()}).encode()
 
     def _ring_others(self, message: bytes) -> None:
         for name in self.document.node_names:

@@ -85,15 +85,10 @@ def read(node: NodePaths) -> Optional[Claim]:
 
 def _create(node: NodePaths, content: dict[str, object]) -> bool:
     make_directory(node.directory)
-    # A random name: a pid is local to one namespace of one machine, and several may share this disk.
-    draft = f"{node.claim}.{os.urandom(6).hex()}"
-    untrusted.write_new(draft, json.dumps(content).encode())
     try:
-        os.link(draft, node.claim)
+        untrusted.publish(node.claim, json.dumps(content).encode())
     except FileExistsError:
         return False
-    finally:
-        os.unlink(draft)
     return True
 
 

@@ -88,6 +88,18 @@ def replace(path: str, content: bytes, *, mode: int = 0o666) -> None:
     os.rename(draft, path)
 
 
+def publish(path: str, content: bytes) -> None:
+    """Make a file that is complete when it appears; raises FileExistsError if another process was first."""
+    # A random name: a pid is local to one namespace of one machine, and several may share this disk.
+    draft = f"{path}.{os.urandom(6).hex()}"
+    try:
+        write_new(draft, content)
+        os.link(draft, path)
+    finally:
+        with suppress(OSError):
+            os.unlink(draft)
+
+
 def touch(path: str) -> None:
     """Make a regular file or update its time; raises OSError, and never waits."""
     with closing(open_to_append(path)) as handle:

@@ -179,14 +179,10 @@ def write(path: str, content: bytes, *, private: bool = False) -> None:
 
 def write_once(path: str, content: bytes) -> bytes:
     """Make a small file, unless it exists; returns its content. Of several concurrent calls one succeeds."""
-    draft = f"{path}.{os.urandom(6).hex()}"
-    untrusted.write_new(draft, content)
     try:
-        os.link(draft, path)
+        untrusted.publish(path, content)
     except FileExistsError:
         return untrusted.read_bytes(path, NOTE_BYTES)
-    finally:
-        os.unlink(draft)
     return content
 
 
