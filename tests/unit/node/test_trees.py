@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.node.attempt.events import EventLog
-from tarmac.node.progress.tree import Glimpse, TreeTimes, walk
-from tarmac.node.progress.treewatch import TreeWatch
+from tarmac.node.progress.tree import Glimpse, TreeTimes, TreeWatch, walk
 from tarmac.node.progress.watcher import ProgressWatcher, tree_below
 
 Tree = TreeWatch | TreeTimes

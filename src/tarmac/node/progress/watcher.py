@@ -16,8 +16,7 @@ from tarmac.node.attempt import protocol
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.files import untrusted
 from tarmac.node.progress.torn import Torn
-from tarmac.node.progress.tree import Change, Glimpse, TreeTimes
-from tarmac.node.progress.treewatch import TreeWatch
+from tarmac.node.progress.tree import Change, Glimpse, TreeTimes, TreeWatch
 
 REPORT_EVERY_S = 30.0
 """The minimum interval of checkpoint events: a run that saves without pause must not fill the disk."""
