@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.node import peers
-from tarmac.node.peers.program import read_arguments
-from tarmac.node.peers.serving import TOKEN, connect
+from tarmac.node.peers.serving import TOKEN, connect, read_arguments
 from tarmac.node.wire.connection import Connection, Lost
 
 PACKAGE = Path(peers.__file__).parent

@@ -12,10 +12,8 @@ if not __package__:
     # Run by path, so no module of the run takes precedence.
     sys.path[0] = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3))
 
-from tarmac.node.peers.program import in_each_slot, remote, run_rank, start
-from tarmac.node.peers.serving import WAIT_S, Hub, serve
+from tarmac.node.peers.serving import PACKAGE, WAIT_S, Hub, remote, run_rank, serve, start
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _FORWARDED = (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -36,7 +34,9 @@ def main() -> int:
     try:
         if rank:
             return serve(address, name, slots)
-        script = arguments[2:] if arguments[1] == "itself" else in_each_slot(arguments[2:], _PACKAGE)
+        script = arguments[2:]
+        if arguments[1] != "itself":  # once for every slot of the host file
+            script = ["mpirun", "--map-by", "slot", sys.executable, "-E", "-S", PACKAGE, "rank", *script]
         return _first(address, name, slots, script, directory)
     except (OSError, TimeoutError) as problem:
         sys.stderr.write(f"tarmac: the nodes do not find one another: {problem}\n")
@@ -59,7 +59,7 @@ def _first(address: "tuple[str, int]", name: str, slots: int, script: "list[str]
     hub = Hub(address, nodes=int(os.environ["NNODES"]), name=name, slots=slots)
     try:
         try:
-            process = start(script, hub.wait(WAIT_S), directory, _PACKAGE)
+            process = start(script, hub.wait(WAIT_S), directory)
         except FileNotFoundError:
             sys.stderr.write("tarmac: there is no program 'mpirun' here: install Open MPI on every node\n")
             return 127
