@@ -33,14 +33,11 @@ _ENDED_BY_WORKER = "the worker has ended, and the session with it"
 class Relay:
     """One session. `channel` is connected to the near end; the session lasts while `worker_lives`."""
 
-    def __init__(
-        self, channel: socket.socket, far: FarEnd, worker_lives: Callable[[], bool], early: Splitter
-    ) -> None:
-        """`early`: bytes already received from the channel."""
+    def __init__(self, channel: socket.socket, far: FarEnd, worker_lives: Callable[[], bool]) -> None:
         self._channel = channel
         self._far = far
         self._worker_lives = worker_lives
-        self._incoming = early
+        self._incoming = Splitter()
         self._outgoing = bytearray()
         self._input = bytearray()
         self._input_ends = False
@@ -53,7 +50,6 @@ class Relay:
         for handle in {self._far.input, *self._far.outputs} - {None}:
             os.set_blocking(handle, False)  # type: ignore[arg-type]
         self._channel.setblocking(False)
-        self._take_frames()
         while self._near_is_there:
             ending = self._far.ending()
             if ending is None and not self._still_needed():
@@ -119,9 +115,6 @@ class Relay:
             self._near_is_there = False
             return
         self._incoming.feed(data)
-        self._take_frames()
-
-    def _take_frames(self) -> None:
         try:
             for frame in self._incoming.take():
                 self._take(frame)
@@ -213,22 +206,6 @@ def _wake_by_children() -> int:
     signal.set_wakeup_fd(say, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     return hear
-
-
-def first_frames(channel: socket.socket, count: int) -> Optional[tuple[list[Frame], Splitter]]:
-    """The first frames of a channel, and the rest of its bytes; None if it ends before."""
-    splitter = Splitter()
-    found: list[Frame] = []
-    while len(found) < count:
-        data = channel.recv(1 << 16)
-        if not data:
-            return None
-        splitter.feed(data)
-        for frame in splitter.take():
-            found.append(frame)
-            if len(found) == count:
-                break
-    return found, splitter
 
 
 class Ending(NamedTuple):
