@@ -7,7 +7,6 @@ Readers of run files use it to warn, the server to mask answers and logs, the ru
 from __future__ import annotations
 
 import re
-from functools import cached_property
 from typing import Any, Iterable, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
 from tarmac.node.files.gitrules import without_secrets
@@ -33,19 +32,17 @@ class PlainKey(NamedTuple):
 
 def names_secret(name: str) -> bool:
     """Whether a name (of a variable, a key of a file, an option) suggests a secret."""
-    return (
-        _NAME.compiled.search(name.replace("-", "_")) is not None and _HARMLESS.compiled.search(name) is None
-    )
+    return re.search(_NAME, name.replace("-", "_")) is not None and re.search(_HARMLESS, name) is None
 
 
 def looks_like_key(value: str) -> bool:
     """Whether a text is a key in a well-known form."""
-    return _FORMAT.compiled.search(value) is not None
+    return re.search(_FORMAT, value) is not None
 
 
 def is_reference(value: str) -> bool:
     """Whether a value is no secret, whatever its name: it is empty, or refers to the source of the value."""
-    return _REFERENCE.compiled.fullmatch(value.strip()) is not None
+    return re.fullmatch(_REFERENCE, value.strip()) is not None
 
 
 def may_hold_secret(text: str) -> bool:
@@ -69,9 +66,9 @@ def hidden(text: str, also: Iterable[str] = ()) -> str:
         text = text.replace(value, MASK)
     if not may_hold_secret(text):
         return text
-    text = without_secrets(_FORMAT.compiled.sub(MASK, text))
-    text = _PAIR.compiled.sub(_without_value, text)
-    return _ASSIGNED.compiled.sub(_without_value, text)
+    text = without_secrets(re.sub(_FORMAT, MASK, text))
+    text = re.sub(_PAIR, _without_value, text)
+    return re.sub(_ASSIGNED, _without_value, text)
 
 
 def hidden_tree(value: Any, also: Sequence[str] = (), name: str = "") -> Any:
@@ -89,14 +86,14 @@ def hidden_tree(value: Any, also: Sequence[str] = (), name: str = "") -> Any:
 
 def key_spans(text: str) -> List[Span]:
     """The ranges in a program's output that look like a key; unmerged and unordered."""
-    found = [match.span() for match in _FORMAT.compiled.finditer(text)] if _may_hold_format(text) else []
+    found = [match.span() for match in re.finditer(_FORMAT, text)] if _may_hold_format(text) else []
     return found + [match.span("value") for match in _assigned(text)]
 
 
 def open_end(text: str) -> int:
     """The position of an end of `text` that may become a key with later text."""
     tail_at = max(0, len(text) - CONTEXT_BYTES)
-    found = _OPEN.compiled.search(text, tail_at)
+    found = re.compile(_OPEN).search(text, tail_at)
     return found.start() if found is not None else len(text)
 
 
@@ -116,12 +113,12 @@ def _assigned(text: str) -> Iterator["re.Match[str]"]:
     lowered = text.lower()
     if not any(word in lowered for word in _WORDS):
         return
-    for match in _ASSIGNED.compiled.finditer(text):
+    for match in re.finditer(_ASSIGNED, text):
         value = match["value"]
         if (
             len(value) >= _LEAST_IN_LOGS
             and names_secret(_last(match["name"]))
-            and _RANDOM.compiled.fullmatch(value)
+            and re.fullmatch(_RANDOM, value)
         ):
             yield match
 
@@ -143,66 +140,50 @@ def _last(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-class _Pattern:
-    """A pattern compiled on first use: most runners never use it."""
-
-    def __init__(self, pattern: str, flags: int = 0) -> None:
-        self._arguments = (pattern, flags)
-
-    @cached_property
-    def compiled(self) -> "re.Pattern[str]":
-        return re.compile(*self._arguments)
-
-
-_NAME = _Pattern(
-    r"(?:^auth|(?:^|_|(?<=[a-z0-9]))(?:password|passwd|passphrase|secret|connection_?string|credentials?"
-    r"|(?:api|access|secret|private|account|encryption|signing|wandb|comet|openai|hf)_?key|token))_?\d*$",
-    re.IGNORECASE | re.ASCII,
+# Texts, which `re` compiles on first use: most runners never use them.
+_NAME = (
+    r"(?ai)(?:^auth|(?:^|_|(?<=[a-z0-9]))(?:password|passwd|passphrase|secret|connection_?string|credentials?"
+    r"|(?:api|access|secret|private|account|encryption|signing|wandb|comet|openai|hf)_?key|token))_?\d*$"
 )
-_HARMLESS = _Pattern(
-    r"(?:^|_)(?:pad|eos|bos|unk|sep|cls|mask|special|end|start|stop|max|min|num|n|per|new|next|prev|image|text"
-    r"|time|bytes?|sec|each|first|last|input|output|target)_?token$",
-    re.IGNORECASE,
+_HARMLESS = (
+    r"(?i)(?:^|_)(?:pad|eos|bos|unk|sep|cls|mask|special|end|start|stop|max|min|num|n|per|new|next|prev|image|text"
+    r"|time|bytes?|sec|each|first|last|input|output|target)_?token$"
 )
-_REFERENCE = _Pattern(
-    r"(?:\*+|\(hidden\)|<[^<>]*>|\$\w+|\$\{[^{}]*\}|\$\{\{[^{}]*\}\}|\$\(.*\)|null|none|~|true|false|[a-z_.]+[(\[].*|)",
-    re.IGNORECASE | re.DOTALL,
+_REFERENCE = (
+    r"(?is)(?:\*+|\(hidden\)|<[^<>]*>|\$\w+|\$\{[^{}]*\}|\$\{\{[^{}]*\}\}|\$\(.*\)"
+    r"|null|none|~|true|false|[a-z_.]+[(\[].*|)"
 )
 _SIGNS = (
     *("hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "AKIA", "ASIA"),
     *("AIza", "dapi", "npm_", "pypi-", "dckr_pat_", "wandb_v1_", "eyJ", "PRIVATE KEY"),
 )
 """Every text that `_FORMAT` matches contains one of these."""
-_FORMAT = _Pattern(
-    r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}"
+_FORMAT = (
+    r"(?a)(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}"
     r"|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeprs]-[A-Za-z0-9-]{10,}"
     r"|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])|AIza[A-Za-z0-9_-]{30,}|dapi[0-9a-f]{32}|npm_[A-Za-z0-9]{30,}"
     r"|pypi-[A-Za-z0-9_-]{40,}|dckr_pat_[A-Za-z0-9_-]{20,}|wandb_v1_[A-Za-z0-9_]{20,}"
     r"|eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})"
     r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[A-Za-z0-9+/=,:\s\\-]{0,20000}?-----END [A-Z ]{0,30}"
-    r"PRIVATE KEY-----",
-    re.ASCII,
+    r"PRIVATE KEY-----"
 )
-_OPEN = _Pattern(
-    r"(?<![A-Za-z0-9])(?:hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox|A(?:KIA|SIA)|AIza|dapi|npm_|pypi-|dckr_pat_"
+_OPEN = (
+    r"(?ai)(?<![A-Za-z0-9])(?:hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox|A(?:KIA|SIA)|AIza|dapi|npm_|pypi-|dckr_pat_"
     r"|wandb_v1_|eyJ)[A-Za-z0-9_.-]{0,400}\Z"
-    r"|(?:key|token|secret|passw(?:or)?d|passphrase|credentials?|string)[\"']?\s{0,3}[=:]\s{0,3}[\"']?[^\s\"',;]{0,400}\Z",
-    re.IGNORECASE | re.ASCII,
+    r"|(?:key|token|secret|passw(?:or)?d|passphrase|credentials?|string)[\"']?\s{0,3}[=:]\s{0,3}[\"']?[^\s\"',;]{0,400}\Z"
 )
 _VALUE = (
     r"(?P<quote>[\"'])?(?P<value>\$\{\{[^{}\n]{0,200}\}\}|\$\{[^{}\n]{0,200}\}|<[^<>\n]{0,200}>"
     r"|(?(quote)[^\"'\n]+|[^\s\"',;{}]+))"
 )
-_ASSIGNED = _Pattern(
-    r"(?<![\w.-])(?P<dash>--?)?(?P<name>[A-Za-z_][\w.-]{0,100})[\"']?"
-    r"(?(dash)[ \t]{0,8}[=: \t][ \t]{0,8}|[ \t]{0,8}[=:][ \t]{0,8})" + _VALUE,
-    re.ASCII,
+_ASSIGNED = (
+    r"(?a)(?<![\w.-])(?P<dash>--?)?(?P<name>[A-Za-z_][\w.-]{0,100})[\"']?"
+    r"(?(dash)[ \t]{0,8}[=: \t][ \t]{0,8}|[ \t]{0,8}[=:][ \t]{0,8})" + _VALUE
 )
-_PAIR = _Pattern(
-    r"(?:key|envKey|name)[\"']?:[ \t]{0,8}[\"']?(?P<name>[A-Za-z_]\w{0,100})[\"']?,?\s{0,40}"
-    r"[\"']?(?:value|envValue)[\"']?:[ \t]{0,8}" + _VALUE,
-    re.ASCII,
+_PAIR = (
+    r"(?a)(?:key|envKey|name)[\"']?:[ \t]{0,8}[\"']?(?P<name>[A-Za-z_]\w{0,100})[\"']?,?\s{0,40}"
+    r"[\"']?(?:value|envValue)[\"']?:[ \t]{0,8}" + _VALUE
 )
 _WORDS = ("key", "token", "secret", "passw", "passphrase", "credential", "string", "auth")
 _LEAST_IN_LOGS = 16
-_RANDOM = _Pattern(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=.~-]+", re.ASCII)
+_RANDOM = r"(?a)(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=.~-]+"
