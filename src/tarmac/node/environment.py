@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import pwd
 from functools import lru_cache
-from typing import Mapping, Optional
+from typing import Mapping
 
 from tarmac.node.attempt import protocol
-from tarmac.node.container.entry import AnyContainer
+from tarmac.node.container.drivers import USUAL_PATH
 from tarmac.node.noderun import NodeRun
 
 _OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR")
@@ -28,29 +28,22 @@ _AS_ROOT = {"HOME": "/root", "USER": "root", "LOGNAME": "root"}
 """Variables of the user in a container, who is root there."""
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def complete(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
-    """The complete environment of a process: the attempt's variables and those of this node."""
-    return _complete(variables, run, run.container)
+def complete(variables: Mapping[str, str], run: NodeRun, *, outside: bool = False) -> dict[str, str]:
+    """The complete environment of a process: the attempt's variables and those of this node.
 
-
-def outside(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
-    """The environment of a process beside the runner, even if the attempt runs in a container."""
-    own_path = {"PATH": os.environ.get("PATH", _PATH)} if run.container is not None else {}
-    return _complete({**variables, **own_path}, run, None)
-
-
-def _complete(
-    variables: Mapping[str, str], run: NodeRun, container: Optional[AnyContainer]
-) -> dict[str, str]:
+    `outside`: the process runs beside the runner, even if the attempt runs in a container.
+    """
+    container = None if outside else run.container
     env = {**account(), **{name: os.environ[name] for name in _OF_THE_USER if name in os.environ}}
     if container is not None:
         env = _of_container(container.image.env, variables)
     if run.granted is not None:
         env.update({name: os.environ[name] for name in _OF_SLURM if name in os.environ})
     env.update(variables)
+    if outside and run.container is not None:
+        env["PATH"] = os.environ.get("PATH", USUAL_PATH)
     if container is not None:
         env.update(_renumbered(env, container.image.numbers))
     env.update(run.secret_env)
@@ -71,7 +64,7 @@ def _complete(
 
 def _of_container(image: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
     """The image's variables, below the attempt's; none of the node's own."""
-    env = {"PATH": _PATH, **_AS_ROOT, **image}
+    env = {"PATH": USUAL_PATH, **_AS_ROOT, **image}
     venv = variables.get("VIRTUAL_ENV")
     if venv is not None:
         env["PATH"] = f"{venv}/bin:{env['PATH']}"

@@ -26,7 +26,7 @@ DRIVERS = (OWN, PODMAN, APPTAINER)
 
 _PROGRAMS = {PODMAN: ("podman",), APPTAINER: ("apptainer", "singularity")}
 _INSTEAD = "name the image of a registry that it was made of"
-_USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Facts(NamedTuple):
@@ -38,7 +38,7 @@ class Facts(NamedTuple):
 
 def survey(path: Optional[str] = None) -> Facts:
     """The facts of this node, found in its PATH and the usual directories."""
-    where = f"{path if path is not None else os.environ.get('PATH', '')}:{_USUAL}"
+    where = f"{path if path is not None else os.environ.get('PATH', '')}:{USUAL_PATH}"
     found = {}
     for driver, names in _PROGRAMS.items():
         program = next(filter(None, (shutil.which(name, path=where) for name in names)), None)

@@ -101,17 +101,18 @@ def clone(work: SetupWork, step: steps.CheckoutStep) -> str:
         commit = gitrules.check_commit(step.commit) if step.commit else None
     except gitrules.Refused as problem:
         raise StepFailed(str(problem)) from None
+    beside = SetupWork(work.run, outside=True)
     place = inside(work.directory, step.path)
     is_directory = os.path.isdir(place) and not os.path.islink(place)
     if os.path.lexists(place) and (not is_directory or os.listdir(place)):
         raise StepFailed(f"{step.path} is there already, and not empty")
     try:
         options = [f"--branch={branch}"] if branch is not None and commit is None else []
-        _git(work, "clone", "--quiet", "--no-hardlinks", "--template=", *options, "--", url, place)
-        _check_out(work, place, commit)
+        _git(beside, "clone", "--quiet", "--no-hardlinks", "--template=", *options, "--", url, place)
+        _check_out(beside, place, commit)
         if step.submodules:
-            _git(work, "submodule", "--quiet", "update", "--init", "--recursive", directory=place)
-        head = _answer(work, "rev-parse", "HEAD", directory=place)
+            _git(beside, "submodule", "--quiet", "update", "--init", "--recursive", directory=place)
+        head = _answer(beside, "rev-parse", "HEAD", directory=place)
     except StepFailed as failed:
         failed.hint = gitrules.hint_for(logroom.last_lines(work.log))
         if failed.exit_code == 127:
@@ -145,15 +146,15 @@ def _check_out(work: SetupWork, place: str, commit: Optional[str]) -> None:
 
 
 def _git(work: SetupWork, *arguments: str, directory: Optional[str] = None) -> None:
-    work.do(gitrules.argv(*arguments), env=_env(work), directory=directory, outside=True)
+    work.do(gitrules.argv(*arguments), env=_env(work), directory=directory)
 
 
 def _answer(work: SetupWork, *arguments: str, directory: str) -> Optional[str]:
-    return work.ask(gitrules.argv(*arguments), env=_env(work), directory=directory, outside=True)
+    return work.ask(gitrules.argv(*arguments), env=_env(work), directory=directory)
 
 
 def _env(work: SetupWork) -> dict[str, str]:
-    around = work.env_outside()
+    around = work.env()
     env = gitrules.environment(work.run.git, around)
     env.update({name: value for name, value in around.items() if name.startswith("TARMAC_")})
     return env

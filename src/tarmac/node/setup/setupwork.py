@@ -37,54 +37,39 @@ class StepFailed(Exception):
 
 
 class SetupWork:
-    """The setup of one node: its log, its directory, and its processes."""
+    """The setup of one node: its log, its directory, and its processes.
 
-    def __init__(self, run: NodeRun) -> None:
+    Those run in the workers' container, or `outside` of it.
+    """
+
+    def __init__(self, run: NodeRun, *, outside: bool = False) -> None:
         self.run = run
+        self._outside = outside
         self.directory = run.node.work
         self.log = run.setup_log
         self._scratch = os.path.join(run.node.directory, "asked")
 
     def env(self) -> dict[str, str]:
         """The current environment of a step: later steps see the packages of earlier ones."""
-        return environment.complete(self.run.document.setup_env, self.run)
-
-    def env_outside(self) -> dict[str, str]:
-        """The same for programs beside the runner, even if the attempt runs in a container."""
-        return environment.outside(self.run.document.setup_env, self.run)
+        return environment.complete(self.run.document.setup_env, self.run, outside=self._outside)
 
     def say(self, line: str) -> None:
         """Write a line of the platform into the setup log."""
         untrusted.append_text(self.log, f"{line}\n")
 
-    def do(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        directory: Optional[str] = None,
-        outside: bool = False,
-    ) -> None:
-        """Run a process to its end; raises StepFailed, or Leave if the attempt is asked to leave.
-
-        It runs in the workers' container, or `outside` of it.
-        """
-        child = self._run(argv, env, directory, log=self.log, outside=outside)
+    def do(self, argv: Sequence[str], *, env: Mapping[str, str], directory: Optional[str] = None) -> None:
+        """Run a process to its end; raises StepFailed, or Leave if the attempt is asked to leave."""
+        child = self._run(argv, env, directory, self.log)
         if child.exit_code != 0:
             raise StepFailed(child.how, exit_code=child.exit_code, ended_by=child.signal)
 
     def ask(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        directory: Optional[str] = None,
-        outside: bool = False,
+        self, argv: Sequence[str], *, env: Mapping[str, str], directory: Optional[str] = None
     ) -> Optional[str]:
-        """The output of a process, errors included; None if it fails. It runs in the place of `do`."""
+        """The output of a process, errors included; None if it fails."""
         with suppress(FileNotFoundError):
             os.unlink(self._scratch)
-        child = self._run(argv, env, directory, log=self._scratch, outside=outside)
+        child = self._run(argv, env, directory, self._scratch)
         printed = untrusted.read_bytes(self._scratch, untrusted.NOTE_BYTES).decode("utf-8", errors="replace")
         os.unlink(self._scratch)
         return printed if child.exit_code == 0 else None
@@ -96,16 +81,8 @@ class SetupWork:
         self.run.children.reap()
         check_leave(self.run)
 
-    def _run(
-        self,
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        directory: Optional[str],
-        *,
-        log: str,
-        outside: bool,
-    ) -> Child:
-        place = None if outside else self.run.container
+    def _run(self, argv: Sequence[str], env: Mapping[str, str], directory: Optional[str], log: str) -> Child:
+        place = None if self._outside else self.run.container
         try:
             command = Command(argv, dict(env), directory or self.directory, log, place=place)
             child = self.run.children.start(command)
