@@ -165,7 +165,7 @@ import os, sys
 sys.path.insert(0, sys.argv[1])
 from tarmac.node.container import drivers, making, root
 from tarmac.node.container.entry import ContainerImage
-shown = root.Root(base="/", layers=(sys.argv[2],), place=sys.argv[3], binds=())
+shown = root.Root(sys.argv[3], layers=(sys.argv[2],))
 request = making.Request(shown, str, ContainerImage({}, {}, "key"), "TOKEN")
 made = making.make(drivers.PODMAN, drivers.survey(), request, print)
 pid = os.fork()

@@ -19,15 +19,13 @@ if not __package__:
 from tarmac.node.apptainer.options import RunRequest, parse
 from tarmac.node.attempt import protocol, words
 from tarmac.node.container import drivers, making
-from tarmac.node.container.apptainer import flat_root
-from tarmac.node.container.entry import AnyContainer, ContainerImage
+from tarmac.node.container.entry import AnyContainer
 from tarmac.node.container.failures import UNKNOWN_IMAGE, ImageProblem
 from tarmac.node.container.images import Images
 from tarmac.node.container.pulling import Puller
 from tarmac.node.container.root import CannotMake, Root
 from tarmac.node.kernel.mountplan import Bind
 
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _RUNSCRIPT = "/.singularity.d/runscript"
 _ABOVE_NODE = 6
 """The number of directories between a node of an attempt and the home of its cluster."""
@@ -70,23 +68,10 @@ def _container(request: RunRequest, node: str) -> AnyContainer:
     if use is not None:
         os.set_inheritable(use, True)
     slots = [int(slot) for slot in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if slot.isdigit()]
-    found = making.devices_of_slots(slots if request.devices else ())
-    root = Root(
-        base=images.layers if image.digest else "/",
-        layers=tuple(reversed(image.layers)),
-        place=tempfile.mkdtemp(prefix="image-", dir=node),
-        binds=(*_shown(node), *_there(request), *(Bind(*pair, read_only=True) for pair in found.files)),
-        devices=found.devices,
-        in_memory=True,
-    )
-    made_of = making.Request(
-        root=root,
-        flat=lambda: flat_root(images, image),
-        token=protocol.TOKEN_VARIABLE,
-        image=ContainerImage(
-            {**image.env, **found.env(image.env)}, found.numbers, key="", digest=image.digest, use=use
-        ),
-    )
+    place = tempfile.mkdtemp(prefix="image-", dir=node)
+    root = Root(place, (*_shown(node), *_there(request)), in_memory=True)
+    shown_slots, token = slots if request.devices else (), protocol.TOKEN_VARIABLE
+    made_of = making.request_for(images, image, use, root=root, slots=shown_slots, token=token)
     return making.make(drivers.OWN, drivers.survey(), made_of, _say)
 
 
@@ -108,7 +93,7 @@ def _there(request: RunRequest) -> list[Bind]:
 def _environment(request: RunRequest, container: AnyContainer) -> dict[str, str]:
     """The machine's variables over those of the image, except PATH."""
     given = {} if request.clean else dict(os.environ)
-    path = {"PATH": container.image.env.get("PATH", _PATH)}
+    path = {"PATH": container.image.env.get("PATH", drivers.USUAL_PATH)}
     numbers = {str(slot): str(number) for slot, number in container.image.numbers.items()}
     visible = [numbers.get(slot, slot) for slot in given.get("CUDA_VISIBLE_DEVICES", "").split(",")]
     renumbered = {"CUDA_VISIBLE_DEVICES": ",".join(visible)} if numbers else {}

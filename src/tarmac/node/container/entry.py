@@ -83,13 +83,13 @@ class Container(NamedTuple):
     def clear(self, place: str) -> None:
         """Remove the files written above the image, as root of its user namespace, whose users own them."""
         if self.users is None:
-            _remove(place)
+            untrusted.discard_tree(place)
             return
         pid = os.fork()
         if pid == 0:
             try:
                 syscalls.join_namespace(self.users, syscalls.CLONE_NEWUSER)
-                _remove(place)
+                untrusted.discard_tree(place)
             finally:
                 os._exit(0)
         with suppress(ChildProcessError):
@@ -169,8 +169,3 @@ def _with_shell(argv: Sequence[str], env: Mapping[str, str], root: str = "") -> 
 def _is_there(command: str, env: Mapping[str, str], root: str = "") -> bool:
     """Whether a command is on the PATH of an environment, below a root file system."""
     return any(os.path.exists(os.path.join(root + place, command)) for place in os.get_exec_path(dict(env)))
-
-
-def _remove(place: str) -> None:
-    with suppress(OSError):
-        untrusted.remove_tree(place)

@@ -16,6 +16,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
+import stat
 import time
 from contextlib import suppress
 from typing import Any, Callable, ContextManager, Mapping, NamedTuple, Optional
@@ -72,9 +74,29 @@ class Images:
         """The directory of the layers."""
         return os.path.join(self.directory, "layers")
 
-    def flat(self, digest: str) -> str:
-        """The directory with all files of an image, if a driver needs that."""
+    def _flat(self, digest: str) -> str:
         return os.path.join(self.directory, "flat", _file_name(digest))
+
+    def flat_root(self, image: Image) -> str:
+        """The directory with all files of an image, as Apptainer needs it; made once. Raises OSError.
+
+        It has hard links to the files of the image's layers, so it takes no space.
+        """
+        if not image.digest:
+            return image.layers[0]
+        layers = [os.path.join(self.layers, layer) for layer in image.layers]
+        if len(layers) == 1:
+            return layers[0]
+        place = self._flat(image.digest)
+        if not os.path.isdir(place):
+            os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+
+            def fill(draft: str) -> None:
+                for layer in layers:
+                    _lay(layer, draft)
+
+            make_once(place, fill)
+        return place
 
     def prepare(self) -> None:
         """Make the directories, for their owner alone. Raises OSError."""
@@ -155,8 +177,7 @@ class Images:
                 if not unused:
                     return False
                 os.unlink(self._record(digest))
-            with suppress(OSError):
-                untrusted.remove_tree(self.flat(digest))
+            untrusted.discard_tree(self._flat(digest))
             self._remove_unused_layers()
         return True
 
@@ -255,8 +276,7 @@ def make_once(place: str, fill: Callable[[str], None], *, rest: Optional[Callabl
         try:
             fill(draft)
         except BaseException:
-            with suppress(OSError):
-                untrusted.remove_tree(draft)
+            untrusted.discard_tree(draft)
             raise
         os.replace(draft, place)
     return True
@@ -265,6 +285,44 @@ def make_once(place: str, fill: Callable[[str], None], *, rest: Optional[Callabl
 def is_directory(place: str) -> bool:
     """Whether a path is a directory itself, not a link to one."""
     return os.path.isdir(place) and not os.path.islink(place)
+
+
+def _lay(layer: str, target: str) -> None:
+    """Copy a directory of a layer over the existing entries; links are copied, never followed."""
+    with os.scandir(layer) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        place = os.path.join(target, entry.name)
+        kind = entry.stat(follow_symlinks=False)
+        if not stat.S_ISDIR(kind.st_mode):
+            _clear(place)
+            if stat.S_ISLNK(kind.st_mode):
+                os.symlink(os.readlink(entry.path), place)
+            elif stat.S_ISREG(kind.st_mode):
+                os.link(entry.path, place, follow_symlinks=False)
+            continue  # an entry that is neither removes the one below
+        if _is_opaque(entry.path) or not is_directory(place):
+            _clear(place)
+        with suppress(FileExistsError):
+            os.mkdir(place)
+        _lay(entry.path, place)
+        shutil.copystat(entry.path, place, follow_symlinks=False)
+        if os.geteuid() == 0:
+            os.chown(place, kind.st_uid, kind.st_gid)
+
+
+def _clear(place: str) -> None:
+    if is_directory(place):
+        untrusted.remove_tree(place)
+    else:
+        with suppress(FileNotFoundError):
+            os.unlink(place)
+
+
+def _is_opaque(path: str) -> bool:
+    with suppress(OSError):
+        return os.getxattr(path, OPAQUE_MARK) == b"y"
+    return False
 
 
 def _remove_half(place: str) -> None:

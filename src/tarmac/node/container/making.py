@@ -18,25 +18,30 @@ import re
 import signal
 import subprocess
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from tarmac.node.container import drivers, root
 from tarmac.node.container.drivers import APPTAINER, AUTO, OWN, PODMAN, Facts
 from tarmac.node.container.entry import AnyContainer, Apptainer, Container, ContainerImage
+from tarmac.node.container.images import Image, Images
 from tarmac.node.container.root import CannotMake, Root
+from tarmac.node.files.codestore import digest
+from tarmac.node.kernel.mountplan import Bind
 
 Note = Callable[[str], None]
 """Notifies the user with a text."""
 
 _HOLD = "echo $$; read -r _"
 _MOST_TEXT = 300
+_KEY_CHARACTERS = 32
 _MOST_ENVIRONMENT_BYTES = 1024 * 1024
 _ALL_USERS = ["0", "0", "4294967295"]
 _LOGGED = re.compile(r'level=(\w+) msg="(.*)"$')
 
 
 class Request(NamedTuple):
-    """The container to make. `flat` returns the image's files in one directory, see `apptainer.flat_root`.
+    """The container to make. `flat` returns the image's files in one directory, see `Images.flat_root`.
 
     `token` names the variable that identifies the attempt's remaining processes.
     """
@@ -45,6 +50,31 @@ class Request(NamedTuple):
     flat: Callable[[], str]
     image: ContainerImage
     token: str
+
+
+def request_for(
+    images: Images, image: Image, use: Optional[int], *, root: Root, slots: Sequence[int], token: str
+) -> Request:
+    """The container of an image, with the devices of these slots in its root; `use` holds the image."""
+    found = devices_of_slots(slots)
+    files = (Bind(path, target, read_only=True) for path, target in found.files)
+    return Request(
+        root=root._replace(
+            base=images.layers if image.digest else "/",
+            layers=tuple(reversed(image.layers)),
+            binds=(*files, *root.binds),
+            devices=found.devices,
+        ),
+        flat=partial(images.flat_root, image),
+        token=token,
+        image=ContainerImage(
+            env={**image.env, **found.env(image.env)},
+            numbers=found.numbers,
+            key=digest(image.digest or image.layers[0])[:_KEY_CHARACTERS],
+            digest=image.digest,
+            use=use,
+        ),
+    )
 
 
 def make(setting: str, facts: Facts, request: Request, note: Note) -> AnyContainer:
@@ -178,7 +208,7 @@ def try_container(directory: str, setting: str = AUTO) -> Trial:
             lower, place = os.path.join(scratch, "image"), os.path.join(scratch, "root")
             os.mkdir(lower)
             request = Request(
-                root=Root(base="/", layers=(lower,), place=place, binds=()),
+                root=Root(place, layers=(lower,)),
                 flat=lambda: lower,
                 image=ContainerImage({}, {}, key="trial"),
                 token="",

@@ -41,10 +41,10 @@ class Root(NamedTuple):
     to make it; None: a user other than root gets a new one.
     """
 
-    base: str
-    layers: tuple[str, ...]
     place: str
-    binds: tuple[Bind, ...]
+    binds: tuple[Bind, ...] = ()
+    base: str = "/"
+    layers: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     shared_memory_bytes: Optional[int] = None
     in_memory: bool = False

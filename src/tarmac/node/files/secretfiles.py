@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 from typing import Tuple
 
 from tarmac.node.files import untrusted
@@ -49,8 +48,7 @@ def write(place: str, name: str, text: str) -> str:
 def remove(token: str, node: str, node_directory: str) -> None:
     """Remove the directory with its content, if it exists."""
     for place in (_in_memory(token, node), os.path.join(node_directory, _ON_DISK)):
-        with suppress(OSError):
-            untrusted.remove_tree(place)
+        untrusted.discard_tree(place)
 
 
 def _in_memory(token: str, node: str) -> str:

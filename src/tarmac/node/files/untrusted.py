@@ -147,6 +147,12 @@ def remove_tree(path: str) -> None:
     os.rmdir(path)
 
 
+def discard_tree(path: str) -> None:
+    """Remove a directory like `remove_tree`, as far as that is possible."""
+    with suppress(OSError):
+        remove_tree(path)
+
+
 def _raise_below(name: str, top: int, count: int) -> int:
     """Empty a directory: remove files, move directories to the top; returns the number of moves so far."""
     os.chmod(name, 0o700, dir_fd=top)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
 from typing import Callable
 
 from tarmac.node.attempt import protocol
@@ -83,5 +82,4 @@ def _clear(run: NodeRun, rubbish: Callable[[str], bool]) -> None:
         return
     for name in os.listdir(directory):
         if name.startswith(protocol.UNFINISHED) and rubbish(name):
-            with suppress(OSError):
-                untrusted.remove_tree(os.path.join(directory, name))
+            untrusted.discard_tree(os.path.join(directory, name))

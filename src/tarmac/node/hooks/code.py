@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any, BinaryIO, Callable, Dict, List, Tuple
 
 from tarmac.node.attempt import words
@@ -37,8 +37,7 @@ def copy_code(run: NodeRun) -> None:
         for directory in run.directories:
             make_tree(run.document.code, directory, between)
     except (OSError, ValueError) as error:
-        with suppress(OSError):  # if it filled the disk, the runner could not even report the failure
-            untrusted.remove_tree(run.node.work)
+        untrusted.discard_tree(run.node.work)  # on a full disk the runner could not even report the failure
         os.makedirs(run.node.work, exist_ok=True)
         message = f"the code cannot be copied to {run.node_name}: {error}"
         raise fail(run, run.cause(words.CODE_UNREADABLE, message)) from error

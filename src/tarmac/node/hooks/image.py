@@ -18,13 +18,10 @@ from typing import Any, NoReturn, Optional, Sequence
 from tarmac.node.attempt import protocol, words
 from tarmac.node.attempt.document import ContainerLaunch
 from tarmac.node.container import drivers, making, root
-from tarmac.node.container.apptainer import flat_root
-from tarmac.node.container.entry import ContainerImage
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.images import Image, Images
 from tarmac.node.container.reference import ALWAYS
 from tarmac.node.files import untrusted
-from tarmac.node.files.codestore import digest
 from tarmac.node.kernel.handles import closing
 from tarmac.node.kernel.mountplan import Bind
 from tarmac.node.leave import attend, check_leave, fail
@@ -32,7 +29,6 @@ from tarmac.node.noderun import Leave, NodeRun
 
 _ANSWER_BYTES = 65536
 _MESSAGE_CHARACTERS = 8000
-_KEY_CHARACTERS = 32
 _PULLER_BYTES = 1024**3
 """Memory limit of the process that reads untrusted images."""
 
@@ -89,8 +85,7 @@ def remove_root(run: NodeRun) -> None:
             Images(part.images).clear_halves()
     if run.container is not None:
         run.container.clear(place)
-    with suppress(OSError):
-        untrusted.remove_tree(place)
+    untrusted.discard_tree(place)
 
 
 def _here(images: Images, part: ContainerLaunch) -> Optional[Image]:
@@ -106,31 +101,13 @@ def _request(
     is_shown = not image.digest and os.path.isdir(top)  # unchanged, with its whole content
     if is_shown and tops is not None and not _is_below(top, [os.path.realpath(each) for each in tops]):
         raise root.CannotMake(f"{top} is a directory of the node that containers may not show here")
+    place, binds = run.attempt.root(run.part.node), tuple(_binds(run))
+    shown = root.Root(place, binds, shared_memory_bytes=part.shared_memory_bytes)
     slots = sorted({slot for worker in run.part.workers for slot in worker.slots})
-    found = making.devices_of_slots(slots)
-    shown = root.Root(
-        base=images.layers if image.digest else "/",
-        layers=tuple(reversed(image.layers)),
-        place=run.attempt.root(run.part.node),
-        binds=tuple(_binds(run, found)),
-        devices=found.devices,
-        shared_memory_bytes=part.shared_memory_bytes,
-    )
-    return making.Request(
-        root=shown,
-        flat=lambda: flat_root(images, image),
-        token=protocol.TOKEN_VARIABLE,
-        image=ContainerImage(
-            env={**image.env, **found.env(image.env)},
-            numbers=found.numbers,
-            key=digest(image.digest or image.layers[0])[:_KEY_CHARACTERS],
-            digest=image.digest,
-            use=use,
-        ),
-    )
+    return making.request_for(images, image, use, root=shown, slots=slots, token=protocol.TOKEN_VARIABLE)
 
 
-def _binds(run: NodeRun, found: making.Devices) -> list[Bind]:
+def _binds(run: NodeRun) -> list[Bind]:
     """The binds from the node into the container, outer before inner."""
     document = run.document
     own = [run.node.directory, *run.part.artifacts.values()]
@@ -141,7 +118,6 @@ def _binds(run: NodeRun, found: making.Devices) -> list[Bind]:
     if document.settings.sdk is not None:
         package = os.path.dirname(document.settings.sdk)  # the SDK's imports are in the same directory
         binds.append(Bind(package, package, read_only=True))
-    binds += [Bind(path, target, read_only=True) for path, target in found.files]
     part = document.container
     shown = run.shown if part is None or part.shows is None else _within(run.shown, part.shows)
     return binds + shown

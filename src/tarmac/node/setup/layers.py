@@ -102,14 +102,12 @@ class Layers:
             self._work.wait(_POLL_S * (1 + self._work.run.part.rank % 7 / 7))
 
     def _make(self, directory: str, mark: str, install: Callable[[str], None]) -> None:
-        with suppress(OSError):  # an incomplete one of a process that ended
-            untrusted.remove_tree(directory)
+        untrusted.discard_tree(directory)  # an incomplete one of a process that ended
         make(directory, self.python, self._below())
         try:
             install(directory)
         except BaseException:
-            with suppress(OSError):
-                untrusted.remove_tree(directory)
+            untrusted.discard_tree(directory)
             raise
         binaries = bin_of(directory)
         pass_on_scripts(binaries, os.path.join(directory, _SCRIPTS), others=True)
@@ -169,8 +167,7 @@ def _sweep(root: str) -> None:
             with closing(os.open(f"{directory}.lock", os.O_RDWR)) as handle:
                 if try_lock(handle, fcntl.LOCK_EX):
                     os.unlink(mark)
-                    with suppress(OSError):
-                        untrusted.remove_tree(directory)
+                    untrusted.discard_tree(directory)
 
 
 def make(directory: str, python: Interpreter, below: Sequence[str]) -> None:
@@ -232,8 +229,7 @@ def pass_on_scripts(binaries: str, target: str, *, others: bool) -> None:
     """
     names = sorted(os.listdir(binaries))
     draft = f"{target}.{os.urandom(6).hex()}"  # a pid is local to a namespace
-    with suppress(OSError):
-        untrusted.remove_tree(draft)
+    untrusted.discard_tree(draft)
     os.makedirs(draft)
     for name in names:
         path = os.path.join(binaries, name)
@@ -251,8 +247,7 @@ def pass_on_scripts(binaries: str, target: str, *, others: bool) -> None:
     try:
         os.rename(draft, target)
     except OSError:  # another process made it meanwhile
-        with suppress(OSError):
-            untrusted.remove_tree(draft)
+        untrusted.discard_tree(draft)
 
 
 def _interpreter_of(path: str) -> Optional[str]:
