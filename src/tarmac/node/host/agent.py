@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Callable, Mapping, Optional, Sequence
 from tarmac.node.attempt import claims, clearing
 from tarmac.node.attempt.protocol import AttemptPaths
 from tarmac.node.files import secretfiles
-from tarmac.node.host import machine, operations, services
+from tarmac.node.host import operations, services
 from tarmac.node.host.forwarding import Forwards
 from tarmac.node.host.gpus import Gpus
 from tarmac.node.host.relay import Relays
@@ -118,13 +118,13 @@ class Agent:
                     return
 
     def survey(self) -> dict[str, Any]:
-        """The facts about this machine; see `machine` and `gpus`."""
+        """The facts about this machine; see `operations` and `gpus`."""
         products = self._gpus.products()
-        return {**machine.survey(self._home), "products": products, **self._gpus.report()}
+        return {**operations.survey(self._home), "products": products, **self._gpus.report()}
 
     def health(self) -> dict[str, Any]:
         """Problems of this machine, and the use of its GPUs."""
-        return {**machine.health(self._home), **self._gpus.report()}
+        return {**operations.health(self._home), **self._gpus.report()}
 
     def prepare(self, home: str, area: str, package: str, python: Optional[str] = None) -> bool:
         """Like `operations.prepare`, if the home has no other server; returns whether the package exists.

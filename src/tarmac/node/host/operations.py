@@ -2,14 +2,17 @@
 
 Called in this process if the host is this machine, and at the far end of a connection otherwise (`serve`).
 Therefore arguments and results are of the types that `wire.frames` supports. Raises OSError and ValueError
-alone. Commands have a deadline, and none outlives the connection.
+alone. Commands have a deadline, and none outlives the connection. At the end are facts about the machine:
+programs, ports, processors, memory, disk and clock; GPUs: see `gpus`.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -22,9 +25,9 @@ from tarmac.node.attempt import claims, clearing, sealed
 from tarmac.node.attempt.protocol import ASK_FILE, AttemptPaths
 from tarmac.node.container.images import Images
 from tarmac.node.files import codestore, staging, untrusted
-from tarmac.node.host import machine, services
+from tarmac.node.host import services
 from tarmac.node.host.changes import Changes
-from tarmac.node.kernel import fifo
+from tarmac.node.kernel import fifo, procfs, sockets
 from tarmac.node.processes import lease
 from tarmac.node.wire.connection import Connection
 
@@ -32,6 +35,12 @@ NOTE_BYTES = 64 * 1024
 
 BEGINNING_S = 5.0
 """The wait for commands that are starting, before they are ended: their file may be on a slow disk."""
+
+
+CONNECT_S = 10.0
+
+FIRST_PORT, LAST_PORT = 20_000, 32_767
+MOST_TRIES = 1_000
 
 
 class Commands:
@@ -129,10 +138,6 @@ _ELSEWHERE: Mapping[str, Callable[..., Any]] = {
     "take_code": codestore.receive_pieces,
     "write_piece": staging.write_piece,
     "list_pieces": staging.list_pieces,
-    "machine_facts": machine.facts,
-    "port_problem": machine.port_problem,
-    "connect_problem": machine.connect_problem,
-    "free_ports": machine.free_ports,
     "start_service": services.start,
     "service": services.state,
     "end_service": services.end,
@@ -254,3 +259,76 @@ def remove_trees(paths: Sequence[str]) -> None:
             continue
         except NotADirectoryError:
             os.unlink(path)
+
+
+def machine_facts(programs: Sequence[str]) -> dict[str, Any]:
+    """The paths of the programs (None: missing), and the address of this machine.
+
+    The address is the target of the incoming connection; None if it is unknown, as on a loopback.
+    """
+    came_to = os.environ.get("SSH_CONNECTION", "").split()
+    return {
+        "programs": {name: shutil.which(name) for name in programs},
+        "address": came_to[2] if len(came_to) == 4 and not came_to[2].startswith("127.") else None,
+    }
+
+
+def port_problem(address: str, port: int) -> Optional[str]:
+    """The reason why a program cannot listen at this port; None if it can. Port 0 tries the address alone."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL:
+                return f"{address} is not an address of this machine"
+            if error.errno == errno.EADDRINUSE:
+                return f"port {port} is taken"
+            return error.strerror or str(error)
+    return None
+
+
+def free_ports(address: str, count: int) -> list[int]:
+    """`count` free ports at an address, above those that Ray gives to its workers.
+
+    Raises OSError if there are not enough.
+    """
+    found: set[int] = set()
+    for _ in range(MOST_TRIES):
+        port = FIRST_PORT + int.from_bytes(os.urandom(4), "big") % (LAST_PORT - FIRST_PORT)
+        if port not in found and sockets.is_free_port(port, address):
+            found.add(port)
+            if len(found) == count:
+                return sorted(found)
+    raise OSError(errno.EADDRINUSE, f"no port is free at {address} from {FIRST_PORT} to {LAST_PORT}")
+
+
+def connect_problem(address: str, port: int) -> Optional[str]:
+    """The reason why no process answers at an address; None if one does."""
+    try:
+        socket.create_connection((address, port), CONNECT_S).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def survey(home: str) -> dict[str, Any]:
+    """The current facts about this machine; `home` is the directory whose disk counts."""
+    return {
+        "name": os.uname().nodename,
+        "python": sys.version.split()[0],
+        "cpus": float(len(os.sched_getaffinity(0))),
+        **health(home),
+    }
+
+
+def health(home: str) -> dict[str, Any]:
+    """Possible problems: memory, space on the disk, the clock."""
+    disk = os.statvfs(home)
+    return {
+        "at": time.time(),
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "free_memory_bytes": int((procfs.field("/proc/meminfo", "MemAvailable") or "0").split()[0]) * 1024,
+        "free_bytes": disk.f_bavail * disk.f_frsize,
+        "free_files": disk.f_favail if disk.f_files else None,
+    }

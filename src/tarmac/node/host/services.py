@@ -155,7 +155,7 @@ def _find(place: str) -> _Found:
         leaders = [each.process for each in bearers if each.session == each.process.pid]
         first = min(leaders, key=lambda process: process.start_ticks, default=first)
     others = [each.process for each in bearers if each.process != first and each.session == first.pid]
-    return _Found(first if _lives(first) else None, others, record.get("at"))
+    return _Found(first if procfs.lives(first) else None, others, record.get("at"))
 
 
 def _bearer(pid: int, mark: bytes) -> Optional[procfs.Status]:
@@ -169,15 +169,10 @@ def _bearer(pid: int, mark: bytes) -> Optional[procfs.Status]:
     return found if found is not None and not found.unreaped else None
 
 
-def _lives(process: procfs.Process) -> bool:
-    found = procfs.status(process.pid)
-    return found is not None and not found.unreaped and found.process == process
-
-
 def _wait(processes: Sequence[procfs.Process], timeout_s: float) -> bool:
     """Wait until none of them lives; returns whether all have ended."""
     deadline = time.monotonic() + timeout_s
-    while any(map(_lives, processes)):
+    while any(map(procfs.lives, processes)):
         if time.monotonic() > deadline:
             return False
         time.sleep(LOOK_EVERY_S)
@@ -188,7 +183,7 @@ def _strike(processes: Sequence[procfs.Process]) -> None:
     for process in processes:
         signals.send(process, signal.SIGKILL)
     if not _wait(processes, STRUCK_S):
-        left = next(process.pid for process in processes if _lives(process))
+        left = next(process.pid for process in processes if procfs.lives(process))
         raise TimeoutError(errno.ETIMEDOUT, f"process {left} does not end")
 
 
@@ -216,7 +211,7 @@ def end_all(home: str) -> int:
         if found.get("boot_id") != procfs.boot_id():
             continue
         with suppress(OSError):
-            ended += _lives(process) and signals.send(process, signal.SIGKILL)  # it has no state
+            ended += procfs.lives(process) and signals.send(process, signal.SIGKILL)  # it has no state
         with suppress(OSError):
             os.unlink(path)
     return ended

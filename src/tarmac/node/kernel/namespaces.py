@@ -47,10 +47,9 @@ class ProcessNamespace(NamedTuple):
 
     def pid_of(self, child: int) -> int:
         """The machine's pid of a child process; its pid here, if an old kernel does not report it."""
-        with suppress(OSError, ValueError, StopIteration):
-            with handles.closing(os.pidfd_open(child)) as handle:
-                found = procfs.lines(f"/proc/self/fd/{self.proc}/{self.pid}/fdinfo/{handle}")
-            pid = int(next(line for line in found if line.startswith("Pid:")).split()[1])
+        with suppress(OSError, ValueError), handles.closing(os.pidfd_open(child)) as handle:
+            found = procfs.field(f"/proc/self/fd/{self.proc}/{self.pid}/fdinfo/{handle}", "Pid")
+            pid = int(found or 0)
             return pid if pid > 0 else child
         return child
 

@@ -89,6 +89,12 @@ def fate(process: Process) -> str:
     return LEAVES if int(fields[6]) & _EXITING else LIVES
 
 
+def lives(process: Process) -> bool:
+    """Whether a process has neither ended nor been replaced by another one."""
+    found = status(process.pid)
+    return found is not None and not found.unreaped and found.process == process
+
+
 def state(pid: int) -> bytes:
     """The letter of a process's state; X if it has ended."""
     fields = _fields(pid)
@@ -160,8 +166,7 @@ def _living() -> list[Status]:
 
 def handles(pid: int, number: int) -> bool:
     """Whether a process has a handler for this signal."""
-    caught = next((line for line in lines(f"/proc/{pid}/status") if line.startswith("SigCgt:")), "SigCgt: 0")
-    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+    return bool(int(field(f"/proc/{pid}/status", "SigCgt") or "0", 16) >> (number - 1) & 1)
 
 
 def descendants(of_pid: int, *, but: Collection[int] = (), unreaped: bool = False) -> list[Process]:
@@ -201,6 +206,12 @@ def lines(path: str) -> list[str]:
         return content(path).decode("utf-8", "replace").splitlines()
     except OSError:
         return []
+
+
+def field(path: str, name: str) -> Optional[str]:
+    """The value in the line `NAME: VALUE` of a file; None if there is none."""
+    found = next((line for line in lines(path) if line.startswith(f"{name}:")), None)
+    return None if found is None else found[len(name) + 1 :].strip()
 
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -247,8 +258,8 @@ def _resident_bytes(process: Process) -> int:
 
 
 def _proportional_bytes(process: Process) -> int:
-    shares = [line for line in lines(f"/proc/{process.pid}/smaps_rollup") if line.startswith("Pss:")]
-    return int(shares[0].split()[1]) * 1024 if shares else _resident_bytes(process)
+    share = field(f"/proc/{process.pid}/smaps_rollup", "Pss")
+    return int(share.split()[0]) * 1024 if share else _resident_bytes(process)
 
 
 FileId = tuple[int, int]
@@ -297,11 +308,10 @@ def _opened_files(process: str, files: Collection[FileId]) -> Iterator[tuple[Fil
             file_id = (found.st_dev, found.st_ino)
             if file_id not in files or not stat.S_ISREG(found.st_mode):
                 continue
-            information = lines(f"{process}/fdinfo/{handle}")
-            flags = int(next(line for line in information if line.startswith("flags:")).split()[1], 8)
+            flags = int(field(f"{process}/fdinfo/{handle}", "flags") or "0", 8)
             if flags & os.O_ACCMODE != os.O_RDONLY:
                 yield file_id, bool(flags & os.O_APPEND)
-        except (OSError, StopIteration):
+        except OSError:
             continue  # closed since
 
 

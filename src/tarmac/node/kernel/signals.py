@@ -56,8 +56,7 @@ def wait_for_end(process: procfs.Process, within_s: float) -> None:
     except OSError:
         return
     with closing(handle):
-        now = procfs.status(process.pid)
-        if now is not None and now.process == process:
+        if procfs.lives(process):
             readable(handle, within_s)
 
 
