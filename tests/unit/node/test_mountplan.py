@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.node.kernel.mountplan import DIRECTORY, FILE, LINK, Bind, Cover, plan_mounts
+from tarmac.node.kernel.mountplan import DIRECTORY, FILE, LINK, Bind, Cover, Disk, plan_mounts
 
 
-class FakeDisk:
+class FakeDisk(Disk):
     """A disk as a table of absolute paths; `links` lead to other paths."""
 
     def __init__(

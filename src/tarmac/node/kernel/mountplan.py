@@ -10,7 +10,7 @@ target into a cover: it shows the entries of the earlier bind's source, and the 
 from __future__ import annotations
 
 import os
-from typing import NamedTuple, Optional, Protocol, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 DIRECTORY = "directory"
 FILE = "file"
@@ -54,20 +54,26 @@ class Plan(NamedTuple):
     refused: tuple[tuple[str, str], ...]
 
 
-class Tree(Protocol):
-    """The facts about a disk that the plan needs."""
+class Disk:
+    """The facts about the real disk that a plan needs."""
 
     def kind(self, path: str) -> Optional[str]:
         """DIRECTORY or FILE, links followed; None if the path does not exist."""
+        if os.path.isdir(path):
+            return DIRECTORY
+        return FILE if os.path.exists(path) else None
 
     def entries(self, path: str) -> Sequence[tuple[str, str]]:
         """(name, kind) of the entries of a directory, links not followed."""
+        with os.scandir(path) as found:
+            return [(entry.name, _entry_kind(entry)) for entry in found]
 
     def real(self, path: str) -> str:
         """The path without symbolic links."""
+        return os.path.realpath(path)
 
 
-def plan_mounts(wishes: Sequence[Bind], tree: Tree) -> Plan:
+def plan_mounts(wishes: Sequence[Bind], disk: Disk) -> Plan:
     """The mounts for every bind that is possible; later binds may build on earlier targets."""
     missing: dict[str, list[tuple[str, str]]] = {}
     extended: dict[Bind, list[tuple[str, str]]] = {}
@@ -77,68 +83,74 @@ def plan_mounts(wishes: Sequence[Bind], tree: Tree) -> Plan:
         around = [bind for bind in binds if wish.target.startswith(f"{bind.target}/")]
         outer = max(around, key=lambda bind: len(bind.target), default=None)  # the innermost
         if outer is not None:
-            reason = _consider_inside(wish, outer, tree, extended)
+            reason = _consider_inside(wish, outer, disk, extended)
         else:
-            reason = _in_the_way(wish, wishes, tree) or _consider(wish, tree, missing)
+            reason = _in_the_way(wish, wishes, disk) or _consider(wish, disk, missing)
         if reason is None:
             binds.append(wish)
         else:
             refused.append((wish.target, reason))
     covers = [
-        Cover(directory, tuple(tree.entries(directory)), tuple(new)) for directory, new in missing.items()
+        Cover(directory, tuple(disk.entries(directory)), tuple(new)) for directory, new in missing.items()
     ]
     for outer, new in extended.items():
-        entries = tuple(entry for entry in tree.entries(outer.source) if entry[0] not in dict(new))
+        entries = tuple(entry for entry in disk.entries(outer.source) if entry[0] not in dict(new))
         covers.append(Cover(outer.target, entries, tuple(new), outer.source, outer.read_only))
     covers.sort(key=lambda cover: cover.directory)  # an outer path sorts before paths inside it
     return Plan(tuple(covers), tuple(bind for bind in binds if bind not in extended), tuple(refused))
 
 
 def _consider_inside(
-    wish: Bind, outer: Bind, tree: Tree, extended: dict[Bind, list[tuple[str, str]]]
+    wish: Bind, outer: Bind, disk: Disk, extended: dict[Bind, list[tuple[str, str]]]
 ) -> Optional[str]:
     """None if the bind is possible inside an earlier target, which it may extend; else the reason."""
-    kind = tree.kind(wish.source)
+    kind = disk.kind(wish.source)
     if kind is None:
         return f"{wish.source} does not exist"
     inside = os.path.relpath(wish.target, outer.target)
-    actual = tree.kind(os.path.join(outer.source, inside))
+    actual = disk.kind(os.path.join(outer.source, inside))
     if actual is not None:
         return None if actual == kind else f"{wish.target} is a {actual}, {wish.source} a {kind}"
     if not outer.read_only:
         return f"{outer.source} has no {inside}"  # a cover would receive later files of the run
     first = inside.split("/")[0]
-    if tree.kind(os.path.join(outer.source, first)) is not None:
+    if disk.kind(os.path.join(outer.source, first)) is not None:
         return f"{outer.source} has {first}, and not {inside}"
-    if outer not in extended and len(tree.entries(outer.source)) > _MOST_ENTRIES:
+    if outer not in extended and len(disk.entries(outer.source)) > _MOST_ENTRIES:
         return f"{outer.source} has more than {_MOST_ENTRIES} entries"
     extended.setdefault(outer, []).append((inside, kind))
     return None
 
 
-def _in_the_way(wish: Bind, wishes: Sequence[Bind], tree: Tree) -> Optional[str]:
+def _in_the_way(wish: Bind, wishes: Sequence[Bind], disk: Disk) -> Optional[str]:
     """Why a file cannot be bound to its target: other targets are below it."""
     below = next((other for other in wishes if other.target.startswith(f"{wish.target}/")), None)
-    if below is None or tree.kind(wish.source) != FILE:
+    if below is None or disk.kind(wish.source) != FILE:
         return None
     return f"{wish.source} is a file, and {below.target} lies below it"
 
 
-def _consider(wish: Bind, tree: Tree, missing: dict[str, list[tuple[str, str]]]) -> Optional[str]:
+def _consider(wish: Bind, disk: Disk, missing: dict[str, list[tuple[str, str]]]) -> Optional[str]:
     """None if the bind is possible (its cover is added to `missing`), else the reason."""
-    kind = tree.kind(wish.source)
+    kind = disk.kind(wish.source)
     if kind is None:
         return f"{wish.source} does not exist"
-    actual = tree.kind(wish.target)
+    actual = disk.kind(wish.target)
     if actual is not None:
         return None if actual == kind else f"{wish.target} is a {actual}, {wish.source} a {kind}"
     parent = os.path.dirname(wish.target)
-    while tree.kind(parent) is None:
+    while disk.kind(parent) is None:
         parent = os.path.dirname(parent)
-    if tree.kind(parent) != DIRECTORY:
+    if disk.kind(parent) != DIRECTORY:
         return f"{parent} is not a directory"
-    real = tree.real(parent)
-    if real not in missing and len(tree.entries(real)) > _MOST_ENTRIES:
+    real = disk.real(parent)
+    if real not in missing and len(disk.entries(real)) > _MOST_ENTRIES:
         return f"{parent} has more than {_MOST_ENTRIES} entries"
     missing.setdefault(real, []).append((os.path.relpath(wish.target, parent), kind))
     return None
+
+
+def _entry_kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return LINK
+    return DIRECTORY if entry.is_dir() else FILE

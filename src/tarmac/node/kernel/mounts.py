@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import Optional, Sequence
 
 from tarmac.node.kernel import namespaces, syscalls
-from tarmac.node.kernel.mountplan import DIRECTORY, FILE, LINK, ROOT, Bind, Cover, Plan, plan_mounts
+from tarmac.node.kernel.mountplan import DIRECTORY, LINK, ROOT, Bind, Cover, Disk, Plan, plan_mounts
 
 _OLD_ROOT = ".tarmac-old-root"
 _PLACES = ("/tmp", "/mnt", "/var", "/run", "/opt")
@@ -26,25 +26,6 @@ _LOCKED_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.S
 
 class NotAllowed(Exception):
     """This node allows no private view of the disk; nothing was changed."""
-
-
-class Disk:
-    """The real disk, as `mountplan.Tree`."""
-
-    def kind(self, path: str) -> Optional[str]:
-        """DIRECTORY or FILE, links followed; None if the path does not exist."""
-        if os.path.isdir(path):
-            return DIRECTORY
-        return FILE if os.path.exists(path) else None
-
-    def entries(self, path: str) -> Sequence[tuple[str, str]]:
-        """(name, kind) of the entries of a directory, links not followed."""
-        with os.scandir(path) as found:
-            return [(entry.name, _entry_kind(entry)) for entry in found]
-
-    def real(self, path: str) -> str:
-        """The path without symbolic links."""
-        return os.path.realpath(path)
 
 
 def make_true(wishes: Sequence[Bind], *, own_view: bool) -> Plan:
@@ -202,9 +183,3 @@ def _seal(directory: str) -> None:
 
 def _path(handle: int) -> str:
     return f"/proc/self/fd/{handle}"
-
-
-def _entry_kind(entry: os.DirEntry[str]) -> str:
-    if entry.is_symlink():
-        return LINK
-    return DIRECTORY if entry.is_dir() else FILE
