@@ -21,7 +21,7 @@ from tarmac.node.container.images import Image, Images, make_once
 from tarmac.node.container.manifests import Manifest, Piece
 from tarmac.node.container.reference import ALWAYS, Reference, known_as, local_path, parse
 from tarmac.node.container.registry import Login, Registry, names_registries, read_login
-from tarmac.node.container.streams import Fetched, LayerStream, Progress, Say, archive_in, mebibytes, unheard
+from tarmac.node.container.streams import Fetched, LayerStream, Progress, Say, archive_in, mebibytes
 from tarmac.node.container.unpacking import unpack
 from tarmac.node.files import untrusted
 
@@ -46,7 +46,7 @@ class Puller(NamedTuple):
     images: Images
     say: Say
     machine: str = os.uname().machine
-    tell: Callable[[Fetched], None] = unheard
+    tell: Callable[[Fetched], None] = lambda _: None
     mirrors: Mapping[str, str] = {}
 
     def ensure(
@@ -87,20 +87,23 @@ class Puller(NamedTuple):
         found = self.images.find(str(reference))
         if found is not None and (pull != ALWAYS or reference.digest is not None):
             return found
+
+        def fetch(place: Reference, credentials: Sequence[str]) -> Image:
+            return self._fetch(_registry(place, credentials), str(reference), name, reference.version)
+
         mirror = self.mirrors.get(reference.registry)
         if mirror is None:
-            return self._fetch(_registry(reference, credentials), str(reference), name, reference.version)
-        place = reference.at(mirror)
+            return fetch(reference, credentials)
         of_mirror = [text for text in credentials if names_registries(text)]  # others are for the registry
         try:
-            return self._fetch(_registry(place, of_mirror), str(reference), name, reference.version)
+            return fetch(reference.at(mirror), of_mirror)
         except ImageProblem as problem:
             if problem.kind not in _ELSEWHERE:
                 raise
             missing = problem
         self.say(f"(its mirror {mirror} does not have it: {missing.message})")
         try:
-            return self._fetch(_registry(reference, credentials), str(reference), name, reference.version)
+            return fetch(reference, credentials)
         except ImageProblem as problem:
             message = f"{problem.message}; and of its mirror: {missing.message}"
             raise ImageProblem(problem.kind, message, problem.hint) from None

@@ -63,8 +63,8 @@ class Registry:
 
     def manifest(self, version: str) -> bytes:
         """The manifest of a tag or digest. Raises ImageProblem."""
-        headers = {"Accept": ", ".join(MANIFEST_TYPES)}
-        with self._get(f"/manifests/{version}", headers, what=version) as answer:
+        accept = {"Accept": ", ".join(MANIFEST_TYPES)}
+        with self._get(f"/manifests/{version}", accept, what=version) as answer:
             found = answer.read(MOST_MANIFEST_BYTES + 1)
         if len(found) > MOST_MANIFEST_BYTES:
             raise ImageProblem(failures.DAMAGED, f"the manifest of {self._reference} is too long")
@@ -81,11 +81,8 @@ class Registry:
     def _get(self, path: str, headers: Mapping[str, str], *, what: str) -> http.client.HTTPResponse:
         """The response to a request, repeated with authorization if the registry demands it."""
         for last in (False, True):
-            request = urllib.request.Request(self._base + path, headers=dict(headers))
-            if self._authorization is not None:  # never to the target of a redirect
-                request.add_unredirected_header("Authorization", self._authorization)
             try:
-                return self._open(request)
+                return self._open(self._base + path, self._authorization, headers)
             except urllib.error.HTTPError as error:
                 with error:
                     if error.code == 401 and not last:
@@ -94,7 +91,12 @@ class Registry:
                     raise self._explain(error, what) from None
         raise AssertionError("unreachable")
 
-    def _open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+    def _open(
+        self, url: str, authorization: Optional[str], headers: Mapping[str, str] = {}
+    ) -> http.client.HTTPResponse:
+        request = urllib.request.Request(url, headers=dict(headers))
+        if authorization is not None:  # never to the target of a redirect
+            request.add_unredirected_header("Authorization", authorization)
         try:
             answer: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT_S)
             return answer
@@ -125,11 +127,9 @@ class Registry:
             raise ImageProblem(failures.DAMAGED, f"{self.address} sends to {realm[:80]!r}")
         query = {"scope": f"repository:{self._reference.repository}:pull"}
         query.update({"service": fields["service"]} if "service" in fields else {})
-        request = urllib.request.Request(f"{realm}?{urllib.parse.urlencode(query)}")
-        if self._login is not None:
-            request.add_unredirected_header("Authorization", self._login.header)
+        login = None if self._login is None else self._login.header
         try:
-            with self._open(request) as answer:
+            with self._open(f"{realm}?{urllib.parse.urlencode(query)}", login) as answer:
                 content = json.loads(answer.read(MOST_MANIFEST_BYTES))
         except urllib.error.HTTPError as error:
             with error:
@@ -156,11 +156,8 @@ class Registry:
 
     def _tags(self) -> Optional[list[str]]:
         """Some tags of the image, if the registry lists them; None: it has no such image."""
-        request = urllib.request.Request(f"{self._base}/tags/list")
-        if self._authorization is not None:
-            request.add_unredirected_header("Authorization", self._authorization)
         try:
-            with self._open(request) as answer:
+            with self._open(f"{self._base}/tags/list", self._authorization) as answer:
                 found = json.loads(answer.read(MOST_MANIFEST_BYTES)).get("tags")
         except urllib.error.HTTPError as error:
             with error:

@@ -187,10 +187,6 @@ class Fetched(NamedTuple):
     source: str
 
 
-def unheard(_: Fetched) -> None:
-    """Ignore the numbers."""
-
-
 class Progress:
     """Reports the progress of a fetch in occasional lines."""
 
