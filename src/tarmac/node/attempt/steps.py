@@ -83,14 +83,13 @@ def clone_words(step: CheckoutStep) -> str:
 
 def pip_words(step: PipStep) -> str:
     """The equivalent `pip install ...` command."""
-    upgrade = ["--upgrade"] if step.upgrade else []
-    return shlex.join(["pip", "install", *upgrade, *pip_arguments(step.requirements)])
+    return shlex.join(["pip", "install", *pip_arguments(step)])
 
 
-def pip_arguments(requirements: Sequence[str]) -> list[str]:
+def pip_arguments(step: PipStep) -> list[str]:
     """Arguments of pip: a requirement is one, including its spaces; options are split like in a shell."""
-    found: list[str] = []
-    for requirement in requirements:
+    found = ["--upgrade"] if step.upgrade else []
+    for requirement in step.requirements:
         text = requirement.strip()
         found.extend(split(text) if text.startswith("-") else [text])
     return found

@@ -67,9 +67,7 @@ def _carry_out(work: SetupWork, layers: Optional[Layers], step: steps.Step) -> N
 
 
 def _install(work: SetupWork, layers: Optional[Layers], step: steps.PipStep) -> None:
-    upgrade = ["--upgrade"] if step.upgrade else []
-    arguments = [*upgrade, *steps.pip_arguments(step.requirements)]
-    packages.install(work, layers, arguments, directory=work.directory)
+    packages.install(work, layers, steps.pip_arguments(step), directory=work.directory)
 
 
 def _failed(run: NodeRun, number: int, step: steps.Step, failed: StepFailed, *, log: str) -> Leave:

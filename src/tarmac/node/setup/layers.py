@@ -209,11 +209,6 @@ def site_of(directory: str, python: Interpreter) -> str:
     return os.path.join(directory, "lib", f"python{python.version}", "site-packages")
 
 
-def python_of(directory: str) -> str:
-    """The interpreter of an environment."""
-    return os.path.join(directory, "bin", "python")
-
-
 def contents(directory: str, python: Interpreter) -> frozenset[str]:
     """The names of an environment's packages."""
     with suppress(OSError):

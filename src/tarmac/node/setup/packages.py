@@ -22,7 +22,7 @@ from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import digest
 from tarmac.node.files.gitrules import without_secrets
 from tarmac.node.setup import interpreter
-from tarmac.node.setup.layers import Layers, bin_of, python_of
+from tarmac.node.setup.layers import Layers, bin_of
 from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
 FRESH_S = 86400
@@ -75,7 +75,7 @@ def _pip(
     env: Mapping[str, str],
     directory: str,
 ) -> None:
-    python = python_of(place)
+    python = os.path.join(bin_of(place), "python")
     inside = {**env, "VIRTUAL_ENV": place, "PATH": f"{bin_of(place)}:{env.get('PATH', os.defpath)}"}
     if not _has_pip(work, layers, python, inside):
         work.do([python, "-m", "ensurepip", "--default-pip"], env=inside, directory=directory)
