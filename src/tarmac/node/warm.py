@@ -18,10 +18,10 @@ import signal
 import socket
 from contextlib import suppress
 from functools import partial
-from typing import Callable, NamedTuple, NoReturn, Optional
+from typing import Callable, Mapping, NamedTuple, NoReturn, Optional
 
 from tarmac.node import environment, runner
-from tarmac.node.attempt import protocol
+from tarmac.node.attempt import protocol, records
 from tarmac.node.kernel import namespaces
 from tarmac.node.kernel.namespaces import ProcessNamespace, Way
 from tarmac.node.processes import detach
@@ -39,7 +39,10 @@ _LONGEST_BYTES = 65536
 class _Request(NamedTuple):
     directory: str
     node: str
-    secrets: dict[str, str]
+    secrets: Mapping[str, str] = {}
+
+
+_read = records.reader(_Request)
 
 
 def serve(fd: int, *, idle_s: int) -> None:
@@ -76,8 +79,8 @@ class _Parent:
     def answer(self, line: bytes) -> dict[str, object]:
         """Start a runner for a request."""
         try:
-            request = _read(line)
-        except (ValueError, KeyError, TypeError) as error:
+            request: _Request = _read(json.loads(line))
+        except ValueError as error:
             return {"error": f"not a request: {type(error).__name__}: {error}"}
         try:
             return {"pid": self._start(request, line)}
@@ -106,24 +109,15 @@ class _Parent:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.chdir("/")
             for left in reversed(range(MOST_ATTEMPTS)):
-                as_new = runner.run_attempt(request.directory, request.node, namespace, request.secrets)
+                as_new = runner.run_attempt(request.directory, request.node, namespace, dict(request.secrets))
                 if not left or not as_new or more is None:
                     break  # without a report: a runner that reports waiting is sent a request
                 line = next_request(more, self._idle_s)
                 if line is None:
                     break
-                request = _read(line)
+                request = _read(json.loads(line))
         finally:
             os._exit(0)
-
-
-def _read(line: bytes) -> _Request:
-    """Parse a request; raises ValueError, KeyError or TypeError for an invalid one."""
-    request = json.loads(line)
-    directory, node, secrets = request["directory"], request["node"], request.get("secrets") or {}
-    if not (isinstance(directory, str) and isinstance(node, str) and isinstance(secrets, dict)):
-        raise TypeError("directory and node are text, secrets a mapping")
-    return _Request(directory, node, secrets)
 
 
 class IdleRunners:

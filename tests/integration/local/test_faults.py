@@ -38,7 +38,7 @@ def started(local: LocalHarness, work: Work, **wanted: object) -> str:
 
 
 def runner_pid(local: LocalHarness, attempt: str, node: str = "node1") -> int:
-    return int(json.loads(local.engine.read(attempt, f"nodes/{node}/claim"))["pid"])
+    return int(json.loads(local.engine.read(attempt, f"nodes/{node}/claim"))["process"]["pid"])
 
 
 def wait_for_end(pid: int) -> None:
@@ -91,9 +91,9 @@ def test_a_runner_that_hangs_is_given_up(local: LocalHarness) -> None:
 @pytest.mark.parametrize(
     ("claim", "code"),
     [
-        ({"pid": os.getpid(), "start_ticks": 1}, CauseCode.PLATFORM_FAULT),
-        ({"pid": 1, "start_ticks": 5}, CauseCode.PLATFORM_FAULT),
-        ({"pid": os.getpid(), "start_ticks": 1, "boot_id": "before"}, CauseCode.NODE_LOST),
+        ({"process": {"pid": os.getpid(), "start_ticks": 1}}, CauseCode.PLATFORM_FAULT),
+        ({"process": {"pid": 1, "start_ticks": 5}}, CauseCode.PLATFORM_FAULT),
+        ({"process": {"pid": os.getpid(), "start_ticks": 1}, "boot_id": "before"}, CauseCode.NODE_LOST),
     ],
     ids=["pid of another", "pid of init", "before a restart"],
 )

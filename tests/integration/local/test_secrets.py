@@ -123,6 +123,6 @@ def test_files_of_secrets_go_with_the_attempt_also_when_its_runner_is_killed(loc
     )
     assert len(secrets_in_memory()) == 1
     claim = json.loads(local.engine.read(launch.attempt_id, "nodes/node1/claim"))
-    os.kill(int(claim["pid"]), signal.SIGKILL)
+    os.kill(int(claim["process"]["pid"]), signal.SIGKILL)
     assert local.settle(launch.attempt_id, ended).outcome is Outcome.LOST
     assert secrets_in_memory() == []

@@ -20,6 +20,7 @@ import time
 from functools import partial
 from typing import NamedTuple, Optional, Sequence
 
+from tarmac.node.attempt import records
 from tarmac.node.attempt.protocol import TOKEN_VARIABLE, AttemptPaths, NodePaths, make_directory
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs, signals
@@ -33,7 +34,7 @@ _LOOK_AGAIN_S = 0.001
 
 
 class Claim(NamedTuple):
-    """The claiming process; None: the part is fenced, and no runner may start it.
+    """The claiming process; or the part is `fenced`, and no runner may start it.
 
     `name` is the process's name while it serves this claim: afterwards it may serve another.
     """
@@ -42,51 +43,39 @@ class Claim(NamedTuple):
     process: Optional[procfs.Process] = None
     boot_id: str = ""
     name: str = ""
+    fenced: bool = False
 
-    @property
-    def fenced(self) -> bool:
-        """Whether no runner may start the part."""
-        return self.process is None
+
+_read = records.reader(Claim)
 
 
 def take(node: NodePaths, token: str, *, pid: int, name: str = "") -> bool:
     """Claim a node's part for this process, whose pid the machine knows; False if it is already taken."""
     own = procfs.status(os.getpid())
-    ticks = own.process.start_ticks if own else 0
-    return _create(
-        node,
-        {"token": token, "pid": pid, "start_ticks": ticks, "boot_id": procfs.boot_id(), "name": name},
-    )
+    process = procfs.Process(pid, own.process.start_ticks if own else 0)
+    return _create(node, Claim(token, process, procfs.boot_id(), name))
 
 
 def fence(node: NodePaths) -> bool:
     """Prevent any runner from starting this part; False if it is already claimed or fenced."""
-    return _create(node, {"fenced": True})
+    return _create(node, Claim(fenced=True))
 
 
 def read(node: NodePaths) -> Optional[Claim]:
-    """The claim, or None if there is none yet. Raises OSError, ValueError or KeyError for a damaged one."""
+    """The claim, or None if there is none yet. Raises OSError or ValueError for a damaged one."""
     try:
-        record = untrusted.read_object(node.claim)
+        claim: Claim = _read(untrusted.read_object(node.claim))
     except FileNotFoundError:
         return None
-    if record.get("fenced"):
-        return Claim()
-    pid, ticks = record["pid"], record["start_ticks"]
-    if not (type(pid) is int and type(ticks) is int and pid > 0):
+    if not claim.fenced and (claim.process is None or claim.process.pid <= 0):
         raise ValueError("it names no process")
-    return Claim(
-        token=str(record["token"]),
-        process=procfs.Process(pid, ticks),
-        boot_id=str(record["boot_id"]),
-        name=str(record.get("name", "")),
-    )
+    return claim
 
 
-def _create(node: NodePaths, content: dict[str, object]) -> bool:
+def _create(node: NodePaths, claim: Claim) -> bool:
     make_directory(node.directory)
     try:
-        untrusted.publish(node.claim, json.dumps(content).encode())
+        untrusted.publish(node.claim, json.dumps(records.to_json(claim)).encode())
     except FileExistsError:
         return False
     return True

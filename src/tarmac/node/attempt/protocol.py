@@ -25,9 +25,9 @@
       sealed.ID                       only for such nodes and with secrets: sealed values (`attempt.sealed`),
                                       until every node has read them
       nodes/NODE/claim                exclusive create: its creator owns the node's part of the attempt.
-                                      JSON {"token", "pid", "start_ticks", "boot_id", "name"}, or
-                                      {"fenced": true}. `name` is the runner's name while it serves the claim
-                                      ("": it serves one attempt only)
+                                      JSON {"token", "process": {"pid", "start_ticks"}, "boot_id", "name"},
+                                      or {"fenced": true}. `name` is the runner's name while it serves the
+                                      claim ("": it serves one attempt only)
       nodes/NODE/events.jsonl         the runner's report, appended (see `EVENTS`)
       nodes/NODE/heartbeat            its mtime is the runner's last sign of life
       nodes/NODE/utilization          JSON {"at", "memory_bytes", "cpus", "gpus": [{"index", "busy_percent",

@@ -284,5 +284,5 @@ def _life(directory: str, node: str) -> str:
 def _claim(directory: str, node: str) -> Optional[claims.Claim]:
     try:
         return claims.read(AttemptPaths(directory).node(node))
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError):
         return None
