@@ -25,7 +25,7 @@ from typing import Any, Callable, ContextManager, Mapping, NamedTuple, Optional
 from tarmac.node.container import reference
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import digest as summary_of
-from tarmac.node.files.locks import locked
+from tarmac.node.kernel.handles import locked
 
 HALF = ".part"
 """The suffix of an incomplete entry."""

@@ -25,8 +25,8 @@ from contextlib import suppress
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 from tarmac.node.files import untrusted
-from tarmac.node.files.locks import locked
 from tarmac.node.kernel import procfs, signals
+from tarmac.node.kernel.handles import locked
 
 VARIABLE = "TARMAC_SERVICE"
 """A variable of every process of a service: its place, and the mark of its start."""

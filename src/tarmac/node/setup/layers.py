@@ -21,8 +21,7 @@ from typing import Any, Callable, Optional, Sequence
 
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import digest
-from tarmac.node.files.locks import try_lock
-from tarmac.node.kernel.handles import closing
+from tarmac.node.kernel.handles import closing, try_lock
 from tarmac.node.setup import interpreter
 from tarmac.node.setup.interpreter import Interpreter
 from tarmac.node.setup.setupwork import SetupWork, StepFailed
