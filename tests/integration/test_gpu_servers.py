@@ -234,7 +234,7 @@ def test_agents_end_with_the_cluster(ray: RayServers, servers: SshServers) -> No
         status = procfs.status(agent.pid)
         assert status is not None
         record = {"pid": agent.pid, "start_ticks": status.process.start_ticks, "boot_id": procfs.boot_id()}
-        (runs / "agent-127.0.0.1").write_text(json.dumps(record))
+        (runs / "agent-127.0.0.1.json").write_text(json.dumps(record))
         ray.end(NAME, machines, purge=False, progress=Lines())
         assert agent.wait(60) == -signal.SIGKILL
 

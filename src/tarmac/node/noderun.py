@@ -213,13 +213,12 @@ class NodeRun:
 
     def peer_failure(self) -> Optional[exit_outcome.Cause]:
         """The failure that ended the attempt, as recorded by the first failing node."""
-        return _cause_in(
-            _read_json(self.attempt.failed) or self.wake_channel.messages.get(protocol.FAILED_FILE)
-        )
+        found = untrusted.object_at(self.attempt.failed)  # if it is incomplete, it is read again later
+        return _cause_in(found or self.wake_channel.messages.get(protocol.FAILED_FILE))
 
     def peer_failure_while_leaving(self) -> Optional[exit_outcome.Cause]:
         """The failure of a worker after the request to leave, here or on another node."""
-        return _cause_in(_read_json(self.attempt.failed_leaving))
+        return _cause_in(untrusted.object_at(self.attempt.failed_leaving))
 
     def note_failure_while_leaving(self, cause: exit_outcome.Cause) -> None:
         """Report a failure to the other nodes, unless another was first."""
@@ -247,7 +246,8 @@ class NodeRun:
 
     def _kind_from_messages(self) -> Optional[str]:
         """The kind of a request from the file, else from a message of the wake channel."""
-        for record in (_read_json(self.attempt.ask), self.wake_channel.messages.get(protocol.ASK_FILE)):
+        message = self.wake_channel.messages.get(protocol.ASK_FILE)
+        for record in (untrusted.object_at(self.attempt.ask), message):
             kind = record.get("ask") if record else None
             if isinstance(kind, str) and kind in words.LEAVE_STRENGTH and self._is_new(kind):
                 return kind
@@ -264,13 +264,6 @@ class NodeRun:
         for name in self.document.node_names:
             if name != self.part.node:
                 fifo.ring(self.attempt.node(name).wake, message)
-
-
-def _read_json(path: str) -> Optional[dict[str, Any]]:
-    try:
-        return untrusted.read_object(path)
-    except (OSError, ValueError):
-        return None  # missing or incomplete: it is read again later
 
 
 def _cause_in(record: Optional[dict[str, Any]]) -> Optional[exit_outcome.Cause]:

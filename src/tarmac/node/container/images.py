@@ -128,7 +128,7 @@ class Images:
 
     def by_key(self, key: str) -> Optional[Image]:
         """The image that a full name had when it was fetched, if it is still complete."""
-        record = _object_in(self._name(key))
+        record = untrusted.object_at(self._name(key))
         return self.by_digest(str(record.get("digest"))) if record else None
 
     def add(self, key: str, image: Image) -> None:
@@ -242,7 +242,7 @@ class Images:
         return os.path.join(self.directory, "changes")
 
     def _read(self, path: str) -> Optional[Image]:
-        record = _object_in(path)
+        record = untrusted.object_at(path, untrusted.DOCUMENT_BYTES)
         try:
             sizes = tuple(map(int, record.get("layer_bytes", ())))
             image = Image(**{**record, "layers": tuple(record["layers"]), "layer_bytes": sizes})
@@ -340,11 +340,3 @@ def _write(path: str, record: Mapping[str, Any]) -> None:
     draft = f"{path}.{os.urandom(6).hex()}"
     untrusted.write_new(draft, json.dumps(record).encode())
     os.replace(draft, path)
-
-
-def _object_in(path: str) -> dict[str, Any]:
-    """The record in one of the node's own files; empty if it is missing or unreadable."""
-    try:
-        return untrusted.read_object(path, untrusted.DOCUMENT_BYTES)
-    except (OSError, ValueError):
-        return {}

@@ -128,10 +128,8 @@ def gap_of(note: dict[str, Any]) -> Optional[tuple[int, int]]:
 
 def allocated_bytes(path: str) -> int:
     """The disk space of a file."""
-    try:
-        return os.lstat(path).st_blocks * 512
-    except OSError:
-        return 0
+    found = untrusted.lstat(path)
+    return found.st_blocks * 512 if found else 0
 
 
 def _line_begin(log: str, offset: int) -> int:

@@ -61,6 +61,22 @@ def read_object(path: str, limit_bytes: int = NOTE_BYTES) -> dict[str, Any]:
     return parse_object(read_bytes(path, limit_bytes))
 
 
+def object_at(path: str, limit_bytes: int = NOTE_BYTES) -> dict[str, Any]:
+    """The JSON object in a file; empty if that is missing or unreadable."""
+    try:
+        return read_object(path, limit_bytes)
+    except (OSError, ValueError):
+        return {}
+
+
+def lstat(path: str) -> Optional[os.stat_result]:
+    """The status of an entry, which may be a link; None if there is none."""
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
 def parse_object(text: bytes) -> dict[str, Any]:
     """A JSON object; raises ValueError for other texts, also for one that is nested too deeply."""
     try:

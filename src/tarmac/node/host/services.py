@@ -74,7 +74,7 @@ def start(
         pid = _spawn(place, argv, {**os.environ, **variables, VARIABLE: _marked(place, record)})
         status = procfs.status(pid)
         if status is not None:
-            _write(place, {**record, "pid": pid, "start_ticks": status.process.start_ticks})
+            _write(place, {**record, **status.process._asdict()})
         return {**state(place), "started": True}
 
 
@@ -142,10 +142,7 @@ def _marked(place: str, record: Mapping[str, Any]) -> str:
 
 def _find(place: str) -> _Found:
     """The service by its record; if that is incomplete, its first process is the oldest with the mark."""
-    try:
-        record = untrusted.read_object(f"{place}.json")
-    except (OSError, ValueError):
-        return _Found(None, [], None)
+    record = untrusted.object_at(f"{place}.json")
     if record.get("boot_id") != procfs.boot_id():
         return _Found(None, [], None)
     mark = os.fsencode(f"{VARIABLE}={_marked(place, record)}")
@@ -190,28 +187,21 @@ def _strike(processes: Sequence[procfs.Process]) -> None:
 def note(home: str, address: str) -> None:
     """Register this process as the agent of a home at an address, if the disk allows it."""
     status = procfs.status(os.getpid())
-    if status is None:
-        return
-    record = {"pid": status.process.pid, "start_ticks": status.process.start_ticks}
-    with suppress(OSError):
-        os.makedirs(home, mode=0o700, exist_ok=True)
-        content = json.dumps({**record, "boot_id": procfs.boot_id()}).encode()
-        untrusted.replace(os.path.join(home, f"agent-{address}"), content, mode=0o600)
+    if status is not None:
+        with suppress(OSError):
+            os.makedirs(home, mode=0o700, exist_ok=True)
+            record = {**status.process._asdict(), "boot_id": procfs.boot_id()}
+            _write(os.path.join(home, f"agent-{address}"), record)
 
 
 def end_all(home: str) -> int:
     """End the agents of a home on this machine; returns their number. Their children continue."""
     ended = 0
-    for path in glob.iglob(os.path.join(glob.escape(home), "agent-*")):
-        try:
-            found = untrusted.read_object(path)
-            process = procfs.Process(int(found["pid"]), int(found["start_ticks"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-        if found.get("boot_id") != procfs.boot_id():
-            continue
+    for path in glob.iglob(os.path.join(glob.escape(home), "agent-*.json")):
+        agent = _find(path[: -len(".json")]).first
         with suppress(OSError):
-            ended += procfs.lives(process) and signals.send(process, signal.SIGKILL)  # it has no state
-        with suppress(OSError):
-            os.unlink(path)
+            if agent is not None:
+                _strike([agent])  # it has no state
+                ended += 1
+                os.unlink(path)
     return ended

@@ -16,6 +16,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set
 
+from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs
 from tarmac.node.kernel.procfs import FileId, Process, open_for_writing
 from tarmac.node.processes.children import Children
@@ -197,11 +198,8 @@ def _last(what: str, changes: Sequence[Change]) -> int:
 
 def _file_id(path: str) -> Optional[FileId]:
     """The identity of a file; None for other entries, or if it is gone."""
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+    found = untrusted.lstat(path)
+    return (found.st_dev, found.st_ino) if found and stat.S_ISREG(found.st_mode) else None
 
 
 def _ids_below(path: str) -> Iterable[FileId]:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Iterator, NamedTuple, Optional
 
 from tarmac.node.attempt import protocol
+from tarmac.node.files import untrusted
 from tarmac.node.kernel import syscalls
 
 MOST_DIRECTORIES = 1_000
@@ -306,17 +307,11 @@ class TreeWatch:
 
 def _size_and_time(path: str) -> tuple[int, int]:
     """The size and time of a regular file; (0, 0) for other entries."""
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return 0, 0
-    return (found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else (0, 0)
+    found = untrusted.lstat(path)
+    return (found.st_size, found.st_mtime_ns) if found and stat.S_ISREG(found.st_mode) else (0, 0)
 
 
 def _holds_something(path: str) -> bool:
     """Whether an entry still exists and is not an empty file."""
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return False
-    return not stat.S_ISREG(found.st_mode) or found.st_size > 0
+    found = untrusted.lstat(path)
+    return found is not None and (not stat.S_ISREG(found.st_mode) or found.st_size > 0)
