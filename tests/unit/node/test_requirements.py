@@ -62,9 +62,8 @@ def test_a_file_of_requirements_counts_with_what_it_says(tmp_path: Path) -> None
     before = examine(["-r", "all.txt"], str(tmp_path))
     assert before.shared
     assert len(before.files) == 3
-    assert (
-        examine(["--requirement=all.txt"], str(tmp_path)) == examine(["-rall.txt"], str(tmp_path)) == before
-    )
+    for other in ("--requirement=all.txt", "-rall.txt"):
+        assert examine([other], str(tmp_path)).files == before.files
     (tmp_path / "base.txt").write_text("numpy<2\n")
     assert examine(["-r", "all.txt"], str(tmp_path)).files != before.files
     (tmp_path / "base.txt").write_text("-e .\n")

@@ -10,12 +10,15 @@ under their own paths. After the old root is unmounted, names and links of the i
 from __future__ import annotations
 
 import os
+import socket
 from contextlib import suppress
-from typing import Callable, NamedTuple, NoReturn, Optional
+from functools import partial
+from typing import NamedTuple, Optional
 
 from tarmac.node.container.entry import Container, ContainerImage
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import mounts, namespaces, syscalls
+from tarmac.node.kernel.handles import fork
 from tarmac.node.kernel.mountplan import Bind
 
 _PLAIN = syscalls.MS_NOSUID | syscalls.MS_NODEV
@@ -60,23 +63,17 @@ def make(root: Root, image: ContainerImage) -> Container:
 
     Raises CannotMake, or OSError if the fork fails.
     """
-    hear, say = os.pipe()
-    wait, release = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(release)
-        _leave_after(lambda: _build(root), say=say, wait=wait)
-    os.close(say)
-    os.close(wait)
+    ours, theirs = socket.socketpair()
+    with theirs:
+        pid = fork(partial(_build_and_hold, root, ours, theirs))
     try:
-        reply = os.read(hear, 4096)
+        reply = ours.recv(4096)
         if reply not in (_DONE, _DONE_AS_USER):
             raise CannotMake(reply.decode("utf-8", "replace") or "the process that makes it ended early")
         users = _open_namespace(pid, "user") if reply == _DONE_AS_USER else None
         return Container(_open_namespace(pid, "mnt"), users, image)
     finally:
-        os.close(hear)
-        os.close(release)
+        ours.close()
         os.waitpid(pid, 0)
 
 
@@ -84,22 +81,19 @@ def _open_namespace(pid: int, kind: str) -> int:
     return os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def _leave_after(build: Callable[[], bool], *, say: int, wait: int) -> NoReturn:
+def _build_and_hold(root: Root, parents: socket.socket, own: socket.socket) -> None:
     """In the child: build, report the result, and wait until the parent holds the namespaces."""
+    parents.close()
     try:
-        try:
-            os.write(say, _DONE_AS_USER if build() else _DONE)
-        except OSError as error:
-            where = f" ({error.filename})" if error.filename else ""
-            os.write(say, f"{error.strerror or error}{where}".encode())
-        except CannotMake as problem:
-            os.write(say, str(problem).encode())
-        except Exception as error:  # noqa: BLE001 - whatever it is, its maker has to hear of it
-            os.write(say, f"{type(error).__name__}: {error}".encode())
-        os.close(say)
-        os.read(wait, 1)
-    finally:
-        os._exit(0)
+        own.sendall(_DONE_AS_USER if _build(root) else _DONE)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        own.sendall(f"{error.strerror or error}{where}".encode())
+    except CannotMake as problem:
+        own.sendall(str(problem).encode())
+    except Exception as error:  # noqa: BLE001 - whatever it is, its maker has to hear of it
+        own.sendall(f"{type(error).__name__}: {error}".encode())
+    own.recv(1)
 
 
 def _build(root: Root) -> bool:

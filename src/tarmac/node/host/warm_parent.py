@@ -63,15 +63,14 @@ class WarmParent:
         with self._lock:
             if self._closed:
                 raise _cannot(node, "this end is closed")
-            try:
-                answer = self._exchange(request)
-            except OSError:  # it ended since its last use: retry once with a new one
-                self._end()
+            for is_last in (False, True):  # it may have ended since its last use: retry once with a new one
                 try:
                     answer = self._exchange(request)
+                    break
                 except OSError as error:
                     self._end()
-                    raise _cannot(node, str(error)) from None
+                    if is_last:
+                        raise _cannot(node, str(error)) from None
         if "error" in answer:
             raise _cannot(node, str(answer["error"]))
 

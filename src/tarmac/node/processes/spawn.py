@@ -173,17 +173,13 @@ def _join(group: str, say: int) -> None:
 
 
 def _explain(command: str, number: int, path: Optional[str], *, env: Mapping[str, str]) -> CannotStart:
-    if number == errno.ENOENT and path is None:
-        if "/" in command:
-            return CannotStart(f"{command!r}: there is no such file", words.NOT_FOUND_EXIT)
-        return CannotStart(
-            f"{command!r}: there is no such command on the PATH {env.get('PATH', os.defpath)}",
-            words.NOT_FOUND_EXIT,
-        )
     if number == errno.ENOENT:
-        return CannotStart(
-            f"{path}: its first line names an interpreter that is not there", words.NOT_FOUND_EXIT
-        )
+        message = f"{path}: its first line names an interpreter that is not there"
+        if path is None and "/" in command:
+            message = f"{command!r}: there is no such file"
+        elif path is None:
+            message = f"{command!r}: there is no such command on the PATH {env.get('PATH', os.defpath)}"
+        return CannotStart(message, words.NOT_FOUND_EXIT)
     reason = os.strerror(number)
     if number == errno.ENOEXEC:
         reason = "it is neither a program nor a script that begins with #!"

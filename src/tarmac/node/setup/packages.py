@@ -15,7 +15,7 @@ import re
 import shlex
 import time
 from contextlib import suppress
-from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from tarmac.node.attempt.steps import AptStep, split
 from tarmac.node.files import untrusted
@@ -52,34 +52,22 @@ def install(
     env = _environment(work.env())
     found = examine(words, directory)
     shared = found.shared if source is None else not _editable(words)
+
+    def fill(place: str) -> None:
+        python = os.path.join(bin_of(place), "python")
+        inside = {**env, "VIRTUAL_ENV": place, "PATH": f"{bin_of(place)}:{env.get('PATH', os.defpath)}"}
+        if not _has_pip(work, layers, python, inside):
+            work.do([python, "-m", "ensurepip", "--default-pip"], env=inside, directory=directory)
+        work.do([python, "-m", "pip", "install", *words], env=inside, directory=directory)
+
     if layers.private or not shared:
-        _pip(work, layers, layers.own, words, env=env, directory=directory)
+        fill(layers.own)
         return
     age = int(time.time() // FRESH_S) if found.moving else None
     settings = sorted(item for item in env.items() if item[0].startswith("PIP_"))
     key = [words, found.files, age, list(source or ()), settings]
-
-    def fill(place: str) -> None:
-        _pip(work, layers, place, words, env=env, directory=directory)
-
     if not layers.share(key, fill):
         work.say("(installed before by a run that asked the same: used again)")
-
-
-def _pip(
-    work: SetupWork,
-    layers: Layers,
-    place: str,
-    arguments: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    directory: str,
-) -> None:
-    python = os.path.join(bin_of(place), "python")
-    inside = {**env, "VIRTUAL_ENV": place, "PATH": f"{bin_of(place)}:{env.get('PATH', os.defpath)}"}
-    if not _has_pip(work, layers, python, inside):
-        work.do([python, "-m", "ensurepip", "--default-pip"], env=inside, directory=directory)
-    work.do([python, "-m", "pip", "install", *arguments], env=inside, directory=directory)
 
 
 def _has_pip(work: SetupWork, layers: Layers, python: str, env: Mapping[str, str]) -> bool:
@@ -131,22 +119,11 @@ _NO_CODE = frozenset({"__pycache__", "node_modules", "site-packages"})
 _FIND_PACKAGE = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
 
 
-class Examination(NamedTuple):
-    """`shared`: equal words give equal environments. `moving`: only for a while.
-
-    `files` are the digests of files that the words refer to.
-    """
-
-    shared: bool
-    moving: bool
-    files: tuple[str, ...]
-
-
 def examine(arguments: Sequence[str], directory: str) -> Examination:
     """The decision for arguments of `pip install` in a directory."""
-    reader = _Reader(directory)
-    reader.arguments(arguments)
-    return Examination(reader.shared, reader.moving, tuple(reader.files))
+    found = Examination(directory)
+    found.add(arguments)
+    return found
 
 
 def within_environment(arguments: Sequence[str]) -> list[str]:
@@ -154,8 +131,12 @@ def within_environment(arguments: Sequence[str]) -> list[str]:
     return [argument for argument in arguments if argument != "--user"]
 
 
-class _Reader:
-    """Reads arguments and the requirement files that they name."""
+class Examination:
+    """Arguments and the requirement files that they name.
+
+    `shared`: equal words give equal environments. `moving`: only for a while. `files` are the digests of
+    files that the words refer to.
+    """
 
     def __init__(self, directory: str) -> None:
         self.shared = True
@@ -163,7 +144,8 @@ class _Reader:
         self.files: list[str] = []
         self._directory = directory
 
-    def arguments(self, arguments: Sequence[str]) -> None:
+    def add(self, arguments: Sequence[str]) -> None:
+        """Read further arguments."""
         words = iter(arguments)
         for word in words:
             if not word.startswith("-"):
@@ -204,10 +186,10 @@ class _Reader:
         if len(self.files) > _MOST_FILES:
             self.shared = False
             return
-        inner = _Reader(os.path.dirname(path))
+        inner = Examination(os.path.dirname(path))
         inner.files = self.files
         for line in _lines(text):
-            inner.arguments(split(line) if line.startswith("-") else [line.partition(" --")[0].strip()])
+            inner.add(split(line) if line.startswith("-") else [line.partition(" --")[0].strip()])
         self.shared = self.shared and inner.shared
         self.moving = self.moving or inner.moving
 
