@@ -1,4 +1,7 @@
-"""The shared state of hooks: one node's part of an attempt while it runs. Made by `runner`."""
+"""The shared state of hooks: one node's part of an attempt while it runs. Made by `runner`.
+
+Hooks before the workers react by it to a request to leave, or to a failure on another node.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.document import GrantedNode, Launch, NodeLaunch, WorkerLaunch
@@ -26,6 +29,8 @@ from tarmac.node.processes.meter import Meter
 from tarmac.node.processes.sidecar_process import SidecarProcess
 from tarmac.node.processes.wake_channel import WakeChannel
 from tarmac.node.progress.watcher import ProgressWatcher
+
+_MOMENT_S = 0.3
 
 
 class Leave(Exception):
@@ -238,6 +243,90 @@ class NodeRun:
             ring = self._failure_note({**cause, "tail": []}) + b"\n"
         self.failure_cause = cause
         self._ring_others(ring)
+
+    def check_leave(self) -> None:
+        """Raises Leave on a request to leave, a failure, or a node that ends its runner: no worker runs."""
+        self.failure_cause = self.failure_cause or self.peer_failure()
+        kind = self.new_leave_kind()
+        if kind is not None:
+            self.note_leave_request(kind)
+        if self.leave_request or self.failure_cause or self.wake_channel.node_leaves:
+            raise Leave(self.outcome())
+
+    def attend(
+        self,
+        child: Child,
+        *,
+        check: Optional[Callable[[], None]] = None,
+        news: Callable[[], object] = lambda: None,
+        also: int = -1,
+        at_once: bool = False,
+    ) -> None:
+        """Wait for a process of a hook, reading its `news`; `also` is another descriptor that wakes it.
+
+        If `check` (usually `check_leave`) raises Leave, end the process and raise it: by SIGTERM, leaving
+        what remains after a moment to the end of the node's part, or with `at_once` by SIGKILL.
+        """
+        while not child.left:
+            self.wake_channel.wait(self.leave_due, also=also)
+            self.log_room.look()
+            news()
+            self.children.reap()
+            if not child.left:
+                try:
+                    (check or self.check_leave)()
+                except Leave:
+                    self._end(child, at_once=at_once)
+                    raise
+        news()
+
+    def _end(self, child: Child, *, at_once: bool) -> None:
+        if at_once:
+            os.kill(child.pid, signal.SIGKILL)
+            child.send(signal.SIGKILL)
+            while not child.left:
+                self.wake_channel.wait()
+                self.children.reap()
+            return
+        child.send(signal.SIGTERM)
+        deadline = time.monotonic() + _MOMENT_S
+        while not self.children.none_left and time.monotonic() < deadline:
+            self.wake_channel.wait(deadline)
+            self.children.reap()
+
+    def fail(self, cause: exit_outcome.Cause) -> Leave:
+        """Fail the attempt before its workers start, on all nodes. The caller raises the result."""
+        self.note_failure(cause)
+        return Leave(exit_outcome.ExitOutcome(words.FAILED, self.failure_cause))
+
+    def fault(self, message: str) -> exit_outcome.ExitOutcome:
+        """The outcome of a platform fault, which the other nodes learn of: the attempt is retried."""
+        self.note_failure(self.cause(words.PLATFORM_FAULT, message))
+        return self.outcome()
+
+    def wait_for(self, path: str) -> None:
+        """Wait until the node of rank 0 has made `path`; raises Leave like `check_leave`."""
+        while not os.path.exists(path):
+            self.check_leave()
+            self.wake_channel.wait(self.leave_due)
+
+    def notify_nodes(self, path: str) -> None:
+        """Make `path`, which the other nodes wait for, and wake their runners."""
+        untrusted.touch(path)
+        self._ring_others(fifo.RING)
+
+    def outcome(self) -> exit_outcome.ExitOutcome:
+        """The outcome of this node's part, from all known facts."""
+        limit_s = self.document.time_limit_s
+        return exit_outcome.node_outcome(
+            self.exits,
+            node=self.node_name,
+            request=self.leave_request,
+            failure_cause=self.failure_cause,
+            node_leaves=self.wake_channel.node_leaves,
+            finished=self.finished,
+            time_limit_s=None if limit_s is None else self.document.ran_s + limit_s,
+        )
 
     @property
     def finished(self) -> bool:

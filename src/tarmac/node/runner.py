@@ -27,9 +27,8 @@ from tarmac.node.files.masking import Mask
 from tarmac.node.hooks import artifacts, code, mounts, pre_post_commands, workers
 from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
 from tarmac.node.hooks.watch import watch
-from tarmac.node.kernel import descendants, namespaces, procfs, sockets, syscalls
+from tarmac.node.kernel import namespaces, procfs, sockets, syscalls
 from tarmac.node.kernel.mounts import take_back
-from tarmac.node.leave import fault, notify_nodes, outcome_of, wait_for
 from tarmac.node.noderun import Leave, NodeRun
 
 
@@ -64,9 +63,9 @@ def _port(run: NodeRun) -> int:
     if first:
         port = sockets.find_free_port()
         untrusted.replace(path, json.dumps({"port": port}).encode())
-        notify_nodes(run, path)
+        run.notify_nodes(path)
         return port
-    wait_for(run, path)
+    run.wait_for(path)
     return int(untrusted.read_object(path)["port"])
 
 
@@ -189,28 +188,27 @@ def _supervise(run: NodeRun) -> ExitOutcome:
         run.lease.begin(run.children, has_namespace=run.namespace is not None)
         for hook in HOOKS:
             hook(run)
-        return outcome_of(run)
+        return run.outcome()
     except Leave as leave:
         return leave.outcome
     except OSError as error:
-        return fault(run, f"{run.node_name} could not run it: {error}")
+        return run.fault(f"{run.node_name} could not run it: {error}")
     except Exception as error:  # noqa: BLE001
         # The outermost handler: a bug must leave neither workers nor an attempt without an end.
         import traceback  # noqa: PLC0415 - a runner starts while somebody waits; it seldom fails
 
         with suppress(OSError):
             untrusted.append_text(run.node.runner_log, traceback.format_exc())
-        return fault(run, f"the runner on {run.node_name} failed: {type(error).__name__}: {error}")
+        return run.fault(f"the runner on {run.node_name} failed: {type(error).__name__}: {error}")
 
 
 def _end_everything(run: NodeRun) -> None:
     """End all processes of interrupted hooks."""
     run.children.reap()
     while not run.children.none_left:
-        aside = run.children.aside
-        refusing = descendants.end(but=aside)
+        refusing = run.children.end()
         run.children.reap()
-        if run.children.none_left or len(refusing) >= len(descendants.living(but=aside)):
+        if run.children.none_left or len(refusing) >= len(run.children.living()):
             return  # only processes of another user are left
         run.wake_channel.wait(time.monotonic() + _LOOK_AGAIN_S)
 
@@ -238,7 +236,7 @@ def _refuse(
     substitute = Launch(attempt_id="", number=0, token="", nodes=(NodeLaunch(node_name, 0, ()),))
     run = _claim(substitute, node_name, attempt, namespace)
     if run is not None:
-        end = fault(run, message)
+        end = run.fault(message)
         run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=False)
         _deliver(run)
 

@@ -8,7 +8,7 @@ checkpoint files or stored its last changes: the next attempt that uses its dire
 `artifacts` and `pre_post_commands` and the sidecar ask for that (`lost_before`).
 
 The remaining processes of a lost runner are found by the token that every descendant carries. The search
-misses a process that cleared its environment; a living runner would have found it by `descendants`.
+misses a process that cleared its environment; a living runner would have found it among its descendants.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def has_ended(node: NodePaths) -> bool:
 
 def _has_started(node: NodePaths) -> bool:
     try:
-        return _STARTED in untrusted.first_bytes(node.events, _FIRST_BYTES)
+        return _STARTED in untrusted.read_part(node.events, 0, _FIRST_BYTES)
     except OSError:
         return False
 

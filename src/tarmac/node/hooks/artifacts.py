@@ -18,7 +18,6 @@ from tarmac.node.attempt import protocol
 from tarmac.node.attempt.claims import lost_before
 from tarmac.node.attempt.protocol import make_directory
 from tarmac.node.files import untrusted
-from tarmac.node.leave import attend, fault, notify_nodes, wait_for
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.processes.spawn import CannotStart, Command
 
@@ -44,13 +43,13 @@ def place_artifacts(run: NodeRun) -> None:
     lost = lost_before(run.attempt, document.number, document.node_names[:1] if part.own_disk else None)
     replaced = document.sync.rejected_by is not None
     if not first and (lost or replaced or (inputs and not part.own_disk)):
-        wait_for(run, run.attempt.placed)
+        run.wait_for(run.attempt.placed)
     if part.own_disk and document.number == 1 and not inputs:
         untrusted.replace(state, json.dumps({"attempt": document.number, "rank": part.rank}).encode())
     elif part.own_disk or (first and (lost or replaced or (inputs and not os.path.exists(state)))):
         _place(run)
     if first and len(document.nodes) > 1 and (inputs or document.number > 1):
-        notify_nodes(run, run.attempt.placed)
+        run.notify_nodes(run.attempt.placed)
 
 
 def artifacts_out(run: NodeRun) -> None:
@@ -68,12 +67,12 @@ def _place(run: NodeRun) -> None:
     except CannotStart as problem:
         why = str(problem)
     else:
-        attend(run, child, news=run.sidecar.take_news, at_once=True)
+        run.attend(child, news=run.sidecar.take_news, at_once=True)
         if child.exit_code == 0:
             return
         why = "see its notices"
     # The attempt is retried, and never starts without its artifacts.
-    raise Leave(fault(run, f"the run's artifacts could not be placed on {run.node_name}: {why}"))
+    raise Leave(run.fault(f"the run's artifacts could not be placed on {run.node_name}: {why}"))
 
 
 def _clear(run: NodeRun, rubbish: Callable[[str], bool]) -> None:

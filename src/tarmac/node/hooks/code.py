@@ -16,7 +16,6 @@ from tarmac.node.attempt.protocol import make_directory
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import PACKS
 from tarmac.node.kernel.handles import closing
-from tarmac.node.leave import check_leave, fail
 from tarmac.node.noderun import NodeRun
 
 _CHUNK_BYTES = 8 * 1024 * 1024
@@ -31,7 +30,7 @@ def copy_code(run: NodeRun) -> None:
 
     def between() -> None:
         if run.wake_channel.poll():
-            check_leave(run)
+            run.check_leave()
 
     try:
         for directory in run.directories:
@@ -40,7 +39,7 @@ def copy_code(run: NodeRun) -> None:
         untrusted.discard_tree(run.node.work)  # on a full disk the runner could not even report the failure
         os.makedirs(run.node.work, exist_ok=True)
         message = f"the code cannot be copied to {run.node_name}: {error}"
-        raise fail(run, run.cause(words.CODE_UNREADABLE, message)) from error
+        raise run.fail(run.cause(words.CODE_UNREADABLE, message)) from error
 
 
 def make_tree(snapshot: str, target: str, between: Callable[[], None]) -> None:

@@ -24,7 +24,6 @@ from tarmac.node.container.reference import ALWAYS
 from tarmac.node.files import untrusted
 from tarmac.node.kernel.handles import closing
 from tarmac.node.kernel.mountplan import Bind
-from tarmac.node.leave import attend, check_leave, fail
 from tarmac.node.noderun import Leave, NodeRun
 
 _ANSWER_BYTES = 65536
@@ -38,7 +37,7 @@ def enter_image(run: NodeRun) -> None:
     part = run.document.container
     if part is None:
         return
-    check_leave(run)
+    run.check_leave()
     images = Images(part.images)
     try:
         use: Optional[int] = None
@@ -157,7 +156,7 @@ def _pull(run: NodeRun, part: ContainerLaunch) -> dict[str, Any]:
             run.events.flush()
 
     with closing(hear):
-        attend(run, child, news=report, also=hear, at_once=True)
+        run.attend(child, news=report, also=hear, at_once=True)
     if child.exit_code != 0 or news.answer is None:
         raise ImageProblem("ended", f"the process that pulls {part.image} {child.how}")
     if news.answer:
@@ -229,4 +228,4 @@ def _be_puller(run: NodeRun, part: ContainerLaunch, say: int) -> NoReturn:
 def _failed(run: NodeRun, code: str, message: str, hint: Optional[str]) -> Leave:
     """The failure of an attempt without a container."""
     whole = f"{message} ({hint})" if hint else message
-    return fail(run, run.cause(code, f"{run.node_name}: {whole}"))
+    return run.fail(run.cause(code, f"{run.node_name}: {whole}"))

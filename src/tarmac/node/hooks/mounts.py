@@ -12,7 +12,6 @@ from typing import Iterator, Optional, Sequence
 from tarmac.node.attempt import protocol, words
 from tarmac.node.kernel import mounts
 from tarmac.node.kernel.mountplan import Bind
-from tarmac.node.leave import fail
 from tarmac.node.noderun import NodeRun
 
 _ARTIFACTS = {target: kind for kind, target in protocol.ARTIFACT_MOUNTS.items()}
@@ -91,7 +90,7 @@ def _has_source(run: NodeRun, bind: Bind) -> bool:
             _note(run, [bind], f"{bind.source}: {reason}")
             return False
         message = f"cannot bind {bind.source} to {bind.target} on {run.node_name}: {reason}"
-        raise fail(run, run.cause(words.SETUP_FAILED, message)) from None
+        raise run.fail(run.cause(words.SETUP_FAILED, message)) from None
     return True
 
 

@@ -23,7 +23,6 @@ from tarmac.node.attempt.protocol import NodePaths
 from tarmac.node.attempt.steps import CommandStep, script_lines
 from tarmac.node.files import logroom, untrusted
 from tarmac.node.kernel import fifo
-from tarmac.node.leave import attend, check_leave, fail, notify_nodes, wait_for
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.processes.children import Child
 from tarmac.node.processes.spawn import CannotStart, Command
@@ -37,13 +36,13 @@ def run_before(run: NodeRun) -> None:
     if not any(run.document.hooks.get(name) for name in BEFORE):
         return
     if run.part.rank != 0:
-        wait_for(run, run.attempt.prepared)
+        run.wait_for(run.attempt.prepared)
         return
     for name, what, argv in _commands(run, BEFORE):
-        failed = _carry_out(run, name, argv, check=check_leave)
+        failed = _carry_out(run, name, argv, check=run.check_leave)
         if failed is not None:
-            raise fail(run, _cause(run, what, failed, code=words.SETUP_FAILED))
-    notify_nodes(run, run.attempt.prepared)
+            raise run.fail(_cause(run, what, failed, code=words.SETUP_FAILED))
+    run.notify_nodes(run.attempt.prepared)
 
 
 def run_after(run: NodeRun) -> None:
@@ -54,7 +53,7 @@ def run_after(run: NodeRun) -> None:
         untrusted.touch(run.node.left)
         fifo.ring(run.attempt.node(run.document.node_names[0]).wake, fifo.RING)
         return
-    interrupted = _Interruption()
+    interrupted = _Interruption(run)
     if run.leave_request is not None or not _wait_for_others(run, interrupted):
         return
     for name, what, argv in _commands(run, AFTER):
@@ -76,11 +75,13 @@ def run_after(run: NodeRun) -> None:
 class _Interruption:
     """Whether a request to leave interrupts the commands after the workers."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: NodeRun) -> None:
+        self._run = run
         self._patience_due: Optional[float] = None
 
-    def check(self, run: NodeRun) -> None:
+    def check(self) -> None:
         """Note a request; raises Leave if it interrupts the commands."""
+        run = self._run
         kind = run.new_leave_kind()
         if kind in (words.PAUSE, words.PREEMPT):
             now = time.monotonic()
@@ -106,7 +107,7 @@ def _wait_for_others(run: NodeRun, interrupted: _Interruption) -> bool:
         if not waiting:
             return True
         try:
-            interrupted.check(run)
+            interrupted.check()
         except Leave:
             return False
         run.wake_channel.wait()
@@ -124,16 +125,16 @@ def _commands(run: NodeRun, names: tuple[str, ...]) -> Iterator[tuple[str, str, 
             yield name, f"command {number} of the hook {name}", argv
 
 
-def _carry_out(run: NodeRun, name: str, argv: Argv, *, check: Callable[[NodeRun], None]) -> Optional[Child]:
+def _carry_out(run: NodeRun, name: str, argv: Argv, *, check: Callable[[], None]) -> Optional[Child]:
     """Run one command; returns its process if it failed, else None. `check` raises Leave to end it."""
     lines = (f"+ {name}: {line}\n" for line in script_lines(CommandStep(argv)))
     untrusted.append_text(run.setup_log, "".join(lines))
     run.events.flush()
     try:
-        check(run)
+        check()
         env = environment.complete(run.document.setup_env, run)
         child = run.children.start(Command(argv, env, run.node.work, run.setup_log, place=run.container))
-        attend(run, child, check=check)
+        run.attend(child, check=check)
     except CannotStart as problem:
         child = Child(0)
         child.exit_code = problem.exit_code

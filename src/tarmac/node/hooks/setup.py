@@ -12,7 +12,6 @@ from typing import Optional, Sequence
 
 from tarmac.node.attempt import steps, words
 from tarmac.node.files import gitrules, logroom
-from tarmac.node.leave import check_leave, fail
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.setup import packages
 from tarmac.node.setup.layers import Layers, open_layers
@@ -29,7 +28,7 @@ def set_up(run: NodeRun) -> None:
     run.events.flush()
     layers: Optional[Layers] = None
     for number, step in enumerate(run.document.setup):
-        check_leave(run)
+        run.check_leave()
         try:
             if number == 0:
                 layers = open_layers(work)
@@ -86,7 +85,7 @@ def _failed(run: NodeRun, number: int, step: steps.Step, failed: StepFailed, *, 
         signal=failed.ended_by,
         tail=lines,
     )
-    return fail(run, cause)
+    return run.fail(cause)
 
 
 def clone(work: SetupWork, step: steps.CheckoutStep) -> str:

@@ -26,7 +26,7 @@ from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.files import logroom, untrusted
 from tarmac.node.files.masking import Mask
 from tarmac.node.hooks.workers import end_those_over_limit, ran_out
-from tarmac.node.kernel import descendants, procfs
+from tarmac.node.kernel import procfs
 from tarmac.node.noderun import NodeRun, Worker
 from tarmac.node.progress import polls
 from tarmac.node.progress.torn import Budget
@@ -197,7 +197,7 @@ class Watch:
             due = {each for each in due if not polling.lives and each.part.role not in polling.roles}
         if not due:
             return
-        with descendants.stopped(but=run.children.aside):
+        with run.children.stopped():
             self._progress.before_leaving()
             for worker in due:
                 self._unsignalled.discard(worker)
@@ -207,7 +207,7 @@ class Watch:
     def _signal(self, name: str) -> None:
         self._unsignalled.clear()
         self._leave_began = True
-        with descendants.stopped(but=self._run.children.aside):
+        with self._run.children.stopped():
             self._progress.before_leaving()
             for worker in self._run.workers:
                 if worker.child is not None:
@@ -221,9 +221,9 @@ class Watch:
         if self._leave_began and any(child.group_lives for child in started):
             return
         if self._sweep_due is None or self._sweep_due > time.monotonic() + MOMENT_S:
-            with descendants.stopped(but=self._run.children.aside):
+            with self._run.children.stopped():
                 self._progress.before_leaving()
-                descendants.ask_to_end(but=self._run.children.aside)
+                self._run.children.ask_to_end()
             self._sweep_within(MOMENT_S)
 
     def _sweep_within(self, patience_s: float) -> None:
@@ -237,7 +237,7 @@ class Watch:
             return False
         self._swept_at = self._swept_at or now
         self._sweep_due = now + _SWEEP_AGAIN_S
-        refusing = descendants.end(but=self._run.children.aside, before=self._progress.before_leaving)
+        refusing = self._run.children.end(before=self._progress.before_leaving)
         if refusing and now - self._swept_at > _GIVE_UP_S:
             pids = ", ".join(str(process.pid) for process in refusing)
             self._run.events.notice(f"processes of another user cannot be ended: {pids}")
@@ -328,7 +328,7 @@ class Grace:
     def _is_saving(self) -> bool:
         """Whether the processes of the node have saved something since the last call."""
         before = self._transfers
-        self._transfers = procfs.transfers(descendants.living(but=self._run.children.aside))
+        self._transfers = procfs.transfers(self._run.children.living())
         pairs = [(before.get(process, _NOTHING), now) for process, now in self._transfers.items()]
         written_bytes = sum(now.written_bytes - old.written_bytes for old, now in pairs)
         read_bytes = sum(now.read_bytes - old.read_bytes for old, now in pairs)

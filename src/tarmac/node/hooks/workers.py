@@ -18,7 +18,6 @@ from tarmac.node.attempt.exit_outcome import Exit
 from tarmac.node.files.logroom import size_text
 from tarmac.node.kernel import procfs, signals, workergroup
 from tarmac.node.kernel.workergroup import CPU, MEMORY
-from tarmac.node.leave import check_leave
 from tarmac.node.noderun import NodeRun, Worker
 from tarmac.node.processes.meter import gpus_of
 from tarmac.node.processes.spawn import CannotStart, Command
@@ -34,7 +33,7 @@ _LONGEST = 120
 
 def start_workers(run: NodeRun) -> None:
     """Start all workers, in order; one that cannot be started counts as failed at once."""
-    check_leave(run)
+    run.check_leave()
     checkpoints = run.part.artifacts.get("checkpoint")
     # Runners of other nodes, possibly on this machine, may write to the same directory.
     shared = len(run.document.nodes) > 1 and not run.part.own_disk

@@ -1,6 +1,6 @@
 """Signals single processes without ever hitting a reused pid, and the process groups of workers.
 
-Called by `descendants`, `claims` and `children`. A worker's group gets the signal to leave, except processes
+Called by `claims` and `children`. A worker's group gets the signal to leave, except processes
 that only read another member's output: `python train.py | tee log` is one group, and if `tee` ended by the
 signal, the next line that the training prints while it saves would end the training by SIGPIPE. A reader ends
 by itself after its writers have closed the pipe. A reader with a handler for the signal gets the signal.

@@ -1,7 +1,7 @@
 """The processes that a runner started, and their exits. Called by the hooks `setup` and `watch`.
 
-The runner is a subreaper: besides its own processes it reaps all of their orphans, and so knows when no
-process of the attempt remains.
+The runner is a subreaper: besides its own processes it reaps all of their orphans, even after a change of
+session or a double fork, and so knows when no process of the attempt remains.
 """
 
 from __future__ import annotations
@@ -9,11 +9,16 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import suppress
-from typing import Callable, NoReturn, Optional
+from contextlib import contextmanager, suppress
+from typing import Callable, Iterator, NoReturn, Optional
 
 from tarmac.node.kernel import handles, procfs, signals
 from tarmac.node.processes.spawn import Command, spawn
+
+_ROUNDS = 50
+_STOPPED = (b"T", b"t", b"Z", b"X", b"D")
+_PATIENCE_S = 0.2
+_LOOK_AGAIN_S = 0.001
 
 
 class Child:
@@ -105,9 +110,7 @@ class Children:
                 return left
             if pid == 0:
                 # Processes that left after that answer are reaped here, with their exits.
-                self.none_left = bool(self.aside) and not procfs.descendants(
-                    os.getpid(), but=self.aside, unreaped=True
-                )
+                self.none_left = bool(self.aside) and not self.living(unreaped=True)
                 return left
             if pid not in self.aside:
                 self._ends[pid] = os.WIFSIGNALED(status)
@@ -118,6 +121,67 @@ class Children:
                 if pid not in self.aside:
                     left.append(child)
                 self.aside -= {pid}
+
+    def living(self, *, unreaped: bool = False) -> list[procfs.Process]:
+        """Every living process of the attempt here (or also `unreaped` ones), however it was forked."""
+        return procfs.descendants(os.getpid(), but=self.aside, unreaped=unreaped)
+
+    def ask_to_end(self) -> None:
+        """Send SIGTERM to every process of the attempt."""
+        for process in self.living():
+            _deliver(process, signal.SIGTERM)
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Every process of the attempt is stopped inside the context, and continues afterwards."""
+        stopped, _ = self._stop()
+        try:
+            yield
+        finally:
+            for process in stopped:
+                _deliver(process, signal.SIGCONT)
+
+    def end(self, *, before: Callable[[], object] = lambda: None) -> list[procfs.Process]:
+        """Send SIGKILL to every process of the attempt; returns those that the runner may not signal.
+
+        All are stopped first; then `before` is called. The caller reaps, and repeats the call while any
+        process is left.
+        """
+        stopped, refusing = self._stop()
+        before()
+        for process in stopped:
+            _deliver(process, signal.SIGKILL)
+        return refusing
+
+    def _stop(self) -> tuple[set[procfs.Process], list[procfs.Process]]:
+        """Stop processes in rounds until no new one appears, since stopped processes do not fork.
+
+        Returns the stopped ones (one in a system call may continue for a moment), and those that refuse the
+        signal.
+        """
+        stopped: set[procfs.Process] = set()
+        refusing: list[procfs.Process] = []
+        for _ in range(_ROUNDS):
+            fresh = [found for found in self.living() if found not in stopped]
+            if not fresh:
+                break
+            refusing += [process for process in fresh if not _deliver(process, signal.SIGSTOP)]
+            stopped.update(fresh)
+        deadline = time.monotonic() + _PATIENCE_S
+        waiting = stopped.difference(refusing)
+        while waiting and time.monotonic() < deadline:
+            waiting = {process for process in waiting if procfs.state(process.pid) not in _STOPPED}
+            if waiting:
+                time.sleep(_LOOK_AGAIN_S)
+        return stopped, refusing
+
+
+def _deliver(process: procfs.Process, number: int) -> bool:
+    try:
+        signals.send(process, number)
+    except PermissionError:
+        return False
+    return True
 
 
 class Aside:

@@ -89,7 +89,7 @@ class Torn:
     def look_at_processes(self, *, before_signal: bool = False) -> None:
         """Find all living processes and their open files; `before_signal`: a signal to leave follows."""
         with self._budget.spending():
-            self._known |= set(procfs.descendants(os.getpid(), but=self._children.aside))
+            self._known |= set(self._children.living())
             self._look_for_writers()
         self._looked_at, self._look_due = time.monotonic(), False
         if before_signal:
@@ -174,7 +174,7 @@ class Torn:
         pids = {process.pid for process in since}
         if self._shared or len(pids) > 1:
             return False
-        below = procfs.descendants(os.getpid(), but=self._children.aside, unreaped=True)
+        below = self._children.living(unreaped=True)
         return pids.issuperset(process.pid for process in below)
 
     def _look_for_writers(self) -> None:

@@ -12,7 +12,6 @@ from typing import Mapping, Optional, Sequence
 
 from tarmac.node import environment
 from tarmac.node.files import untrusted
-from tarmac.node.leave import attend, check_leave
 from tarmac.node.noderun import NodeRun
 from tarmac.node.processes.children import Child
 from tarmac.node.processes.spawn import CannotStart, Command
@@ -76,10 +75,10 @@ class SetupWork:
 
     def wait(self, seconds: float) -> None:
         """Sleep; raises Leave if the attempt is asked to leave."""
-        check_leave(self.run)
+        self.run.check_leave()
         self.run.wake_channel.wait(time.monotonic() + seconds)
         self.run.children.reap()
-        check_leave(self.run)
+        self.run.check_leave()
 
     def _run(self, argv: Sequence[str], env: Mapping[str, str], directory: Optional[str], log: str) -> Child:
         place = None if self._outside else self.run.container
@@ -88,5 +87,5 @@ class SetupWork:
             child = self.run.children.start(command)
         except CannotStart as problem:
             raise StepFailed(str(problem), exit_code=problem.exit_code) from None
-        attend(self.run, child)
+        self.run.attend(child)
         return child
