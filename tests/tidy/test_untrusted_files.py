@@ -28,7 +28,6 @@ PLAIN = {
     "tarmac.node.files.staging": "a directory in the making, or the store: no link is followed",
     "tarmac.node.hooks.code": "the store of code, and a directory that is being made",
     "tarmac.node.setup.layers": "environments that runs share, or in the making, beside the attempts",
-    "tarmac.node.setup.interpreter": "the same",
     "tarmac.node.kernel.handles": "a pipe, and locks of images and services, for their owner alone",
     "tarmac.node.kernel.procfs": "/proc and /sys",
     "tarmac.node.kernel.namespaces": "/proc",

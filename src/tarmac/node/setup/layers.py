@@ -6,7 +6,8 @@
 
 Made by the hook `setup`; `packages` installs into them. A shared environment is made under a lock and is
 valid after its mark exists; an attempt holds the lock in shared mode until it ends. `python -m venv` would
-take a hundred times as long, and could not put one environment over another.
+take a hundred times as long, and could not put one environment over another. A query of the facts about a
+Python costs the start of an interpreter, so its result is stored beside the environments made for it.
 """
 
 from __future__ import annotations
@@ -17,13 +18,11 @@ import os
 import shlex
 import time
 from contextlib import suppress
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import digest
 from tarmac.node.kernel.handles import closing, try_lock
-from tarmac.node.setup import interpreter
-from tarmac.node.setup.interpreter import Interpreter
 from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
 _MARK = "whole"
@@ -42,6 +41,104 @@ for word; do
 done
 exec "${0%/*}/python" -m pip "$@\""""
 """pip without `--user`: packages belong in the environment instead."""
+
+_NAMES = ("python3", "python")
+_QUESTION = """
+import json, site, sys, sysconfig
+places = list(site.getsitepackages())
+if site.ENABLE_USER_SITE:
+    places.insert(0, site.getusersitepackages())
+print(json.dumps({
+    "executable": sys.executable,
+    "base": getattr(sys, "_base_executable", None) or sys.executable,
+    "version": "%d.%d" % sys.version_info[:2],
+    "whole_version": "%d.%d.%d" % sys.version_info[:3],
+    "implementation": sys.implementation.cache_tag,
+    "scripts": sysconfig.get_path("scripts"),
+    "sites": places,
+}))
+"""
+
+
+class Interpreter(NamedTuple):
+    """A Python, with the directories of its installed packages, in the order of search."""
+
+    executable: str
+    base: str
+    version: str
+    whole_version: str
+    implementation: str
+    scripts: str
+    sites: tuple[str, ...]
+
+    def identity(self) -> list[Any]:
+        """The identity of a Python, which also changes after an installation for it."""
+        return [*self, [_changed_ns(site) for site in self.sites]]
+
+
+_FIND = "command -v python3 || command -v python"
+
+
+def find_python(work: SetupWork, env: Mapping[str, str]) -> Optional[str]:
+    """The Python that commands in this environment find; None if there is none."""
+    if work.run.container is not None:  # only the container's shell knows its paths
+        try:
+            return (work.ask(["sh", "-c", _FIND], env=env) or "").strip() or None
+        except StepFailed:
+            return None
+    for place in os.get_exec_path(dict(env)):
+        for name in _NAMES:
+            path = os.path.join(place, name)
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                return os.path.abspath(path)
+    return None
+
+
+def ask_python(work: SetupWork, path: str, *, env: Mapping[str, str], root: str) -> Interpreter:
+    """The facts about the Python at `path`; `root` is the directory of stored results. Raises StepFailed."""
+    cache = os.path.join(root, f"python-{_mark(path, env)}.json")
+    answer = _read(cache)
+    if answer is None:
+        quiet = {name: value for name, value in env.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+        answer = _parsed(work.ask([path, "-c", _QUESTION], env=quiet) or "")
+        if answer is None:
+            raise StepFailed(f"{path} does not run as Python")
+        draft = f"{cache}.{os.urandom(6).hex()}"  # a pid is local to a namespace
+        untrusted.write_new(draft, json.dumps(answer._asdict()).encode())
+        os.replace(draft, cache)
+    return answer
+
+
+def _mark(path: str, env: Mapping[str, str]) -> str:
+    """A name for the result of this query to this program, until the program changes."""
+    config = os.path.join(os.path.dirname(os.path.dirname(path)), "pyvenv.cfg")
+    real = os.path.realpath(path)
+    facts = [path, real, _changed_ns(real), _changed_ns(config), env.get("HOME"), env.get("PYTHONNOUSERSITE")]
+    facts.append(env.get("PYTHONUSERBASE"))
+    return digest(json.dumps([_QUESTION, facts]))[:32]
+
+
+def _read(path: str) -> Optional[Interpreter]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return _parsed(file.read())
+    except OSError:
+        return None
+
+
+def _parsed(printed: str) -> Optional[Interpreter]:
+    try:
+        fields = json.loads(printed.strip().rpartition("\n")[2])
+        return Interpreter(**{**fields, "sites": tuple(fields["sites"])})
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _changed_ns(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
 
 
 class Layers:
@@ -141,7 +238,7 @@ class Layers:
 def open_layers(work: SetupWork) -> Optional[Layers]:
     """The environments of this attempt here; None if its commands find no Python."""
     env = work.env()
-    path = interpreter.find(work, env)
+    path = find_python(work, env)
     if path is None:
         return None
     root = work.run.document.environments or os.path.join(work.run.node.directory, "environments")
@@ -149,7 +246,7 @@ def open_layers(work: SetupWork) -> Optional[Layers]:
         root = os.path.join(root, f"image-{work.run.container.image.key}")
     os.makedirs(root, mode=0o700, exist_ok=True)
     try:
-        python = interpreter.ask(work, path, env=env, root=root)
+        python = ask_python(work, path, env=env, root=root)
     except StepFailed:
         return None
     return Layers(work, python, root)
@@ -247,7 +344,7 @@ def pass_on_scripts(binaries: str, target: str, *, others: bool) -> None:
 def _interpreter_of(path: str) -> Optional[str]:
     """The Python in a script's first line; if the path is too long, pip writes a line for the shell."""
     try:
-        head = untrusted.first_bytes(os.path.realpath(path), 1024)
+        head = untrusted.read_part(os.path.realpath(path), 0, 1024)
     except OSError:
         return None
     if not head.startswith(b"#!"):

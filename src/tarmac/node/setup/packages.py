@@ -21,8 +21,7 @@ from tarmac.node.attempt.steps import AptStep, split
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import digest
 from tarmac.node.files.gitrules import without_secrets
-from tarmac.node.setup import interpreter
-from tarmac.node.setup.layers import Layers, bin_of
+from tarmac.node.setup.layers import Layers, bin_of, find_python
 from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
 FRESH_S = 86400
@@ -293,7 +292,7 @@ def importer(directory: str, package: str) -> Optional[str]:
 def is_missing(work: SetupWork, package: str) -> bool:
     """Whether the Python of the run's commands lacks a package."""
     env = work.env()
-    python = interpreter.find(work, env)
+    python = find_python(work, env)
     return python is None or work.ask([python, "-c", _FIND_PACKAGE, package], env=env) is None
 
 
