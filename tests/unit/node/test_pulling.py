@@ -335,7 +335,7 @@ def test_an_image_of_apptainer_is_used_unchanged_and_by_apptainer_alone(tmp_path
     image = puller(tmp_path / "images").ensure(path)
     assert (image.digest, image.layers) == ("", (path,))
     assert images.find(path) == image
-    assert images.kept() == []
+    assert images.listing() == []
     with_it = Facts({APPTAINER: "/usr/bin/apptainer"}, root=False)
     assert setting_for(path, AUTO, with_it) == APPTAINER
     assert setting_for(str(tmp_path), OWN, with_it) == OWN

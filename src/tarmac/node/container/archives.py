@@ -173,7 +173,7 @@ def check_image(path: str, machine: str) -> None:
         drivers.setting_for(path, drivers.AUTO, drivers.survey())
         if is_used_unchanged(path):
             return
-        is_compressed = os.path.isfile(path) and untrusted.first_bytes(path, 2).startswith(_COMPRESSED)
+        is_compressed = os.path.isfile(path) and untrusted.read_part(path, 0, 2).startswith(_COMPRESSED)
         if not is_compressed:  # else a search for an entry would have to read the whole file
             with closing(Archive(path)) as archive:
                 config = archive.config(machine, path)

@@ -55,14 +55,6 @@ class Image(NamedTuple):
     layer_bytes: tuple[int, ...] = ()
 
 
-class Kept(NamedTuple):
-    """A stored image and its use: `used_at` is the time at which a run last began or ended in it."""
-
-    image: Image
-    used_at: float
-    in_use: bool
-
-
 class Images:
     """The images below a directory of the node."""
 
@@ -148,15 +140,6 @@ class Images:
         with suppress(OSError):
             os.utime(self._use(digest))
 
-    def kept(self) -> list[Kept]:
-        """The complete images, by name, with their use."""
-        found = []
-        for image in self.all():
-            with locked(self._use(image.digest), wait=False) as unused:
-                used_at = os.stat(self._use(image.digest)).st_mtime
-            found.append(Kept(image, used_at, not unused))
-        return found
-
     def layer_sizes(self) -> dict[str, int]:
         """The size of each measured layer."""
         pairs = (pair for image in self.all() for pair in zip(image.layers, image.layer_bytes))  # noqa: B905
@@ -182,19 +165,25 @@ class Images:
         return True
 
     def listing(self) -> list[dict[str, Any]]:
-        """The images by name, as another machine can receive them: see `model.abilities.KeptImage`."""
-        return [
-            {
+        """The complete images by name, as another machine can receive them: see `model.abilities.KeptImage`.
+
+        `used_at` is the time at which a run last began or ended in it.
+        """
+        found = []
+        for image in self.all():
+            with locked(self._use(image.digest), wait=False) as unused:
+                used_at = os.stat(self._use(image.digest)).st_mtime
+            facts = {
                 "name": image.name,
                 "digest": image.digest,
                 "size_bytes": image.size_bytes,
                 "disk_bytes": sum(image.layer_bytes),
                 "fetched_at": image.fetched_at,
                 "used_at": used_at,
-                "in_use": in_use,
+                "in_use": not unused,
             }
-            for image, used_at, in_use in self.kept()
-        ]
+            found.append(facts)
+        return found
 
     def clear(self, *, limit_bytes: Optional[int], unused_days: Optional[float]) -> list[str]:
         """Remove images unused for `unused_days`, and, over the limit, the least recently used ones.
@@ -203,11 +192,11 @@ class Images:
         a run stay. Raises OSError.
         """
         gone = []
-        for kept in sorted((each for each in self.kept() if not each.in_use), key=lambda each: each.used_at):
+        for image in sorted(self.listing(), key=lambda each: each["used_at"]):
             over = limit_bytes is not None and sum(self.layer_sizes().values()) > limit_bytes
-            old = unused_days is not None and time.time() - kept.used_at > unused_days * 86_400.0
-            if (over or old) and self.remove(kept.image.digest):
-                gone.append(kept.image.name)
+            old = unused_days is not None and time.time() - image["used_at"] > unused_days * 86_400.0
+            if (over or old) and self.remove(image["digest"]):
+                gone.append(image["name"])
         self.clear_halves()
         self.clear_layers(before=time.time() - _LAYER_S)
         return gone

@@ -152,7 +152,7 @@ def is_loopback(registry: str) -> bool:
 
 def is_apptainer(path: str) -> bool:
     """Whether a file is an image of Apptainer or Singularity (SIF). Raises OSError."""
-    return os.path.isfile(path) and untrusted.first_bytes(path, _SIF_END)[_SIF_START:] == _SIF_MAGIC
+    return os.path.isfile(path) and untrusted.read_part(path, 0, _SIF_END)[_SIF_START:] == _SIF_MAGIC
 
 
 def is_used_unchanged(path: str) -> bool:

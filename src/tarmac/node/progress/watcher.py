@@ -196,7 +196,7 @@ def _written_at(path: str) -> Optional[float]:
 def _first_report_at(path: str) -> Optional[float]:
     """The time of the SDK's first report, according to that report."""
     try:
-        line = untrusted.first_bytes(path, _FIRST_BYTES).partition(b"\n")[0]
+        line = untrusted.read_part(path, 0, _FIRST_BYTES).partition(b"\n")[0]
         return float(untrusted.parse_object(line)["at"])
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None

@@ -12,7 +12,7 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional, Protocol
 
 from tarmac.node.kernel.sockets import writable
 from tarmac.node.session import frames
@@ -216,7 +216,7 @@ class Ending(NamedTuple):
     message: Optional[str] = None
 
 
-class FarEnd:
+class FarEnd(Protocol):
     """`input` takes bytes, `outputs` supply them, each as frames of its kind; all are descriptors."""
 
     input: Optional[int]
@@ -224,22 +224,18 @@ class FarEnd:
 
     def ending(self) -> Optional[Ending]:
         """How the far end ended; None while it runs."""
-        raise NotImplementedError
 
     def resize(self, rows: int, columns: int) -> None:
-        """Resize the near end's terminal, if this is one."""
+        """The near end's terminal has this size now."""
 
     def signal(self, number: int) -> None:
         """Pass on a signal of the near end, if a process takes it."""
 
     def close_input(self) -> None:
         """Close the input after the near end's last byte."""
-        raise NotImplementedError
 
     def close_output(self, handle: int) -> None:
         """Close one of `outputs` at its end."""
-        raise NotImplementedError
 
     def hang_up(self) -> None:
         """End everything after the near end left. Blocks until that is done."""
-        raise NotImplementedError

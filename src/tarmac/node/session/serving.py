@@ -109,6 +109,12 @@ class Connection(FarEnd):
         """The end of the connection, after all bytes are passed on in both directions."""
         return Ending(exit_code=0) if self.input is None and not self.outputs else None
 
+    def resize(self, rows: int, columns: int) -> None:
+        """Do nothing: it has no terminal."""
+
+    def signal(self, number: int) -> None:
+        """Do nothing: no process takes it."""
+
     def close_input(self) -> None:
         """The near end has closed its stream."""
         self.input = None
@@ -187,11 +193,7 @@ class Command(FarEnd):
     def ending(self) -> Optional[Ending]:
         """How the command ended; None while it runs."""
         while self._ending is None:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:  # impossible: it is a child of this process
-                self._ending = Ending(message="its end was not seen")
-                break
+            pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 break
             if pid == self._pid:  # others are its remaining processes
@@ -227,21 +229,15 @@ class Command(FarEnd):
         for handle in {self.input, *self.outputs} - {None}:
             os.close(handle)  # type: ignore[arg-type]
         self.input, self.outputs = None, {}
-        members = self._members()
-        for process in members:
+        for process in self._members():
             signals.send(process, signal.SIGHUP)
         deadline = time.monotonic() + GRACE_S
-        while members and time.monotonic() < deadline:
-            self.ending()
-            time.sleep(_LOOK_AGAIN_S)
-            members = self._members()
-        while members:
-            for process in members:
+        while members := self._members():
+            for process in members if time.monotonic() >= deadline else ():
                 with suppress(PermissionError):
                     signals.send(process, signal.SIGKILL)
             time.sleep(_LOOK_AGAIN_S)
             self.ending()
-            members = self._members()
 
     def _members(self) -> list[procfs.Process]:
         """The command's remaining processes: its session, and descendants of it or of this process."""
