@@ -30,7 +30,7 @@ from tarmac.model.cluster import LOCAL_ENGINE
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
 from tarmac.node.attempt.document import NodeSettings
-from tarmac.node.host.forwarding import loopback
+from tarmac.node.host.relay import loopback
 from tarmac.node.starting import NODE_DIRECTORY
 from tarmac.samplers import searcher_of
 from tarmac.server.changes import Changes

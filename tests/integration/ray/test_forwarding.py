@@ -15,7 +15,7 @@ import pytest
 from ray_harness import RayHarness
 from tarmac.engines.hosts.installing import Forward
 from tarmac.model.cluster import Cluster
-from tarmac.node.host.forwarding import loopback
+from tarmac.node.host.relay import loopback
 from tarmac.node.kernel import sockets
 
 LIMIT_S = 30.0

@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from tarmac.node.host.forwarding import FORWARD, Forwards, carry
+from tarmac.node.host.relay import FORWARD, Forwards, carry
 from tarmac.node.wire.connection import Connection, Stream, over_socket, run_over_socket
 
 LIMIT_S = 30.0

@@ -103,7 +103,7 @@ class Forward:
     """A loopback address of this machine that remote runs reach under the same address.
 
     Their connections go to the unix socket `socket`. `loopback` identifies this machine, see
-    `node/host/forwarding.py`.
+    `node/host/relay.py`.
     """
 
     address: str

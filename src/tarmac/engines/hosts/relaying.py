@@ -2,7 +2,7 @@
 
 The agent passes calls of sidecars to the store of artifacts on (`node/host/relay.py`), and `AnswerRequest`
 performs them (`artifacts/versions/store_server.py`). It also passes connections to the gateway of another
-system on (`node/host/forwarding.py`), which continue to a unix socket of the server: the server does not
+system on (`node/host/relay.py`), which continue to a unix socket of the server: the server does not
 mistake them for programs of its own user on this machine.
 """
 
@@ -12,7 +12,7 @@ from threading import BoundedSemaphore
 from typing import Any
 
 from tarmac.model.errors import Unavailable
-from tarmac.node.host.forwarding import carry
+from tarmac.node.host.relay import carry
 from tarmac.node.kernel import sockets
 from tarmac.node.wire.connection import Lost, Stream
 
@@ -61,7 +61,7 @@ def _content(stream: Stream, size_bytes: int) -> Iterator[bytes]:
 
 
 def forward_operation(path: Path) -> Callable[[Stream], None]:
-    """The operation that carries a connection of one node to a unix socket: see `forwarding.FORWARD`."""
+    """The operation that carries a connection of one node to a unix socket: see `relay.FORWARD`."""
     slots = BoundedSemaphore(MOST_CONNECTIONS)
 
     def forward(stream: Stream) -> None:

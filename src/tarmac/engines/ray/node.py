@@ -27,8 +27,7 @@ from tarmac.engines.ray.membership import Endpoint
 from tarmac.engines.ray.ports import FreePorts
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import protocol
-from tarmac.node.host.forwarding import FORWARD
-from tarmac.node.host.relay import STORE, socket_path
+from tarmac.node.host.relay import FORWARD, STORE, socket_path
 from tarmac.node.wire.connection import Connection, Lost
 
 PEER_FILES = (

@@ -25,9 +25,8 @@ from tarmac.node.attempt import claims, clearing
 from tarmac.node.attempt.protocol import AttemptPaths
 from tarmac.node.files import secretfiles
 from tarmac.node.host import operations, services
-from tarmac.node.host.forwarding import Forwards
 from tarmac.node.host.gpus import Gpus
-from tarmac.node.host.relay import Relays
+from tarmac.node.host.relay import Forwards, Relays
 from tarmac.node.host.warm_parent import WarmParent
 from tarmac.node.kernel import fifo, procfs, sockets, workergroup
 from tarmac.node.processes import detach
