@@ -42,7 +42,7 @@ class Leave(Exception):
 
 
 class Worker:
-    """One worker: its launch, its process once started, and its exit."""
+    """One worker: its launch, and its process once started."""
 
     def __init__(self, part: WorkerLaunch, paths: AttemptPaths, *, directory: str) -> None:
         self.part = part
@@ -50,7 +50,6 @@ class Worker:
         self.log = paths.log(part.name)
         self.index = TimeIndex(self.log, paths.index(part.name))
         self.child: Optional[Child] = None
-        self.exit: Optional[exit_outcome.Exit] = None
         self.group: Optional[WorkerGroup] = None
         self.watched = False
         self.over_limit_bytes: Optional[int] = None
@@ -149,9 +148,8 @@ class NodeRun:
         """A cause with the name of this node."""
         return exit_outcome.cause_of(code, message, node=self.node_name, **fields)
 
-    def note_exit(self, worker: Worker, left: exit_outcome.Exit) -> None:
+    def note_exit(self, left: exit_outcome.Exit) -> None:
         """Record and report the exit of a worker, or that it could not be started."""
-        worker.exit = left
         self.exits.append(left)
         self.events.append(
             "worker_ended",

@@ -145,49 +145,34 @@ def _pull(run: NodeRun, part: ContainerLaunch) -> dict[str, Any]:
     Raises ImageProblem, or Leave if the attempt is asked to leave.
     """
     hear, say = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    began = time.monotonic()
+    began, rest = time.monotonic(), b""
+    news: dict[str, Any] = {}
     child = run.children.fork(lambda: _be_puller(run, part, say))
     os.close(say)
-    news = _News(hear)
 
-    def report() -> None:
-        if news.read():
-            run.events.append("image_pull", **_pulled(news, began))
+    def facts() -> dict[str, Any]:
+        return {**news.get("fetched", {}), "fetch_s": round(time.monotonic() - began, 3)}
+
+    def read() -> None:
+        nonlocal rest
+        before = news.get("fetched")
+        with suppress(BlockingIOError):
+            while piece := os.read(hear, _ANSWER_BYTES):
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    news.update(untrusted.parse_object(line))
+        if news.get("fetched") is not before:
+            run.events.append("image_pull", **facts())
             run.events.flush()
 
     with closing(hear):
-        run.attend(child, news=report, also=hear, at_once=True)
-    if child.exit_code != 0 or news.answer is None:
+        run.attend(child, news=read, also=hear, at_once=True)
+    answer = news.get("answer")
+    if child.exit_code != 0 or answer is None:
         raise ImageProblem("ended", f"the process that pulls {part.image} {child.how}")
-    if news.answer:
-        raise ImageProblem(news.answer["kind"], news.answer["message"], news.answer.get("hint"))
-    return _pulled(news, began)
-
-
-def _pulled(news: _News, began: float) -> dict[str, Any]:
-    return {**news.fetched, "fetch_s": round(time.monotonic() - began, 3)}
-
-
-class _News:
-    """Lines from the pulling process: its progress, and finally `answer`: a problem or none."""
-
-    def __init__(self, handle: int) -> None:
-        self._handle = handle
-        self._rest = b""
-        self.fetched: dict[str, Any] = {}
-        self.answer: Optional[dict[str, Any]] = None
-
-    def read(self) -> bool:
-        """Read the available lines; returns whether there was progress."""
-        further = False
-        with suppress(BlockingIOError):
-            while piece := os.read(self._handle, _ANSWER_BYTES):
-                *lines, self._rest = (self._rest + piece).split(b"\n")
-                for message in map(untrusted.parse_object, lines):
-                    self.answer = message.get("answer", self.answer)
-                    further = further or "fetched" in message
-                    self.fetched = message.get("fetched", self.fetched)
-        return further
+    if answer:
+        raise ImageProblem(answer["kind"], answer["message"], answer.get("hint"))
+    return facts()
 
 
 def _be_puller(run: NodeRun, part: ContainerLaunch, say: int) -> NoReturn:

@@ -126,7 +126,7 @@ class Watch:
             detail=newest_not_finite(run.node.reports, run.events.mask) if stops_on_nan else "",
             tail=lines,
         )
-        run.note_exit(worker, left)
+        run.note_exit(left)
 
     def _look_for_failure(self) -> None:
         """End all workers after one failed, here or on another node."""
@@ -162,8 +162,8 @@ class Watch:
         run.events.notice(" ".join(text.split()))
 
     def _first_failed(self) -> Optional[exit_outcome.Exit]:
-        lenient = [worker.exit for worker in self._run.workers if not worker.part.stop_on_failure]
-        return next((item for item in self._run.exits if not item.good and item not in lenient), None)
+        failed = (item for item in self._run.exits if not item.good and item.part.stop_on_failure)
+        return next(failed, None)
 
     def _look_for_leave_requests(self) -> None:
         """Pass on requests to leave; a request from the node to its runner counts as one."""
@@ -317,13 +317,8 @@ class Grace:
             self._begin_again()
 
     def _first_failed(self, leave_signal: Optional[str]) -> Optional[exit_outcome.Exit]:
-        for worker in self._run.workers:
-            left = worker.exit
-            if left is None or not left.leave_began or not worker.part.stop_on_failure:
-                continue
-            if not exit_outcome.left_as_requested(left, leave_signal):
-                return left
-        return None
+        late = (item for item in self._run.exits if item.leave_began and item.part.stop_on_failure)
+        return next((item for item in late if not exit_outcome.left_as_requested(item, leave_signal)), None)
 
     def _is_saving(self) -> bool:
         """Whether the processes of the node have saved something since the last call."""

@@ -67,7 +67,7 @@ def _start(run: NodeRun, worker: Worker) -> None:
         )
     except CannotStart as problem:
         left = Exit(part, exit_code=problem.exit_code, signal=None, fault=str(problem))
-        run.note_exit(worker, left)
+        run.note_exit(left)
     else:
         pid = worker.child.pid
         run.events.append(

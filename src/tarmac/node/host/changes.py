@@ -15,6 +15,7 @@ from tarmac.node.attempt.protocol import (
     LONGEST_REPORTS_BYTES,
     NODES,
     REPORTS_FILE,
+    AttemptPaths,
     rank_name,
 )
 from tarmac.node.files import untrusted
@@ -137,15 +138,7 @@ def _look(
 
 def _in_nodes(directory: str, names: Sequence[str]) -> Iterator[str]:
     """The paths of these files in the existing directories of nodes that are not links."""
-    try:
-        with os.scandir(os.path.join(directory, NODES)) as found:
-            nodes = sorted(
-                entry.name
-                for entry in found
-                if _NODE.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
-            )
-    except OSError:
-        return
-    for node in nodes:
-        for name in names:
-            yield f"{NODES}/{node}/{name}"
+    for node in sorted(filter(_NODE.fullmatch, AttemptPaths(directory).node_names())):
+        place = os.path.join(directory, NODES, node)
+        if os.path.isdir(place) and not os.path.islink(place):
+            yield from (f"{NODES}/{node}/{name}" for name in names)

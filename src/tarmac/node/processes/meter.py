@@ -90,8 +90,9 @@ def _driver(gpus: Sequence[int]) -> Optional[Nvml]:
 def _used(driver: Optional[Nvml], gpus: Sequence[int]) -> list[dict[str, Any]]:
     """The use of each GPU that answers."""
     used: list[dict[str, Any]] = []
-    for gpu in gpus if driver is not None else ():
+    if driver is None:
+        return used
+    for gpu in gpus:
         with suppress(NvmlError):
-            assert driver is not None
             used.append({"index": gpu, **driver.use(gpu)._asdict()})
     return used

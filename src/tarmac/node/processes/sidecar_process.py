@@ -178,8 +178,6 @@ class SidecarProcess:
 
 
 def _holds_anything(directory: str) -> bool:
-    try:
-        with os.scandir(directory) as entries:
-            return next(entries, None) is not None
-    except OSError:
-        return False
+    with suppress(OSError), os.scandir(directory) as entries:
+        return any(True for _ in entries)
+    return False

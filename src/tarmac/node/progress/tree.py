@@ -134,7 +134,7 @@ def _files(root: str) -> Iterator[tuple[str, os.stat_result]]:
 
 _NAMES = syscalls.IN_CREATE | syscalls.IN_DELETE | syscalls.IN_MOVED_FROM | syscalls.IN_MOVED_TO
 _CHANGES = _NAMES | syscalls.IN_CLOSE_WRITE | syscalls.IN_OPEN
-_SHOWN, _CLOSED, _READ = "shown", "closed", "read"
+_READ = "read"
 _READS = (
     syscalls.IN_ACCESS | syscalls.IN_CLOSE_NOWRITE
 )  # the second alone reports a file that is mapped into memory
@@ -187,7 +187,7 @@ class TreeWatch:
             self._look_at_found(writers_done=True)
         if _READ in self._seen:
             self._watch_changes_only()
-        return Glimpse(*(now if what in self._seen else None for what in (_SHOWN, _CLOSED, _READ)))
+        return Glimpse(*(now if what in self._seen else None for what in (SHOWN, CLOSED, _READ)))
 
     def fileno(self) -> int:
         """A descriptor that is readable after an event."""
@@ -212,7 +212,7 @@ class TreeWatch:
             place.old.discard(name)
         elif mask & (syscalls.IN_MOVED_FROM | syscalls.IN_MOVED_TO):
             if self._note_move(place, event) and _holds_something(path):
-                self._seen.add(_SHOWN)
+                self._seen.add(SHOWN)
             if mask & syscalls.IN_MOVED_TO:
                 self._changes.append(Change(SHOWN, path))
         elif mask & syscalls.IN_ISDIR:
@@ -228,7 +228,7 @@ class TreeWatch:
             self._changes.append(Change(CLOSED, path))
             if _holds_something(path):
                 self._found.pop(path, None)
-                self._seen.add(_CLOSED)
+                self._seen.add(CLOSED)
         elif mask & _READS and name in place.old:
             self._seen.add(_READ)
 
@@ -239,7 +239,7 @@ class TreeWatch:
             if found.st_nlink > 1:
                 self._changes.append(Change(SHOWN, path))
             if stat.S_ISLNK(found.st_mode):
-                self._seen.add(_SHOWN)
+                self._seen.add(SHOWN)
 
     def _note_move(self, place: _Place, event: syscalls.Happening) -> bool:
         """Note half of a rename; True if it made something visible that did not exist at the start."""
@@ -280,7 +280,7 @@ class TreeWatch:
             if now == before or writers_done:
                 del self._found[path]
                 if now[0] > 0:
-                    self._seen.add(_CLOSED)
+                    self._seen.add(CLOSED)
             else:
                 self._found[path] = now
 

@@ -97,7 +97,9 @@ def find_python(work: SetupWork, env: Mapping[str, str]) -> Optional[str]:
 def ask_python(work: SetupWork, path: str, *, env: Mapping[str, str], root: str) -> Interpreter:
     """The facts about the Python at `path`; `root` is the directory of stored results. Raises StepFailed."""
     cache = os.path.join(root, f"python-{_mark(path, env)}.json")
-    answer = _read(cache)
+    answer: Optional[Interpreter] = None
+    with suppress(OSError), open(cache, encoding="utf-8") as file:
+        answer = _parsed(file.read())
     if answer is None:
         quiet = {name: value for name, value in env.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
         answer = _parsed(work.ask([path, "-c", _QUESTION], env=quiet) or "")
@@ -116,14 +118,6 @@ def _mark(path: str, env: Mapping[str, str]) -> str:
     facts = [path, real, _changed_ns(real), _changed_ns(config), env.get("HOME"), env.get("PYTHONNOUSERSITE")]
     facts.append(env.get("PYTHONUSERBASE"))
     return digest(json.dumps([_QUESTION, facts]))[:32]
-
-
-def _read(path: str) -> Optional[Interpreter]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return _parsed(file.read())
-    except OSError:
-        return None
 
 
 def _parsed(printed: str) -> Optional[Interpreter]:
