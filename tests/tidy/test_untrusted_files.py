@@ -24,7 +24,6 @@ PLAIN = {
     "tarmac.node.container.making": "/proc",
     "tarmac.node.container.root": "before the workers start, and the root that is being made",
     "tarmac.node.hooks.mounts": "before the workers start",
-    "tarmac.node.files.secretfiles": "made before the workers start, exclusively",
     "tarmac.node.files.staging": "a directory in the making, or the store: no link is followed",
     "tarmac.node.hooks.code": "the store of code, and a directory that is being made",
     "tarmac.node.setup.layers": "environments that runs share, or in the making, beside the attempts",

@@ -15,7 +15,7 @@ from tarmac.model.progress import Outcome
 FILES = (
     "ask failed attempt.json prepared logs/main.0.0.log logs/main.0.0.idx nodes/node1/claim nodes/node1/wake"
     " nodes/node1/events.jsonl nodes/node1/heartbeat nodes/node1/reports.jsonl nodes/node1/finished"
-    " nodes/node1/pause nodes/node1/sync.jsonl ask.draft failed.node1"
+    " nodes/node1/pause nodes/node1/sync.jsonl"
 )
 
 PUT = {

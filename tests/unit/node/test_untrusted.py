@@ -115,7 +115,6 @@ def test_a_file_of_ours_takes_the_place_of_whatever_is_there(
 ) -> None:
     path = tmp_path / "file"
     put(path)
-    put(tmp_path / "file.draft")
     untrusted.replace(str(path), b"ours")
     assert path.read_bytes() == b"ours"
     assert not path.is_symlink()

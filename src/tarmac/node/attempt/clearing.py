@@ -98,10 +98,8 @@ def _remove_empty(artifacts: Path) -> None:
 def _note(attempt: str, removed: dict[str, float]) -> None:
     """Record the removed parts, and after how many days."""
     path = f"{attempt}/{protocol.CLEARED_FILE}"
-    with suppress(OSError, ValueError):
-        removed = {**untrusted.read_object(path), **removed}
     with suppress(OSError):
-        untrusted.replace(path, json.dumps(removed).encode())
+        untrusted.replace(path, json.dumps({**untrusted.object_at(path), **removed}).encode())
 
 
 def _directories(path: str) -> Iterator[str]:

@@ -125,8 +125,9 @@ class Images:
 
     def add(self, key: str, image: Image) -> None:
         """Record a complete image under a full name. Raises OSError."""
-        _write(self._record(image.digest), image._asdict())
-        _write(self._name(key), {"name": image.name, "digest": image.digest})
+        untrusted.replace(self._record(image.digest), json.dumps(image._asdict()).encode())
+        name = {"name": image.name, "digest": image.digest}
+        untrusted.replace(self._name(key), json.dumps(name).encode())
 
     def use(self, digest: str) -> int:
         """A lock, as a descriptor: the image stays while it is open. Raises OSError."""
@@ -323,9 +324,3 @@ def _remove_half(place: str) -> None:
 
 def _file_name(digest: str) -> str:
     return digest.replace(":", "-").replace("/", "-")
-
-
-def _write(path: str, record: Mapping[str, Any]) -> None:
-    draft = f"{path}.{os.urandom(6).hex()}"
-    untrusted.write_new(draft, json.dumps(record).encode())
-    os.replace(draft, path)

@@ -107,10 +107,9 @@ def cut(log: str, *, keep_bytes: int) -> None:
             return
         begin = _line_begin(log, begin)
         syscalls.punch(handle, begin, end - begin)
-    with suppress(OSError, ValueError):
-        before = gap_of(untrusted.read_object(cut_note(log)))
-        if before is not None:
-            begin, end = min(begin, before[0]), max(end, before[1])
+    before = gap_of(untrusted.object_at(cut_note(log)))
+    if before is not None:
+        begin, end = min(begin, before[0]), max(end, before[1])
     with suppress(OSError):
         untrusted.replace(cut_note(log), json.dumps({"begin": begin, "end": end}).encode())
 

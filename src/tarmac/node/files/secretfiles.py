@@ -39,9 +39,7 @@ def write(place: str, name: str, text: str) -> str:
     """Write a file below the directory that only its user can read; returns its path."""
     path = os.path.join(place, name)
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
+    untrusted.write_new(path, text.encode(), mode=0o600)
     return path
 
 

@@ -13,9 +13,9 @@ import errno
 import json
 import os
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Any, Optional
+from typing import Any, Iterator, Optional
 
 from tarmac.node.kernel.handles import closing
 
@@ -99,18 +99,24 @@ def write_new(path: str, content: bytes, *, mode: int = 0o666) -> None:
 
 def replace(path: str, content: bytes, *, mode: int = 0o666) -> None:
     """Replace a file atomically: a reader sees the old content or the new."""
-    draft = f"{path}.draft"
-    write_new(draft, content, mode=mode)
-    os.rename(draft, path)
+    with _draft(path, content, mode) as draft:
+        os.rename(draft, path)
 
 
 def publish(path: str, content: bytes) -> None:
     """Make a file that is complete when it appears; raises FileExistsError if another process was first."""
+    with _draft(path, content, 0o666) as draft:
+        os.link(draft, path)
+
+
+@contextmanager
+def _draft(path: str, content: bytes, mode: int) -> Iterator[str]:
+    """A file beside a path, removed at the end of the block."""
     # A random name: a pid is local to one namespace of one machine, and several may share this disk.
     draft = f"{path}.{os.urandom(6).hex()}"
     try:
-        write_new(draft, content)
-        os.link(draft, path)
+        write_new(draft, content, mode=mode)
+        yield draft
     finally:
         with suppress(OSError):
             os.unlink(draft)

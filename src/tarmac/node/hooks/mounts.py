@@ -10,6 +10,7 @@ import os
 from typing import Iterator, Optional, Sequence
 
 from tarmac.node.attempt import protocol, words
+from tarmac.node.files import untrusted
 from tarmac.node.kernel import mounts
 from tarmac.node.kernel.mountplan import Bind
 from tarmac.node.noderun import NodeRun
@@ -142,6 +143,4 @@ def write_files(run: NodeRun) -> None:
         if os.path.commonpath([os.path.realpath(path), top]) != top:
             raise OSError(f"the file {name!r} would lie outside its directory")
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        untrusted.write_new(path, text.encode(), mode=0o600)

@@ -105,9 +105,7 @@ def ask_python(work: SetupWork, path: str, *, env: Mapping[str, str], root: str)
         answer = _parsed(work.ask([path, "-c", _QUESTION], env=quiet) or "")
         if answer is None:
             raise StepFailed(f"{path} does not run as Python")
-        draft = f"{cache}.{os.urandom(6).hex()}"  # a pid is local to a namespace
-        untrusted.write_new(draft, json.dumps(answer._asdict()).encode())
-        os.replace(draft, cache)
+        untrusted.replace(cache, json.dumps(answer._asdict()).encode())
     return answer
 
 
@@ -270,12 +268,12 @@ def make(directory: str, python: Interpreter, below: Sequence[str]) -> None:
     for name in ("python", "python3", f"python{python.version}"):
         with suppress(FileExistsError):
             os.symlink(python.base, os.path.join(binaries, name))
-    _write(
-        os.path.join(directory, "pyvenv.cfg"),
-        f"home = {os.path.dirname(python.base)}\n"
-        "include-system-site-packages = false\n"
+    settings = (
+        f"home = {os.path.dirname(python.base)}",
+        "include-system-site-packages = false",
         f"version = {python.whole_version}\n",
     )
+    untrusted.write_new(os.path.join(directory, "pyvenv.cfg"), "\n".join(settings).encode())
     for name in ("pip", "pip3"):
         _write_script(os.path.join(binaries, name), _PIP)
     set_below(directory, python, below)
@@ -350,11 +348,5 @@ def _interpreter_of(path: str) -> Optional[str]:
     return words[0] if words and os.path.basename(words[0]).startswith("python") else None
 
 
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
 def _write_script(path: str, line: str) -> None:
-    _write(path, f"#!/bin/sh\n{line}\n")
-    os.chmod(path, 0o755)
+    untrusted.write_new(path, f"#!/bin/sh\n{line}\n".encode(), mode=0o755)
