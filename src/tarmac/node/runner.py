@@ -21,7 +21,7 @@ from tarmac.node.attempt import claims, protocol, words
 from tarmac.node.attempt.document import GrantedNode, Launch, NodeLaunch, Unreadable, read_document
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import ExitOutcome
-from tarmac.node.attempt.protocol import AttemptPaths, make_directory
+from tarmac.node.attempt.protocol import AttemptPaths
 from tarmac.node.files import untrusted
 from tarmac.node.files.masking import Mask
 from tarmac.node.hooks import artifacts, code, mounts, pre_post_commands, workers
@@ -178,7 +178,7 @@ def _claim(
         return None
     events = EventLog(node.events, notify=document.settings.notify, attempt_id=document.attempt_id)
     events.append("claimed", pid=pid, **({"name": granted.name} if granted is not None else {}))
-    make_directory(attempt.logs)
+    os.makedirs(attempt.logs, exist_ok=True)
     return NodeRun(document, document.part(node_name), attempt, events, namespace=namespace, granted=granted)
 
 

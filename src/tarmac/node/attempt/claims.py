@@ -21,7 +21,7 @@ from functools import partial
 from typing import NamedTuple, Optional, Sequence
 
 from tarmac.node.attempt import records
-from tarmac.node.attempt.protocol import TOKEN_VARIABLE, AttemptPaths, NodePaths, make_directory
+from tarmac.node.attempt.protocol import TOKEN_VARIABLE, AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs, signals
 
@@ -73,7 +73,7 @@ def read(node: NodePaths) -> Optional[Claim]:
 
 
 def _create(node: NodePaths, claim: Claim) -> bool:
-    make_directory(node.directory)
+    os.makedirs(node.directory, exist_ok=True)
     try:
         untrusted.publish(node.claim, json.dumps(records.to_json(claim)).encode())
     except FileExistsError:

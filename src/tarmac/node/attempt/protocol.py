@@ -224,14 +224,6 @@ def unfinished_prefix(number: int | str, rank: int | str | None = None) -> str:
     return f"{UNFINISHED}{number}." if rank is None else f"{UNFINISHED}{number}.{rank}."
 
 
-def make_directory(path: str) -> None:
-    """Make a directory and its parents if they are missing; usually they exist."""
-    try:
-        os.mkdir(path)
-    except (FileNotFoundError, FileExistsError):
-        os.makedirs(path, exist_ok=True)
-
-
 class AttemptPaths:
     """The paths of one attempt."""
 

@@ -16,7 +16,6 @@ from typing import Callable
 
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.claims import lost_before
-from tarmac.node.attempt.protocol import make_directory
 from tarmac.node.files import untrusted
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.processes.spawn import CannotStart, Command
@@ -28,7 +27,7 @@ def artifacts_in(run: NodeRun) -> None:
         directory = run.part.artifacts.get(kind)
         if directory is None:
             continue
-        make_directory(directory)
+        os.makedirs(directory, exist_ok=True)
         run.node_env.update(dict.fromkeys(variables, directory))
     this_attempt = protocol.unfinished_prefix(run.document.number)
     _clear(run, lambda name: not name.startswith(this_attempt))

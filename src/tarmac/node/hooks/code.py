@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from typing import Any, BinaryIO, Callable, Dict, List, Tuple
 
 from tarmac.node.attempt import words
-from tarmac.node.attempt.protocol import make_directory
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import PACKS
 from tarmac.node.kernel.handles import closing
@@ -24,7 +23,7 @@ _CHUNK_BYTES = 8 * 1024 * 1024
 def copy_code(run: NodeRun) -> None:
     """Fill each working directory; raises Leave if that fails, or on a request to leave."""
     for directory in run.directories:
-        make_directory(directory)
+        os.makedirs(directory, exist_ok=True)
     if run.document.code is None:
         return
 
