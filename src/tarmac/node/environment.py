@@ -27,8 +27,6 @@ _OF_SLURM = (
 _AS_ROOT = {"HOME": "/root", "USER": "root", "LOGNAME": "root"}
 """Variables of the user in a container, who is root there."""
 
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
-
 
 def complete(variables: Mapping[str, str], run: NodeRun, *, outside: bool = False) -> dict[str, str]:
     """The complete environment of a process: the attempt's variables and those of this node.
@@ -37,15 +35,17 @@ def complete(variables: Mapping[str, str], run: NodeRun, *, outside: bool = Fals
     """
     container = None if outside else run.container
     env = {**account(), **{name: os.environ[name] for name in _OF_THE_USER if name in os.environ}}
-    if container is not None:
-        env = _of_container(container.image.env, variables)
+    if container is not None:  # the image's variables, and none of the node's own
+        env = {"PATH": USUAL_PATH, **_AS_ROOT, **container.image.env}
+        if "VIRTUAL_ENV" in variables:
+            env["PATH"] = f"{variables['VIRTUAL_ENV']}/bin:{env['PATH']}"
     if run.granted is not None:
         env.update({name: os.environ[name] for name in _OF_SLURM if name in os.environ})
     env.update(variables)
     if outside and run.container is not None:
         env["PATH"] = os.environ.get("PATH", USUAL_PATH)
     if container is not None:
-        env.update(_renumbered(env, container.image.numbers))
+        env.update(container.image.visible(env))
     env.update(run.secret_env)
     env.update(run.node_env)
     if run.venv is not None:
@@ -60,23 +60,6 @@ def complete(variables: Mapping[str, str], run: NodeRun, *, outside: bool = Fals
         # Last, since modules of the run take precedence.
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (env.get("PYTHONPATH"), run.document.settings.sdk)))
     return env
-
-
-def _of_container(image: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
-    """The image's variables, below the attempt's; none of the node's own."""
-    env = {"PATH": USUAL_PATH, **_AS_ROOT, **image}
-    venv = variables.get("VIRTUAL_ENV")
-    if venv is not None:
-        env["PATH"] = f"{venv}/bin:{env['PATH']}"
-    return env
-
-
-def _renumbered(env: Mapping[str, str], numbers: Mapping[int, int]) -> dict[str, str]:
-    """The visible slots, by their numbers inside the container."""
-    slots = env.get(_VISIBLE, "").split(",")
-    if not all(slot.isdigit() and int(slot) in numbers for slot in slots):
-        return {}
-    return {_VISIBLE: ",".join(str(numbers[int(slot)]) for slot in slots)}
 
 
 @lru_cache(maxsize=1)

@@ -53,12 +53,10 @@ def serve(fd: int, *, idle_s: int) -> None:
     channel = socket.socket(fileno=fd)
     detach.close_inherited(but=frozenset({fd}))
     os.set_inheritable(fd, False)
-    detach.default_signals()
+    # An error also reports the end of the server; the kernel reaps the runners; Ctrl-C is for the server.
+    detach.default_signals(signal.SIGPIPE, signal.SIGCHLD, signal.SIGINT)
     parent = _Parent(channel, namespaces.find_way(), idle_s)
     environment.account()
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # an error also reports that the server has closed
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the runners
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server's foreground
     gc.collect()
     gc.freeze()  # runners share the present memory: keep its pages unchanged
     # Closed during an answer: a normal end.

@@ -94,10 +94,7 @@ def _environment(request: RunRequest, container: AnyContainer) -> dict[str, str]
     """The machine's variables over those of the image, except PATH."""
     given = {} if request.clean else dict(os.environ)
     path = {"PATH": container.image.env.get("PATH", drivers.USUAL_PATH)}
-    numbers = {str(slot): str(number) for slot, number in container.image.numbers.items()}
-    visible = [numbers.get(slot, slot) for slot in given.get("CUDA_VISIBLE_DEVICES", "").split(",")]
-    renumbered = {"CUDA_VISIBLE_DEVICES": ",".join(visible)} if numbers else {}
-    return {**container.image.env, **given, **path, **renumbered, **request.env}
+    return {**container.image.env, **given, **path, **container.image.visible(given), **request.env}
 
 
 def _become(argv: Sequence[str], env: dict[str, str], directory: str) -> NoReturn:

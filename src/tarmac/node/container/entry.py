@@ -24,6 +24,7 @@ fsetid, setfcap), their own processes under other users (kill, setgid, setuid, s
 sys_chroot. None of them has an effect outside the container.
 """
 
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _BASH, _SHELL, _TRUE = "bash", "sh", "true"
 _EXEC = ("--silent", "exec", "--containall", "--no-home", "--no-privs", "--writable-tmpfs")
 _FIND_SHELL = 'if command -v bash >/dev/null; then exec bash "$@"; fi; exec sh "$@"'
@@ -43,6 +44,13 @@ class ContainerImage(NamedTuple):
     key: str
     digest: str = ""
     use: Optional[int] = None
+
+    def visible(self, env: Mapping[str, str]) -> dict[str, str]:
+        """The variable of the visible slots, with their numbers inside the container."""
+        slots = env.get(_VISIBLE, "").split(",")
+        if not all(slot.isdigit() and int(slot) in self.numbers for slot in slots):
+            return {}
+        return {_VISIBLE: ",".join(str(self.numbers[int(slot)]) for slot in slots)}
 
     def release(self) -> None:
         """Release the image, which may be removed from now on."""

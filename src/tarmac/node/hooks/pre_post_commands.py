@@ -19,7 +19,6 @@ from tarmac.node import environment
 from tarmac.node.attempt import exit_outcome, words
 from tarmac.node.attempt.claims import has_ended
 from tarmac.node.attempt.document import Argv
-from tarmac.node.attempt.protocol import NodePaths
 from tarmac.node.attempt.steps import CommandStep, script_lines
 from tarmac.node.files import logroom, untrusted
 from tarmac.node.kernel import fifo
@@ -97,13 +96,13 @@ class _Interruption:
 
 def _wait_for_others(run: NodeRun, interrupted: _Interruption) -> bool:
     """Wait until the workers of every node have ended; False if these commands must not run."""
-    waiting = list(run.document.node_names[1:])
+    waiting = [run.attempt.node(name) for name in run.document.node_names[1:]]
     run.events.flush()
     while True:
         cause = run.failure_cause or run.peer_failure()
         if cause is not None and cause.get("code") in words.PLATFORM_FAULTS:
             return False  # the attempt is retried automatically
-        waiting = [name for name in waiting if not _left(run.attempt.node(name))]
+        waiting = [node for node in waiting if not (os.path.exists(node.left) or has_ended(node))]
         if not waiting:
             return True
         try:
@@ -111,11 +110,6 @@ def _wait_for_others(run: NodeRun, interrupted: _Interruption) -> bool:
         except Leave:
             return False
         run.wake_channel.wait()
-
-
-def _left(node: NodePaths) -> bool:
-    """Whether the workers of a node have ended: its file exists, or its part has ended."""
-    return os.path.exists(node.left) or has_ended(node)
 
 
 def _commands(run: NodeRun, names: tuple[str, ...]) -> Iterator[tuple[str, str, Argv]]:

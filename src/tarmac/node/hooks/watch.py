@@ -301,7 +301,10 @@ class Grace:
             self._begin_again()
             return False
         self.due = None
-        self._say(self._failure)
+        run = self._run
+        why = f"{self._failure.get('message')} while all were leaving"
+        still = f"saved nothing for {run.document.patience_s:g} s"
+        run.events.notice(f"the workers on {run.node_name} are ended: {why}, and they {still}")
         return True
 
     def _look_for_failure(self, leave_signal: Optional[str]) -> None:
@@ -331,12 +334,6 @@ class Grace:
 
     def _begin_again(self) -> None:
         self.due = time.monotonic() + self._run.document.patience_s
-
-    def _say(self, failure: exit_outcome.Cause) -> None:
-        run = self._run
-        why = f"{failure.get('message')} while all were leaving"
-        still = f"saved nothing for {run.document.patience_s:g} s"
-        run.events.notice(f"the workers on {run.node_name} are ended: {why}, and they {still}")
 
 
 def newest_not_finite(reports: str, mask: Mask) -> str:

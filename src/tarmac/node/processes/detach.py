@@ -48,9 +48,9 @@ def beside(runner: int, name: str) -> select.poll:
     return gone
 
 
-def default_signals() -> None:
-    """Restore the default action of every signal and unblock all, since the starter may have changed them."""
+def default_signals(*ignored: int) -> None:
+    """Restore the default action of every signal except those, and unblock all: the starter may differ."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         with suppress(OSError):  # reserved by the C library
-            signal.signal(number, signal.SIG_DFL)
+            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])

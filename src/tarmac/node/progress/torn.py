@@ -14,7 +14,7 @@ import os
 import stat
 import time
 from contextlib import contextmanager, suppress
-from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set
+from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set
 
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs
@@ -71,7 +71,9 @@ class Torn:
         if over:
             changes = changes + more()  # their files were closed before they were seen to have ended
         leaving = {process for process, fate in fates.items() if fate == procfs.LEAVES}
-        vouched = _last(NAMED, changes) if struck | leaving and self._is_alone(fates) else 0
+        vouched = 0  # the number of changes before the last change of a name
+        if struck | leaving and self._is_alone(fates):
+            vouched = max((number for number, each in enumerate(changes) if each.what == NAMED), default=0)
         self._known -= over
         self._over = {each for each in self._over | over if procfs.fate(each) != procfs.GONE}
         for number, change in enumerate(changes):
@@ -189,11 +191,6 @@ class Torn:
             }
             known = self._opened.keys() | self._torn.keys() | self._pending.keys()
             self._opened_bytes = {each: self._opened_bytes.get(each, 0) for each in known}
-
-
-def _last(what: str, changes: Sequence[Change]) -> int:
-    """The index of the last change of a kind; 0 if there is none."""
-    return max((number for number, change in enumerate(changes) if change.what == what), default=0)
 
 
 def _file_id(path: str) -> Optional[FileId]:

@@ -61,7 +61,9 @@ class Relay:
                     ending = ending._replace(message=_ENDED_BY_WORKER)  # the kernel ended its whole namespace
                 self._drain()
                 self._say(pack_document(frames.ENDED, **ending._asdict()))
-                self._flush()
+                while self._outgoing and self._near_is_there:  # however slowly the near end reads
+                    writable(self._channel)
+                    self._send()
                 break
             self._step()
         self._channel.close()
@@ -190,12 +192,6 @@ class Relay:
             self._near_is_there = False
             return
         del self._outgoing[:sent]
-
-    def _flush(self) -> None:
-        """Send the last frames, however slowly the near end reads."""
-        while self._outgoing and self._near_is_there:
-            writable(self._channel)
-            self._send()
 
 
 def _wake_by_children() -> int:

@@ -47,8 +47,7 @@ def serve(fd: int) -> None:
     if os.fork():
         os._exit(0)
     detach.own_session()
-    detach.default_signals()
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    detach.default_signals(signal.SIGPIPE)
     try:
         worker, opening = (
             read(lambda count: channel.recv(count, socket.MSG_WAITALL)) for _ in (frames.WORKER, frames.OPEN)
@@ -71,27 +70,20 @@ def serve(fd: int) -> None:
 
 
 def _begin(worker: dict[str, Any], opening: dict[str, Any]) -> tuple[Surroundings, FarEnd, list[str]]:
+    """The surroundings of the worker, the far end, and notices about the limitations of the session."""
     surroundings = surroundings_of(int(worker["pid"]), str(worker["token"]))
     far: FarEnd
     if opening["kind"] == "connection":
         addresses = [str(address) for address in opening["addresses"]]
         return surroundings, Connection(surroundings, addresses, int(opening["port"])), []
     argv = [str(word) for word in opening["argv"]]
-    terminal = _terminal(opening.get("terminal"))
+    terminal: Optional[Terminal] = None
+    if (given := opening.get("terminal")) is not None:
+        terminal = Terminal(int(given["rows"]), int(given["columns"]), str(given.get("name", "")))
     far = Command(surroundings, argv, terminal=terminal, stdin=bool(opening.get("stdin")))
-    return surroundings, far, _notices(surroundings)
-
-
-def _terminal(described: Optional[dict[str, Any]]) -> Optional[Terminal]:
-    if described is None:
-        return None
-    return Terminal(int(described["rows"]), int(described["columns"]), str(described.get("name", "")))
-
-
-def _notices(surroundings: Surroundings) -> list[str]:
-    """The limitations of this session."""
+    limits = "the worker's limits do not hold this command"
     groups = surroundings.closed_groups[:1]
-    return [f"the worker's limits do not hold this command: {group} may not be joined" for group in groups]
+    return surroundings, far, [f"{limits}: {group} may not be joined" for group in groups]
 
 
 class Connection(FarEnd):
@@ -174,16 +166,14 @@ class Command(FarEnd):
         if terminal is not None and terminal.name:
             env["TERM"] = terminal.name
         argv = list(argv) or [_shell(env)]
-        streams = _terminal_streams(terminal) if terminal is not None else _pipes(stdin)
-        self.input = streams.near_input
-        self.outputs = dict(streams.near_outputs)
+        streams, self.input, self.outputs = _open_streams(terminal, stdin)
         self._tty = terminal is not None
         self._ending: Optional[Ending] = None
         syscalls.become_subreaper()
         try:
             self._pid, problem = _fork(surroundings, argv, env, streams)
         finally:
-            for handle in set(streams.far):
+            for handle in set(streams):
                 os.close(handle)
         if problem:
             os.waitpid(self._pid, 0)
@@ -249,31 +239,18 @@ class Command(FarEnd):
 _LOOK_AGAIN_S = 0.02
 
 
-class _Streams(NamedTuple):
-    """The descriptors of a command's streams at both ends."""
-
-    far: tuple[int, int, int]
-    near_input: Optional[int]
-    near_outputs: dict[int, bytes]
-    tty: bool
-
-
-def _terminal_streams(terminal: Terminal) -> _Streams:
-    near, far = os.openpty()
-    _set_size(near, terminal.rows, terminal.columns)
-    return _Streams((far, far, far), near, {near: frames.OUTPUT}, tty=True)
-
-
-def _pipes(stdin: bool) -> _Streams:
+def _open_streams(
+    terminal: Optional[Terminal], stdin: bool
+) -> tuple[tuple[int, int, int], Optional[int], dict[int, bytes]]:
+    """A terminal or pipes: the command's three streams, and the near end's input and outputs."""
+    if terminal is not None:
+        near, far = os.openpty()
+        _set_size(near, terminal.rows, terminal.columns)
+        return (far, far, far), near, {near: frames.OUTPUT}
     far_input, near_input = os.pipe() if stdin else (os.open(os.devnull, os.O_RDONLY), None)
     output, far_output = os.pipe()
     errors, far_errors = os.pipe()
-    return _Streams(
-        (far_input, far_output, far_errors),
-        near_input,
-        {output: frames.OUTPUT, errors: frames.ERRORS},
-        tty=False,
-    )
+    return (far_input, far_output, far_errors), near_input, {output: frames.OUTPUT, errors: frames.ERRORS}
 
 
 def _set_size(handle: int, rows: int, columns: int) -> None:
@@ -289,7 +266,7 @@ def _shell(env: dict[str, str]) -> str:
 
 
 def _fork(
-    surroundings: Surroundings, argv: Sequence[str], env: dict[str, str], streams: _Streams
+    surroundings: Surroundings, argv: Sequence[str], env: dict[str, str], streams: Sequence[int]
 ) -> tuple[int, int]:
     """The pid of the command, a child of this process; and the error number if it could not be executed."""
 
@@ -313,19 +290,19 @@ def _fork(
 
 
 def _become(
-    surroundings: Surroundings, argv: Sequence[str], env: dict[str, str], streams: _Streams, say: int
+    surroundings: Surroundings, argv: Sequence[str], env: dict[str, str], streams: Sequence[int], say: int
 ) -> NoReturn:
     """In the child: become the command, or report the reason for a failure. Never returns."""
     try:
         os.setsid()
-        if streams.tty:
-            fcntl.ioctl(streams.far[0], termios.TIOCSCTTY, 0)
+        if os.isatty(streams[0]):
+            fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
         try:
             surroundings.settle()
         except OSError as error:
             os.write(say, f"unsettled {error.strerror or error}\n".encode())
             os._exit(1)
-        for number, handle in enumerate(streams.far):
+        for number, handle in enumerate(streams):
             os.dup2(handle, number)
         for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
