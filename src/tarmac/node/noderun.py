@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Mapping, Optional
 
 from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.document import GrantedNode, Launch, NodeLaunch, WorkerLaunch
@@ -108,7 +108,7 @@ class NodeRun:
         self.log_room = LogRoom(logs, limit_bytes=document.settings.log_limit_bytes, say=events.notice)
         self.exits: list[exit_outcome.Exit] = []
         self.node_env: dict[str, str] = {}
-        self.secret_values: dict[str, str] = {}
+        self.secret_values: Mapping[str, str] = {}
         self.secret_env: dict[str, str] = {}
         self.secret_mounts: list[Bind] = []
         self.shown: list[Bind] = []

@@ -15,7 +15,7 @@ import json
 import os
 import time
 from contextlib import suppress
-from typing import Callable, Optional
+from typing import Callable, Mapping, Optional
 
 from tarmac.node.attempt import claims, protocol, words
 from tarmac.node.attempt.document import GrantedNode, Launch, NodeLaunch, Unreadable, read_document
@@ -112,7 +112,7 @@ def run_attempt(
     directory: str,
     node_name: str,
     namespace: Optional[namespaces.ProcessNamespace],
-    secrets: Optional[dict[str, str]] = None,
+    secrets: Optional[Mapping[str, str]] = None,
     granted: Optional[GrantedNode] = None,
 ) -> bool:
     """Run one node's part of the attempt in `directory`; does nothing if it is claimed or fenced.

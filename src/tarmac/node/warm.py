@@ -107,7 +107,7 @@ class _Parent:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.chdir("/")
             for left in reversed(range(MOST_ATTEMPTS)):
-                as_new = runner.run_attempt(request.directory, request.node, namespace, dict(request.secrets))
+                as_new = runner.run_attempt(request.directory, request.node, namespace, request.secrets)
                 if not left or not as_new or more is None:
                     break  # without a report: a runner that reports waiting is sent a request
                 line = next_request(more, self._idle_s)

@@ -46,7 +46,7 @@ def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) ->
         removed: dict[str, float] = {}
         if work_days is not None and _clear_scratch(attempt):
             removed["work"] = work_days
-        if log_days is not None and _remove(f"{attempt}/{protocol.LOGS}"):
+        if log_days is not None and untrusted.discard_tree(f"{attempt}/{protocol.LOGS}"):
             removed["logs"] = log_days
         if removed:
             _note(attempt, removed)
@@ -68,21 +68,12 @@ def _clear_scratch(attempt: str) -> bool:
     removed = False
     for node in _directories(f"{attempt}/{protocol.NODES}"):
         for path in _directories(node):
-            removed = (Path(path).name in _SCRATCH and _remove(path)) or removed
+            removed = (Path(path).name in _SCRATCH and untrusted.discard_tree(path)) or removed
         with suppress(OSError):
             for item in Path(node).iterdir():
                 if item.name in _SIGNALS or item.name.startswith(protocol.POLL_PREFIX):
                     item.unlink()
     return removed
-
-
-def _remove(directory: str) -> bool:
-    """Remove a directory; False if it is missing, a link, in use, or another user's."""
-    try:
-        untrusted.remove_tree(directory)
-    except OSError:
-        return False
-    return True
 
 
 def _remove_empty(artifacts: Path) -> None:

@@ -98,7 +98,7 @@ STARTING A RUNNER
     last may be absent); one per answer, in order: {"pid"} of the runner, which was forked or had waited
     for work, or {"error"}. The parent ends after the other end is closed; runners with an attempt continue.
     Only this way carries the values of secrets: `run` cannot start an attempt with secrets.
-    Only the claim shows whether a runner is alive (`claims.read`, `liveness.is_alive`), never a pid: a runner
+    Only the claim shows whether a runner is alive (`claims.read`, `claims.is_alive`), never a pid: a runner
     may serve several attempts in turn.
     If a cluster with a queue of its own grants the nodes: `starting.Installation.join(directory, rank,
     nodes, devices)` on each of them. Its part is that of the node `rank-RANK`; NODES are all names by

@@ -1,10 +1,10 @@
 """Enters a container. Made by `making`; called for every process of its attempt.
 
 Where users may not make namespaces, Apptainer starts the processes. Each command is one `apptainer exec` of
-the image's files in one directory (see `apptainer`), or of an image of Apptainer's own, in which nothing can
-be looked up beforehand. Writes outside the attempt's directories stay in memory and are private to the
-command: steps and workers share only those directories. The command's processes end with it, in a process
-namespace of their own.
+the image's files in one directory (see `Images.flat_root`), or of an image of Apptainer's own, in which
+nothing can be looked up beforehand. Writes outside the attempt's directories stay in memory and are private
+to the command: steps and workers share only those directories. The command's processes end with it, in a
+process namespace of their own.
 """
 
 from __future__ import annotations

@@ -128,7 +128,10 @@ class Puller(NamedTuple):
         return image
 
     def _pull(self, source: Source, manifest: Manifest, name: str, digest: str) -> Image:
-        env = self._env(source, manifest.config, name)
+        with source.open(manifest.config.digest) as stream:
+            content = stream.read(manifests.MOST_CONFIG_BYTES)
+        _check(content, manifest.config.digest)
+        env = manifests.read_config(_object_in(content, name), self.machine, name)
         missing = [piece for piece in manifest.layers if not os.path.isdir(self._place(piece))]
         progress = Progress(
             name,
@@ -154,12 +157,6 @@ class Puller(NamedTuple):
             time.time(),
             tuple(known.get(os.path.basename(place)) or disk_bytes(place) for place in places),
         )
-
-    def _env(self, source: Source, piece: Piece, name: str) -> dict[str, str]:
-        with source.open(piece.digest) as stream:
-            content = stream.read(manifests.MOST_CONFIG_BYTES)
-        _check(content, piece.digest)
-        return manifests.read_config(_object_in(content, name), self.machine, name)
 
     def _place(self, piece: Piece) -> str:
         start = bytes.fromhex(piece.digest.partition(":")[2])[:_KEY_BYTES]

@@ -169,10 +169,13 @@ def remove_tree(path: str) -> None:
     os.rmdir(path)
 
 
-def discard_tree(path: str) -> None:
-    """Remove a directory like `remove_tree`, as far as that is possible."""
-    with suppress(OSError):
+def discard_tree(path: str) -> bool:
+    """Remove a directory like `remove_tree`; False if it is missing, a link, in use, or another user's."""
+    try:
         remove_tree(path)
+    except OSError:
+        return False
+    return True
 
 
 def _raise_below(name: str, top: int, count: int) -> int:

@@ -20,11 +20,10 @@ from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
 def set_up(run: NodeRun) -> None:
     """Run every step; raises Leave if one fails, or if the attempt is asked to leave."""
-    if not run.document.setup:
-        if run.document.own_packages:
-            open_layers(SetupWork(run))
-        return
     work = SetupWork(run)
+    if not run.document.setup:
+        open_layers(work)
+        return
     run.events.flush()
     layers: Optional[Layers] = None
     for number, step in enumerate(run.document.setup):

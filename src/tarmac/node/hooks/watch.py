@@ -135,7 +135,8 @@ class Watch:
             return
         run.failure_cause = run.peer_failure()
         if run.failure_cause is None and not self._leave_began:
-            failed = self._first_failed()
+            ending = (item for item in run.exits if not item.good and item.part.stop_on_failure)
+            failed = next(ending, None)
             if failed is not None:
                 run.note_failure(exit_outcome.failure(failed, node=run.node_name))
         if run.failure_cause is not None:
@@ -160,10 +161,6 @@ class Watch:
         except (OSError, ValueError):
             return
         run.events.notice(" ".join(text.split()))
-
-    def _first_failed(self) -> Optional[exit_outcome.Exit]:
-        failed = (item for item in self._run.exits if not item.good and item.part.stop_on_failure)
-        return next(failed, None)
 
     def _look_for_leave_requests(self) -> None:
         """Pass on requests to leave; a request from the node to its runner counts as one."""
@@ -309,7 +306,8 @@ class Grace:
 
     def _look_for_failure(self, leave_signal: Optional[str]) -> None:
         run = self._run
-        failed = self._first_failed(leave_signal)
+        late = (item for item in run.exits if item.leave_began and item.part.stop_on_failure)
+        failed = next((item for item in late if not exit_outcome.left_as_requested(item, leave_signal)), None)
         if failed is None:
             self._failure = run.peer_failure_while_leaving()
         else:
@@ -318,10 +316,6 @@ class Grace:
         if self._failure is not None:
             self._is_saving()  # from here on
             self._begin_again()
-
-    def _first_failed(self, leave_signal: Optional[str]) -> Optional[exit_outcome.Exit]:
-        late = (item for item in self._run.exits if item.leave_began and item.part.stop_on_failure)
-        return next((item for item in late if not exit_outcome.left_as_requested(item, leave_signal)), None)
 
     def _is_saving(self) -> bool:
         """Whether the processes of the node have saved something since the last call."""

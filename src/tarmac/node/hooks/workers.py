@@ -99,7 +99,10 @@ def limit_workers(run: NodeRun) -> None:
             except OSError as error:
                 why_not.update(dict.fromkeys(places, str(error)))
         worker.watched = MEMORY in _controllers_of(worker) and (worker.group is None or MEMORY not in places)
-    _report(run, why_not)
+    watched = " (it is watched, and a worker that holds more is ended)"
+    for name, text, but in ((CPU, "cpus", ""), (MEMORY, "memory", watched)):
+        if name in why_not:
+            run.events.notice(f"{text}: not enforced on {run.node_name}{but}: {why_not[name]}")
 
 
 def end_those_over_limit(run: NodeRun) -> None:
@@ -145,16 +148,6 @@ def lift(run: NodeRun) -> None:
 def _controllers_of(worker: Worker) -> list[str]:
     part = worker.part
     return [name for name, amount in ((CPU, part.cpus), (MEMORY, part.memory_bytes)) if amount]
-
-
-def _report(run: NodeRun, why_not: dict[str, str]) -> None:
-    if CPU in why_not:
-        text = f"cpus: not enforced on {run.node_name}: {why_not[CPU]}"
-        run.events.notice(text)
-    if MEMORY in why_not:
-        watched = "it is watched, and a worker that holds more is ended"
-        text = f"memory: not enforced on {run.node_name} ({watched}): {why_not[MEMORY]}"
-        run.events.notice(text)
 
 
 def report_shared_pids(run: NodeRun) -> None:

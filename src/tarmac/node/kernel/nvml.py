@@ -123,14 +123,9 @@ class Nvml:
         """The next XID error; None if none arrives in time, at once if no GPU reports errors."""
         if self._events is None:
             return None
-        event = _Event()
+        event, wait_ms = _Event(), ctypes.c_uint(int(timeout_s * 1000))
         try:
-            self._call(
-                "nvmlEventSetWait_v2",
-                self._events,
-                ctypes.byref(event),
-                ctypes.c_uint(int(timeout_s * 1000)),
-            )
+            self._call("nvmlEventSetWait_v2", self._events, ctypes.byref(event), wait_ms)
         except NvmlError as error:
             if error.code == _IS_LATE:
                 return None

@@ -1,6 +1,6 @@
 """The surroundings of a worker: its namespaces, control groups, limits, directory and variables.
 
-Called by `command` and `serving`. Descriptors opened outside hold all of it, because inside /proc and
+Called by `serving`. Descriptors opened outside hold all of it, because inside /proc and
 paths differ. A descriptor of /proc/PID identifies that very process, even after a reuse of its pid.
 """
 
