@@ -50,7 +50,7 @@ def create(calls: DeterminedCalls, config: str = GRID, **more: Any) -> Any:
 
 def turn(here: Served, seconds: float = 1.0) -> None:
     here.advance(seconds)
-    search_pass(here.plane.control, here.plane.searches, None)
+    search_pass(here.plane.control, here.plane.searches)
 
 
 def states(calls: DeterminedCalls, number: int) -> tuple[str, list[str]]:

@@ -181,7 +181,7 @@ class Served:
     def turn(self) -> None:
         """One pass of each loop, in the order of a run's life."""
         for body in _PASSES:
-            body(self.plane.control, None)
+            body(self.plane.control)
 
     def advance(self, seconds: float) -> None:
         """Let time pass, and let the loops see what came of it."""
@@ -314,6 +314,6 @@ async def _end_streams(server: uvicorn.Server, made: Served) -> None:
 _PASSES = (
     stage_pass,
     schedule_pass,
-    lambda control, _lease: deliver_pass(control, control.engines.own),
-    lambda control, lease: reconcile_pass(control, lease, control.engines.own),
+    lambda control: deliver_pass(control, control.engines.own),
+    lambda control: reconcile_pass(control, control.engines.own),
 )

@@ -208,30 +208,32 @@ class Server:
             self.stuck.add((loop, engine))
 
     def _turn(self, loop: str, key: str) -> None:
-        lease = self._take_lease()
         control = self.plane.control
         control.run_cache()  # as every pass, and any request
         engine = next((each for each in control.engines if each.key == key), None)
         if engine is None:
             return  # its cluster is not there: it has no such loops
+        control.serving = self._take_lease()
         try:
             match loop:
                 case "stage":
-                    stage_pass(control, lease)
+                    stage_pass(control)
                 case "search":
-                    search_pass(control, self.plane.searches, lease)
+                    search_pass(control, self.plane.searches)
                 case "schedule":
-                    dependency_pass(control, lease)
-                    wanted = (submit_pass(control, lease), schedule_pass(control, lease).next_at)
+                    dependency_pass(control)
+                    wanted = (submit_pass(control), schedule_pass(control).next_at)
                     self.plan_at = min((at for at in wanted if at is not None), default=None)
                 case "deliver":
                     deliver_pass(control, engine)
                 case "reconcile":
-                    reconcile_pass(control, lease, engine)
+                    reconcile_pass(control, engine)
                 case "reap":
-                    reap_pass(control, lease, engine)
+                    reap_pass(control, engine)
         except (LeaseLost, Unavailable):  # as the loops do: the next pass tries again
             return
+        finally:
+            control.serving = None  # between two passes any request is served
 
     def _take_lease(self) -> Lease:
         """The lease, taken again if another server had its turn meanwhile."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection
 from functools import partial
 
@@ -25,10 +26,9 @@ from tarmac.control.serving import step_down
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.event_bus import Wakeup
-from tarmac.control.state.searches import Searches
-from tarmac.model.actor import Lease
 from tarmac.model.errors import LeaseLost, TarmacError
 from tarmac.model.ports import FetchesCode
+from tarmac.model.run import split_attempt_id
 
 SIGN_OF_LIFE_S = 10.0
 """The period in which the server records a sign of life."""
@@ -49,7 +49,7 @@ SLOWING = 1.5
 
 log = logging.getLogger(__name__)
 
-Pass = Callable[[ControlState, Lease | None], float | None]
+Pass = Callable[[ControlState], float | None]
 """One turn of a loop; it returns the time of the next one, if that is early."""
 
 
@@ -64,12 +64,15 @@ class Loops:
         control = self._control = plane.control
         self._on_lost: Callable[[], None] = _nothing
         self._lost = threading.Event()
-        self._fetches = _fetches(control)
+        self._fetches: Fetches | None = None
+        if isinstance(control.code, FetchesCode):
+            ready = partial(control.event_bus.notify, Wakeup.STAGE)
+            self._fetches = Fetches(control.code, ready=ready)
         stage = partial(stage_pass, fetches=self._fetches)
         self._loops = [
             self._loop(Wakeup.STAGE, stage, 5.0),
             self._loop(Wakeup.SCHEDULE, _schedule, 1.0),
-            self._loop(Wakeup.SEARCH, partial(_search, plane.searches), 1.0),
+            self._loop(Wakeup.SEARCH, partial(search_pass, searches=plane.searches), 1.0),
             self._loop(Wakeup.LEASE, _renew, SIGN_OF_LIFE_S),
         ]
         self._notify = (
@@ -135,14 +138,12 @@ class Loops:
                             loop.start()
 
     def _loops_of(self, engine: AttachedEngine) -> list[_Loop]:
-        control, news = self._control, _News()
-        if engine.attachment is not None:
-            engine.attachment.subscribe(partial(_on_news, control, engine, news))
-        reconcile, idle_s = _Reconcile(engine, news), engine.pace.idle_s
+        deliver, reap = partial(deliver_pass, engine=engine), partial(reap_pass, engine=engine)
+        reconcile = _Reconcile(self._control, engine)
         return [
-            self._loop(Wakeup.DELIVER, partial(_deliver, engine), 1.0, engine=engine.key),
-            self._loop(Wakeup.RECONCILE, reconcile, idle_s, engine=engine.key),
-            self._loop(Wakeup.REAP, partial(_reap, engine), REAP_PERIOD_S, engine=engine.key),
+            self._loop(Wakeup.DELIVER, deliver, 1.0, engine=engine.key),
+            self._loop(Wakeup.RECONCILE, reconcile, engine.pace.idle_s, engine=engine.key),
+            self._loop(Wakeup.REAP, reap, REAP_PERIOD_S, engine=engine.key),
         ]
 
     def _loop(self, wakeup: Wakeup, body: Pass, period_s: float, *, engine: str = "") -> _Loop:
@@ -161,39 +162,17 @@ class Loops:
         self._on_lost()
 
 
-def _fetches(control: ControlState) -> Fetches | None:
-    """The fetches beside the loop, if the code store supports them."""
-    store = control.code
-    return (
-        Fetches(store, ready=partial(control.event_bus.notify, Wakeup.STAGE))
-        if isinstance(store, FetchesCode)
-        else None
-    )
-
-
-def _schedule(control: ControlState, lease: Lease | None) -> float | None:
+def _schedule(control: ControlState) -> float | None:
     began_at = time.perf_counter()
-    dependency_pass(control, lease)
-    submit_at, plan_at = submit_pass(control, lease), schedule_pass(control, lease).next_at
+    dependency_pass(control)
+    submit_at, plan_at = submit_pass(control), schedule_pass(control).next_at
     control.tallies.note_cycle(time.perf_counter() - began_at)
     return min((at for at in (submit_at, plan_at) if at is not None), default=None)
 
 
-def _search(searches: Searches, control: ControlState, lease: Lease | None) -> None:
-    search_pass(control, searches, lease)
-
-
-def _renew(control: ControlState, lease: Lease | None) -> None:
-    if lease is not None:
-        control.store.renew_lease(lease, now=control.clock.now())
-
-
-def _deliver(engine: AttachedEngine, control: ControlState, _lease: Lease | None) -> None:
-    deliver_pass(control, engine)
-
-
-def _reap(engine: AttachedEngine, control: ControlState, lease: Lease | None) -> None:
-    reap_pass(control, lease, engine)
+def _renew(control: ControlState) -> None:
+    if control.serving is not None:
+        control.store.renew_lease(control.serving, now=control.clock.now())
 
 
 def rest_s(next_at: float | None, *, now: float, period_s: float) -> float:
@@ -201,52 +180,37 @@ def rest_s(next_at: float | None, *, now: float, period_s: float) -> float:
     return period_s if next_at is None else min(max(next_at - now, LEAST_REST_S), period_s)
 
 
-class _News:
-    """Attempts with news from the engine, collected between two passes."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._ids: set[str] = set()
-
-    def add(self, attempt_id: str) -> None:
-        with self._lock:
-            self._ids.add(attempt_id)
-
-    def take(self) -> set[str]:
-        with self._lock:
-            taken, self._ids = self._ids, set()
-            return taken
-
-
-def _on_news(control: ControlState, engine: AttachedEngine, news: _News, attempt_id: str) -> None:
-    news.add(attempt_id)
-    control.event_bus.notify(Wakeup.RECONCILE, engine.key)
-    control.event_bus.tell([attempt_id.rpartition(".")[0]])
-
-
 class _Reconcile:
     """Observes attempts with news at once, and all of them at the engine's pace."""
 
-    def __init__(self, engine: AttachedEngine, news: _News) -> None:
+    def __init__(self, control: ControlState, engine: AttachedEngine) -> None:
+        self._event_bus = control.event_bus
         self._engine = engine
-        self._news = news
+        self._news: deque[str] = deque()  # filled by threads of the engine between two passes
         self._period_s = engine.pace.observe_s
         self._look_at = float("-inf")
+        if engine.attachment is not None:
+            engine.attachment.subscribe(self._on_news)
 
-    def __call__(self, control: ControlState, lease: Lease | None) -> float | None:
+    def __call__(self, control: ControlState) -> float | None:
         now, pace = control.clock.now(), self._engine.pace
-        only: Collection[str] | None = self._news.take()
+        only: Collection[str] | None = {self._news.popleft() for _ in range(len(self._news))}
         if only:
             self._period_s = pace.observe_s
             self._look_at = min(self._look_at, now + pace.observe_s)  # more news may follow
         if now >= self._look_at:
             only = None
         if only is None or only:
-            steps = reconcile_pass(control, lease, self._engine, only)
+            steps = reconcile_pass(control, self._engine, only)
             self._period_s = pace.observe_s if steps else min(self._period_s * SLOWING, pace.idle_s)
         if only is None:
             self._look_at = now + self._period_s
         return self._look_at
+
+    def _on_news(self, attempt_id: str) -> None:
+        self._news.append(attempt_id)
+        self._event_bus.notify(Wakeup.RECONCILE, self._engine.key)
+        self._event_bus.tell([split_attempt_id(attempt_id)[0]])
 
 
 class _Loop:
@@ -303,7 +267,7 @@ class _Loop:
     def _turn(self) -> float:
         """Run one pass; returns the maximum pause."""
         try:
-            next_at = self._body(self._control, self._control.serving)
+            next_at = self._body(self._control)
         except LeaseLost as error:
             log.error("%s: %s", self.name, error)
             self._on_lost()

@@ -176,10 +176,10 @@ class Play:
             if news:
                 run_ids = frozenset(news)
                 news.clear()
-                reconcile_pass(control, None, control.engines.own, only=run_ids)
+                reconcile_pass(control, control.engines.own, only=run_ids)
             elif schedule.is_set() or (self._plan_at is not None and self._plan_at <= now):
                 schedule.clear()
-                self._plan_at = schedule_pass(control, None).next_at
+                self._plan_at = schedule_pass(control).next_at
             elif deliver.is_set():
                 deliver.clear()
                 deliver_pass(control, control.engines.own)

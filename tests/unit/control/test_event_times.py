@@ -81,7 +81,7 @@ def test_what_comes_while_a_pass_decides_is_not_later_than_its_decision(
     runs: list[Run] = []
     submission = Submission(spec=replace(spec(slots=1), target=Target(cluster=cluster)), actor=ADA)
     clock.between = lambda: runs.append(plane.submit([submission])[0].run)
-    decide(plane.control, None)
+    decide(plane.control)
     (run,) = runs
     told = events_of(plane, run.id)
     assert told[-1][0] is decision

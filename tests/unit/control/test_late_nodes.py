@@ -75,10 +75,10 @@ def test_before_its_nodes_are_known_a_run_waits_for_them_and_is_not_refused(
     plane: ControlPlane, far: LateEngine
 ) -> None:
     run_id = submit(plane, slots=8)
-    schedule_pass(plane.control, None)
+    schedule_pass(plane.control)
     assert plane.find(ADA, run_id).state is RunState.QUEUED
     far.learned, far.knows = everyone(far), True
-    schedule_pass(plane.control, None)
+    schedule_pass(plane.control)
     assert plane.find(ADA, run_id).state is RunState.STARTING
     with pytest.raises(NeverFits):
         submit(plane, slots=9)
@@ -89,7 +89,7 @@ def test_why_of_a_run_whose_nodes_are_not_known_yet_is_no_refusal(
 ) -> None:
     """As admission, which takes it: it may start as soon as they are known."""
     run_id = submit(plane, slots=8)
-    schedule_pass(plane.control, None)
+    schedule_pass(plane.control)
     waits = plane.why(ADA, run_id)
     assert waits.headline == "queued: it waits until the nodes of cluster far are known"
     assert waits.unblocked_by == "tarmac clusters check far says what is missing."
@@ -117,7 +117,7 @@ def test_an_attempt_on_a_node_that_is_not_known_now_holds_up_no_other(
 ) -> None:
     far.learned, far.knows = everyone(far), True
     run_ids = [submit(plane, slots=4) for _ in range(2)]
-    schedule_pass(plane.control, None)
+    schedule_pass(plane.control)
     attempts = [plane.control.store.attempts(run_id)[0] for run_id in run_ids]
     far.learned = tuple(set(far.learned) - set(attempts[0].allocation.nodes))
     engine = plane.control.engines.at(FAR)

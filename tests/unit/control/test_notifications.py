@@ -75,7 +75,7 @@ def go_on(simulation: Simulation, post: Post, seconds: float = 0.0) -> float | N
     simulation.clock.advance(seconds)
     for _ in range(4):
         simulation.turn_all()
-    return NotifyPass(post)(simulation.server.plane.control, None)
+    return NotifyPass(post)(simulation.server.plane.control)
 
 
 def test_the_end_of_a_run_is_told_once(simulation: Simulation, post: Post) -> None:
@@ -220,11 +220,11 @@ def test_people_are_told_at_most_once_a_minute(simulation: Simulation, post: Pos
     runs = [submit(simulation, f"run-{number}", Subscription(receiver=MAIL)) for number in range(3)]
     for run in runs:
         simulation.server.plane.stop(ADA, run.id)
-        turn(control, None)
+        turn(control)
         simulation.clock.advance(1.0)
     assert [len(batch) for batch in post.sent] == [1]
     simulation.clock.advance(PAUSE_S)
-    turn(control, None)
+    turn(control)
     assert [len(batch) for batch in post.sent] == [1, 2]
 
 
@@ -247,7 +247,7 @@ def test_a_crash_at_any_write_loses_no_message(simulation: Simulation, post: Pos
     store, writes = simulation.store, simulation.store.writes
     turns = 0
     while not any(message.sent_at for message in store.notifications.of_run(run.id)):
-        for act in (simulation.turn_all, lambda: NotifyPass(post)(simulation.server.plane.control, None)):
+        for act in (simulation.turn_all, lambda: NotifyPass(post)(simulation.server.plane.control)):
             if turns < 8:
                 (store.fail_before if where == "before" else store.fail_after)(store.writes + 1, Crash())
             simulation.survive(act)

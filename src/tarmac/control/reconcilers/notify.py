@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from tarmac.control.decisions.notifications import after_try
 from tarmac.control.state.control_state import ControlState
-from tarmac.model.actor import Lease
 from tarmac.model.codec import replace
 from tarmac.model.notification import (
     Channel,
@@ -33,7 +32,7 @@ class NotifyPass:
         self._sender = sender
         self._sent_at: dict[Receiver, float] = {}
 
-    def __call__(self, control: ControlState, lease: Lease | None) -> float | None:
+    def __call__(self, control: ControlState) -> float | None:
         now, store = control.clock.now(), control.store.notifications
         self._keep_long_waits(control, now)
         batches = grouped(store.due(control.server, now=now, limit=_MOST_MESSAGES))
@@ -46,7 +45,7 @@ class NotifyPass:
             replace(message, due_at=self._free_at(message.receiver)) for batch in soon for message in batch
         ]
         if tried or later:
-            store.record([*tried, *later], lease=lease)
+            store.record([*tried, *later], lease=control.serving)
         with control.lock:
             next_wait_at = control.run_cache().long_waits.next_at(now)
         times = [at for at in (store.next_due_at(control.server), next_wait_at) if at is not None]

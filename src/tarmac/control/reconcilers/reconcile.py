@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from tarmac.control.decisions.apply_observation import apply_observation
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
-from tarmac.model.actor import Lease
+from tarmac.control.state.metric_intake import ReportSink
 from tarmac.model.changes import RunStep
 from tarmac.model.errors import StorageFull, Unavailable
 from tarmac.model.lifecycle import AttemptState, RunState
@@ -25,7 +25,7 @@ _TAKEN_OVER = lost("another home took its cluster over", CauseCode.NODE_LOST)
 
 
 def reconcile_pass(
-    control: ControlState, lease: Lease | None, engine: AttachedEngine, only: Collection[str] | None = None
+    control: ControlState, engine: AttachedEngine, only: Collection[str] | None = None
 ) -> list[bool]:
     """Observe the live attempts of an engine (`only` those with these ids) and commit the resulting steps."""
     live = control.live_on(engine) if only is None else control.live(only)
@@ -40,7 +40,7 @@ def reconcile_pass(
         raise
     engine.observation_rest.note_answer()
     now = control.clock.now()
-    unread = _take_reports(control, lease, engine, live, observed, every=only is None)
+    unread = _take_reports(control, engine, live, observed, every=only is None)
     decisions: list[RunStep] = []
     for run, attempt in live:
         observation = observed.get(attempt.id, _TAKEN_OVER)
@@ -60,12 +60,11 @@ def reconcile_pass(
         if (lost_here or unused) and engine.attachment is not None:
             engine.attachment.reap(attempt.id)  # before the record, which frees its slots for others
         decisions.append(step)
-    return control.commit(decisions, lease=lease)
+    return control.commit(decisions, lease=control.serving)
 
 
 def _take_reports(
     control: ControlState,
-    lease: Lease | None,
     engine: AttachedEngine,
     live: Sequence[tuple[Run, Attempt]],
     observed: Mapping[str, Observation],
@@ -76,18 +75,18 @@ def _take_reports(
 
     A stop waits neither for a flood of reports nor for space on a full disk.
     """
-    if engine.reports is None:
+    intake = engine.metric_intake
+    if intake is None:
         return set()
     seen = [(run, attempt) for run, attempt in live if attempt.id in observed]
     ended = [pair for pair in seen if observed[pair[1].id].state is ObservedState.ENDED]
     going = [pair for pair in seen if observed[pair[1].id].state is ObservedState.RUNNING]
-    intake, subscribers = engine.metric_intake, control.metric_subscribers
     if every:
         intake.forget_all_but(attempt.id for _, attempt in live)
-    store = control.store.metrics
+    sink = ReportSink(control.store.metrics, control.metric_subscribers, control.serving)
     try:
-        intake.take(store, engine.reports, going, subscribers=subscribers, lease=lease)
-        more = intake.take_rest(store, engine.reports, ended, subscribers=subscribers, lease=lease)
+        intake.take(going, sink)
+        more = intake.take_rest(ended, sink)
     except StorageFull:
         more = {attempt.id for _, attempt in ended}
     return more - {attempt.id for run, attempt in ended if run.state is RunState.STOPPING}
@@ -106,7 +105,7 @@ An attempt in the queue of a cluster has no nodes yet: it may wait there for day
 """
 
 
-def reap_pass(control: ControlState, lease: Lease | None, engine: AttachedEngine) -> list[bool]:
+def reap_pass(control: ControlState, engine: AttachedEngine) -> None:
     """Give up attempts that never began; the fault is the platform's, so the run queues again by itself."""
     now = control.clock.now()
     overdue = [
@@ -117,7 +116,7 @@ def reap_pass(control: ControlState, lease: Lease | None, engine: AttachedEngine
         and now - (attempt.allocated_at or now) > START_LIMIT_S
     ]
     if not overdue:
-        return []
+        return
     observed = engine.adapter.observe([attempt.id for _, attempt in overdue])
     decisions: list[RunStep] = []
     for run, attempt in overdue:
@@ -131,4 +130,4 @@ def reap_pass(control: ControlState, lease: Lease | None, engine: AttachedEngine
         step = apply_observation(run, attempt, silent, now)
         if step is not None:
             decisions.append(step)
-    return control.commit(decisions, lease=lease)
+    control.commit(decisions, lease=control.serving)

@@ -32,7 +32,6 @@ from tarmac.control.delegation import request_of
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.event_bus import Wakeup
-from tarmac.model.actor import Lease
 from tarmac.model.array import AwaitedRun, Condition
 from tarmac.model.changes import RunStep
 from tarmac.model.codec import replace
@@ -50,7 +49,7 @@ MOST_ROUNDS = 3
 """The number of immediate plans in a pass after it records the shares of a new period."""
 
 
-def schedule_pass(control: ControlState, lease: Lease | None) -> Plan:
+def schedule_pass(control: ControlState) -> Plan:
     """Decide and commit; returns the last plan, whose `next_at` is the time of the next pass."""
     for _ in range(MOST_ROUNDS):
         now = control.clock.now()
@@ -58,7 +57,7 @@ def schedule_pass(control: ControlState, lease: Lease | None) -> Plan:
         if not (decided.placements or decided.preemptions or decided.refusals or decided.shares):
             return decided
         decisions, complete = _decisions(control, decided)
-        taken = control.commit(decisions, lease=lease)
+        taken = control.commit(decisions, lease=control.serving)
         if not (complete and all(taken)):
             control.event_bus.notify(Wakeup.SCHEDULE)
         if not decided.shares:
@@ -82,7 +81,7 @@ def _decisions(control: ControlState, decided: Plan) -> tuple[list[RunStep], boo
         runs = {item.run_id: run_cache.runs.get(item.run_id) for item in every}
         attempts = {item.run_id: run_cache.attempts.get(item.run_id) for item in decided.preemptions}
         now = control.clock.now()
-    starting = _Starting(control, now) if decided.placements else None
+    starting = _Starting(control) if decided.placements else None
     found: list[RunStep] = []
     premature = 0
     for item in every:
@@ -101,7 +100,7 @@ def _decisions(control: ControlState, decided: Plan) -> tuple[list[RunStep], boo
             if attempt is not None:
                 found.append(steps.preempt_run(run, attempt, item, now))
         elif starting is not None:
-            found.append(starting.step(run, item))
+            found.append(begun(control, run, item, port=starting.port(item), now=now))
     return found, len(found) + premature == len(every)
 
 
@@ -120,27 +119,14 @@ def refusal_cause(refusal: Refusal) -> Cause:
 
 
 class _Starting:
-    """Makes attempts of placements, with a MASTER_PORT that no live attempt on the address has."""
+    """Finds a MASTER_PORT for each placement that no live attempt on the address has."""
 
-    def __init__(self, control: ControlState, now: float) -> None:
+    def __init__(self, control: ControlState) -> None:
         self._control = control
-        self._now = now
         self._nodes = control.node_table()
         self._taken: dict[str, set[int]] = {}
 
-    def step(self, run: Run, placement: Placement) -> RunStep:
-        """The step of one placement."""
-        return steps.placed(
-            run,
-            placement,
-            engine=self._control.engines.at(placement.allocation.cluster).name,
-            token=self._control.ids.token(),
-            port=self._port(placement),
-            now=self._now,
-            home=self._control.home,
-        )
-
-    def _port(self, placement: Placement) -> int:
+    def port(self, placement: Placement) -> int:
         """A free port on the first node of the placement."""
         node = self._nodes.by_name.get(placement.allocation.first_node)
         address = node.address if node is not None else ""
@@ -154,7 +140,13 @@ class _Starting:
         return port
 
 
-def submit_pass(control: ControlState, lease: Lease | None) -> float | None:
+def begun(control: ControlState, run: Run, placement: Placement, *, port: int | None, now: float) -> RunStep:
+    """The step that begins an attempt of this server on a placement."""
+    engine, token = control.engines.at(placement.allocation.cluster).name, control.ids.token()
+    return steps.placed(run, placement, engine=engine, token=token, port=port, now=now, home=control.home)
+
+
+def submit_pass(control: ControlState) -> float | None:
     """Submit every run for such a cluster, and end turns that are over; returns the time of the next pass."""
     if control.engines.alone:
         return None
@@ -178,7 +170,7 @@ def submit_pass(control: ControlState, lease: Lease | None) -> float | None:
             else:
                 over = Preemption(run_id=run.id, seq=run.seq, reason=PreemptionReason.TURN_OVER)
                 decisions.append(steps.preempt_run(run, attempt, over, now))
-    control.commit(decisions, lease=lease)
+    control.commit(decisions, lease=control.serving)
     return min(pauses, default=None)
 
 
@@ -201,13 +193,10 @@ def _step(control: ControlState, engine: AttachedEngine, run: Run, now: float) -
     request = request_of(run, engine, now)
     if isinstance(request, Refusal):
         return steps.finished(run, Outcome.FAILED, refusal_cause(request), now)
-    if request is None:
-        return None
-    token = control.ids.token()
-    return steps.placed(run, request, engine=engine.name, token=token, port=None, now=now, home=control.home)
+    return None if request is None else begun(control, run, request, port=None, now=now)
 
 
-def dependency_pass(control: ControlState, lease: Lease | None) -> None:
+def dependency_pass(control: ControlState) -> None:
     """Record every end that a queued run waits for; end runs whose condition can no longer be met."""
     with control.lock:
         run_cache = control.run_cache()
@@ -218,7 +207,7 @@ def dependency_pass(control: ControlState, lease: Lease | None) -> None:
     ends = _ends(control.store, over)
     now = control.clock.now()
     found = (_meet_dependencies(run, ends, now) for run in waiting.values())
-    control.commit([step for step in found if step is not None], lease=lease)
+    control.commit([step for step in found if step is not None], lease=control.serving)
 
 
 def _ends(store: Store, awaited: Collection[str]) -> dict[str, _End | None]:

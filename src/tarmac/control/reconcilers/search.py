@@ -10,7 +10,6 @@ import logging
 from tarmac.control.decisions.trials import ended_trials
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.searches import Searches
-from tarmac.model.actor import Lease
 from tarmac.model.errors import TarmacError
 from tarmac.model.experiment import Experiment
 from tarmac.model.lifecycle import ExperimentState
@@ -20,31 +19,29 @@ AT_WORK = frozenset({ExperimentState.ACTIVE, ExperimentState.STOPPING})
 log = logging.getLogger(__name__)
 
 
-def search_pass(control: ControlState, searches: Searches, lease: Lease | None) -> int:
-    """Advance every experiment; returns the number of changed ones."""
-    changed = 0
+def search_pass(control: ControlState, searches: Searches) -> None:
+    """Advance every experiment."""
     for experiment in searches.live():
         if experiment.state in AT_WORK:
             try:
-                changed += _advance(control, searches, experiment, lease)
+                _advance(control, searches, experiment)
             except TarmacError as error:  # a failing experiment delays no other
                 searches.drop(experiment.id)
                 log.warning("experiment %s (%s): %s", experiment.name, experiment.id, error)
     searches.forget_reports()
-    return changed
 
 
-def _advance(control: ControlState, searches: Searches, experiment: Experiment, lease: Lease | None) -> bool:
-    """Make one change from all news; False if there are none, or the change was not accepted."""
+def _advance(control: ControlState, searches: Searches, experiment: Experiment) -> None:
+    """Make one change from all news, if there are any."""
     trials = searches.trials(experiment.id)
     ended = ended_trials(trials.values(), searches.runs_of(trials))  # first: all their reports are stored now
     reports = searches.reports(experiment)
     if not reports and not ended:
-        return False
+        return
     draft = searches.draft(experiment.id)
     if draft is None or draft.before != experiment:
         searches.drop(experiment.id)
-        return False
+        return
     for report in reports:
         draft.report(report)
     for trial in ended:
@@ -52,8 +49,7 @@ def _advance(control: ControlState, searches: Searches, experiment: Experiment, 
         draft.end(known, draft.runs.get(known.run_id))
     draft.settle()
     change = draft.change()
-    if control.commit_experiment(change, lease=lease):
+    if control.commit_experiment(change, lease=control.serving):
         searches.take(draft, change.after)
-        return True
-    searches.drop(experiment.id)
-    return False
+    else:
+        searches.drop(experiment.id)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Sequence
 
 from tarmac.control.decisions import steps
 from tarmac.control.state.control_state import ControlState
-from tarmac.model.actor import Lease
 from tarmac.model.changes import RunStep
 from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
 from tarmac.model.ports import FetchesCode, StagedCode
@@ -93,7 +92,7 @@ class Fetches:
             self._ready()
 
 
-def stage_pass(control: ControlState, lease: Lease | None, fetches: Fetches | None = None) -> None:
+def stage_pass(control: ControlState, fetches: Fetches | None = None) -> None:
     """Stage every pending run; a run whose code cannot be read ends as failed, with the reason.
 
     Without `fetches`, the pass itself fetches repositories. If code cannot be stored now (because of a full
@@ -114,7 +113,8 @@ def stage_pass(control: ControlState, lease: Lease | None, fetches: Fetches | No
             failures[run.id] = str(code)
         elif code is not None:
             failures.pop(run.id, None)
-            control.commit([_staged(control, each, code) for each in (run, *others)], lease=lease, whole=True)
+            steps_of_all = [_staged(control, each, code) for each in (run, *others)]
+            control.commit(steps_of_all, lease=control.serving, whole=True)
     control.code_failures = failures
 
 

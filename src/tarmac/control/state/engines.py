@@ -117,8 +117,7 @@ class AttachedEngine:
         self.delegate = engine if isinstance(engine, abilities.Delegates) else None
         self.examiner = engine if isinstance(engine, ExaminesCluster) else None
         self.files = engine if isinstance(engine, abilities.KeepsFiles) else None
-        self.reports = engine if isinstance(engine, abilities.ReadsReports) else None
-        self.metric_intake = MetricIntake()
+        self.metric_intake = MetricIntake(engine) if isinstance(engine, abilities.ReadsReports) else None
         self.pace = self.attachment.pace() if self.attachment is not None else abilities.Pace()
         self.answers: tuple[object, dict[object, Placement | Refusal]] = (None, {})  # see `delegation`
         self.deliveries = _Deliveries()

@@ -51,45 +51,40 @@ class MetricSubscriber:
     notify: Callable[[], None]
 
 
+@dataclass(frozen=True, slots=True)
+class ReportSink:
+    """Where reports are stored, under which lease, and their subscribers by name."""
+
+    store: MetricStore
+    subscribers: Mapping[str, MetricSubscriber]
+    lease: Lease | None
+
+
 class MetricIntake:
     """The position in the reports of one engine's live attempts. Used by one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine: ReadsReports) -> None:
+        self._engine = engine
         self._positions: dict[str, dict[str, int]] = {}
 
-    def take(
-        self,
-        store: MetricStore,
-        engine: ReadsReports,
-        attempts: Sequence[tuple[Run, Attempt]],
-        *,
-        subscribers: Mapping[str, MetricSubscriber],
-        lease: Lease | None,
-    ) -> set[str]:
+    def take(self, attempts: Sequence[tuple[Run, Attempt]], sink: ReportSink) -> set[str]:
         """Store the next piece of each of these attempts; returns the ids of those that had one."""
         taken: set[str] = set()
-        for some in _groups(attempts, ATTEMPTS_AT_ONCE):
-            self._learn(store, some)
+        items = iter(attempts)
+        while some := tuple(islice(items, ATTEMPTS_AT_ONCE)):
+            self._learn(sink.store, some)
             positions = {attempt.id: self._positions[attempt.id] for _, attempt in some}
-            pieces = engine.reports(positions, limit_bytes=LOOK_BYTES)
+            pieces = self._engine.reports(positions, limit_bytes=LOOK_BYTES)
             if pieces:
-                self._keep(store, [pair for pair in some if pair[1].id in pieces], pieces, subscribers, lease)
+                self._keep([pair for pair in some if pair[1].id in pieces], pieces, sink)
                 taken.update(pieces)
         return taken
 
-    def take_rest(
-        self,
-        store: MetricStore,
-        engine: ReadsReports,
-        attempts: Sequence[tuple[Run, Attempt]],
-        *,
-        subscribers: Mapping[str, MetricSubscriber],
-        lease: Lease | None,
-    ) -> set[str]:
+    def take_rest(self, attempts: Sequence[tuple[Run, Attempt]], sink: ReportSink) -> set[str]:
         """Store the rest of ended attempts; returns the ids of those that may have more."""
         left = list(attempts)
         for _ in range(ENDING_ROUNDS):
-            more = self.take(store, engine, left, subscribers=subscribers, lease=lease)
+            more = self.take(left, sink)
             left = [pair for pair in left if pair[1].id in more]
             if not left:
                 break
@@ -114,21 +109,19 @@ class MetricIntake:
 
     def _keep(
         self,
-        store: MetricStore,
         attempts: Sequence[tuple[Run, Attempt]],
         pieces: Mapping[str, Sequence[ReportPiece]],
-        subscribers: Mapping[str, MetricSubscriber],
-        lease: Lease | None,
+        sink: ReportSink,
     ) -> None:
         batches = [
-            _batch(run, attempt, piece, subscribers)
+            _batch(run, attempt, piece, sink.subscribers)
             for run, attempt in attempts
             for piece in pieces[attempt.id]
         ]
         known = {attempt.id: self._positions.pop(attempt.id) for _, attempt in attempts}
         # Read again from the store unless all of it was taken: this step may not return, or another process
         # may have taken it.
-        taken = store.take(batches, lease=lease)
+        taken = sink.store.take(batches, lease=sink.lease)
         stale = {
             (batch.run_id, batch.attempt) for batch, done in zip(batches, taken, strict=True) if not done
         }
@@ -137,7 +130,7 @@ class MetricIntake:
                 ends = {piece.node: piece.end for piece in pieces[attempt.id]}
                 self._positions[attempt.id] = known[attempt.id] | ends
         for name in sorted({event.subscriber for batch in batches for event in batch.events}):
-            subscribers[name].notify()
+            sink.subscribers[name].notify()
 
 
 def _batch(
@@ -153,12 +146,6 @@ def _batch(
         reports=reports,
         events=tuple(events_of(run, attempt, reports, subscribers)),
     )
-
-
-def _groups(attempts: Sequence[tuple[Run, Attempt]], most: int) -> Iterator[Sequence[tuple[Run, Attempt]]]:
-    items = iter(attempts)
-    while group := tuple(islice(items, most)):
-        yield group
 
 
 def reports_of(content: bytes) -> tuple[MetricReport, ...]:
