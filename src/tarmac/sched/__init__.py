@@ -25,7 +25,7 @@ from tarmac.sched.estimate.estimates import (
 )
 from tarmac.sched.estimate.simulation import Estimate, EstimateBasis
 from tarmac.sched.explain.explain import explain
-from tarmac.sched.explain.listing import WHOLE, Part, PoolPage, QueuePlace, listing, pages
+from tarmac.sched.explain.listing import WHOLE, Part, PoolPage, QueuePlace, pages
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot
 from tarmac.sched.placing.reasons import duration
 
@@ -60,7 +60,6 @@ __all__ = [
     "duration",
     "estimates",
     "explain",
-    "listing",
     "pages",
     "plan",
     "scope_of_all",

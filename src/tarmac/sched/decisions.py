@@ -10,6 +10,7 @@ from msgspec import Struct
 from tarmac.model.progress import CauseCode, Share
 from tarmac.model.resources import Reason, WaitReasons
 from tarmac.model.run import Allocation
+from tarmac.sched.facts import Holding
 
 
 class Placement(Struct, frozen=True, kw_only=True):
@@ -40,6 +41,12 @@ class Preemption(Struct, frozen=True, kw_only=True):
     seq: int
     reason: PreemptionReason
     for_run_id: str | None = None
+
+
+def preemption_of(holding: Holding, reason: PreemptionReason, for_run_id: str | None = None) -> Preemption:
+    """The preemption of a run that holds slots."""
+    candidate = holding.candidate
+    return Preemption(run_id=candidate.run_id, seq=candidate.seq, reason=reason, for_run_id=for_run_id)
 
 
 class ShareGrant(Struct, frozen=True, kw_only=True):

@@ -15,17 +15,22 @@ from situations import situations
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.lifecycle import Mode
 from tarmac.model.spec import Target
-from tarmac.sched import Ledger, Part, QueuePlace, Snapshot, explain, listing, pages, plan
+from tarmac.sched import Ledger, Part, QueuePlace, Snapshot, explain, pages, plan
 from tarmac.sched.decisions import Waiting
 
 
 def listed(facts: Snapshot) -> dict[str, list[str]]:
     """The runs of each pool in order."""
     pools: dict[str, list[str]] = {}
-    for place in listing(Ledger(facts), NOW):
-        pools.setdefault(place.pool, []).append(place.run_id)
-        assert place.place == len(pools[place.pool]) - 1
+    for page in pages(Ledger(facts), NOW):
+        pools[page.rules.name] = [place.run_id for place in page.places]
+        assert [place.place for place in page.places] == list(range(page.total))
     return pools
+
+
+def listing(ledger: Ledger) -> list[QueuePlace]:
+    """The places in all pools."""
+    return [place for page in pages(ledger, NOW) for place in page.places]
 
 
 def test_d13_what_holds_slots_and_what_waits_stand_together_in_scheduling_order():
@@ -36,15 +41,15 @@ def test_d13_what_holds_slots_and_what_waits_stand_together_in_scheduling_order(
         candidate("idle", gang(8), mode=Mode.INTERRUPTIBLE),
     ]
     running = holding("runs", {"n1": range(8)}, submitted_at=NOW - 500)
-    places = listing(Ledger(snapshot(nodes(1), queue, [running])), NOW)
-    assert [(item.run_id, item.acquired, item.needed) for item in places] == [
+    (page,) = pages(Ledger(snapshot(nodes(1), queue, [running])), NOW)
+    assert [(item.run_id, item.acquired, item.needed) for item in page.places] == [
         ("cycle", 0, 8),
         ("runs", 8, 8),
         ("late", 0, 8),
         ("low", 0, 8),
         ("idle", 0, 8),
     ]
-    assert {(item.cluster, item.pool, item.policy) for item in places} == {("local", "default", "priority")}
+    assert page.rules == Pool(cluster="local", name="default", policy=Policy.PRIORITY)
 
 
 def test_d13_each_pool_is_counted_from_0():
@@ -86,21 +91,20 @@ def test_a_run_of_a_cluster_without_nodes_is_listed_all_the_same():
     pools = (Pool(cluster="far", name="p", policy=Policy.FAIR_SHARE),)
     run = candidate("r", gang(3), target=Target(cluster="far", pool="p"))
     facts = Snapshot(pools=pools, nodes=nodes(1), queue=(run,), holdings=())
-    assert listing(Ledger(facts), NOW) == (
-        QueuePlace(run_id="r", cluster="far", pool="p", place=0, policy="fair_share", acquired=0, needed=3),
-    )
+    *_, page = pages(Ledger(facts), NOW)
+    assert (page.rules, page.places) == (pools[0], (QueuePlace("r", place=0, acquired=0, needed=3),))
 
 
 def test_a_holding_whose_nodes_are_gone_is_listed_all_the_same():
     facts = snapshot((), (), [holding("h", {"gone": range(2)})])
-    assert [(item.run_id, item.acquired) for item in listing(Ledger(facts), NOW)] == [("h", 2)]
+    assert [(item.run_id, item.acquired) for item in listing(Ledger(facts))] == [("h", 2)]
 
 
 @given(situations())
 @settings(max_examples=examples(100), deadline=None)
 def test_every_run_is_listed_once_and_the_pass_is_not_disturbed(facts: Snapshot):
     ledger = Ledger(facts)
-    places = listing(ledger, NOW)
+    places = listing(ledger)
     runs = [run.run_id for run in facts.queue] + [item.candidate.run_id for item in facts.holdings]
     assert sorted(item.run_id for item in places) == sorted(runs)
     assert ledger.plan(NOW) == plan(facts, NOW)

@@ -18,7 +18,6 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.control.state.facts import candidate_of
 from tarmac.model.actor import Actor
-from tarmac.model.cluster import Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
 from tarmac.model.lifecycle import RunState
@@ -54,11 +53,7 @@ def queue(
         runs = {place.run_id: known.get(place.run_id) for page in found for place in page.places}
     placed = [
         queue_of_pool(
-            Pool(
-                cluster=page.cluster,
-                name=page.pool,
-                policy=Policy(page.places[0].policy) if page.places else Policy.PRIORITY,
-            ),
+            page.rules,
             total=page.total,
             runs=tuple(
                 _entry(place, run, expected)
@@ -167,15 +162,15 @@ def _draft(control: ControlState, changes: Iterable[QueueChange], named: _Named)
     """The current queues: every run in one, including the named runs that wait elsewhere."""
     now = control.clock.now()
     pools, nodes = control.offer()
-    found = control.scheduler_state.ask(lambda ledger: sched.listing(ledger, now))
+    found = control.scheduler_state.ask(lambda ledger: sched.pages(ledger, now))
     with control.lock:
         runs = dict(control.run_cache().runs)
-    homes: dict[str, PoolKey] = {place.run_id: (place.cluster, place.pool) for place in found}
+    homes = _homes(found)
     elsewhere = [run for run in _mentioned(changes, named) if run.id in runs and run.id not in homes]
     idle = sched.Snapshot(
         pools=pools, nodes=nodes, queue=tuple(candidate_of(run) for run in elsewhere), holdings=()
     )
-    homes |= {place.run_id: (place.cluster, place.pool) for place in sched.listing(sched.Ledger(idle), now)}
+    homes |= _homes(sched.pages(sched.Ledger(idle), now))
     positions = {
         run_id: Stand(run=runs[run_id], pool=pool) for run_id, pool in homes.items() if run_id in runs
     }
@@ -190,6 +185,11 @@ def _draft(control: ControlState, changes: Iterable[QueueChange], named: _Named)
 
     # Read the clock again: the events of these runs may be later than the first reading.
     return Draft(positions, {rules.key: rules for rules in pools}, misfit, named.names, control.clock.now())
+
+
+def _homes(pages: Iterable[sched.PoolPage]) -> dict[str, PoolKey]:
+    """The pool in whose queue each run is."""
+    return {place.run_id: page.rules.key for page in pages for place in page.places}
 
 
 def _mentioned(changes: Iterable[QueueChange], named: _Named) -> Iterator[Run]:

@@ -19,7 +19,7 @@ from tarmac.model.resources import Reason
 from tarmac.sched.cycle.due import due_in_pool, turn_ends_at
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.queue_walk import along, walk_queue
-from tarmac.sched.decisions import Placement, Plan, Preemption, PreemptionReason, Refusal, ShareGrant
+from tarmac.sched.decisions import Placement, Plan, PreemptionReason, Refusal, ShareGrant, preemption_of
 from tarmac.sched.facts import Candidate
 from tarmac.sched.index.facts_index import FactsIndex
 from tarmac.sched.index.forecast import Holder
@@ -53,7 +53,12 @@ class Cycle:
         if len(self.pools) > 1:
             for current in self.pools.values():
                 self._spill(current)
-        preemptions, shares = list(self._returning()), list[ShareGrant]()
+        # Runs that hold slots in another pool than the one a person moved them to return.
+        preemptions = [
+            preemption_of(holder.holding, PreemptionReason.POOL_CHANGED)
+            for _, holder in sorted(self._index.misplaced.items())
+        ]
+        shares = list[ShareGrant]()
         next_at = self._index.deferred.wakes_at()
         for current in self.pools.values():
             preemptions += current.preemptions
@@ -129,12 +134,6 @@ class Cycle:
     def _at_home(self, holder: Holder) -> bool:
         """Whether a run holds slots in its home pool, where it is queued again."""
         return self._index.request_of(holder.holding.candidate).feasibility.pools[:1] == holder.pools[:1]
-
-    def _returning(self) -> Iterator[Preemption]:
-        """Preempt runs that hold slots in another pool than the one a person moved them to."""
-        for run_id, holder in sorted(self._index.misplaced.items()):
-            seq = holder.holding.candidate.seq
-            yield Preemption(run_id=run_id, seq=seq, reason=PreemptionReason.POOL_CHANGED)
 
     def _spill(self, home: PoolCycle) -> None:
         """Start runs that name no pool and did not fit at home in the free slots of other pools."""

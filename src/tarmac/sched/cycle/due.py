@@ -11,7 +11,7 @@ from math import inf
 from tarmac.model.cluster import Pool
 from tarmac.model.lifecycle import Mode
 from tarmac.sched.cycle.preempting import Preemptor
-from tarmac.sched.decisions import Preemption, PreemptionReason, ShareGrant
+from tarmac.sched.decisions import Preemption, PreemptionReason, ShareGrant, preemption_of
 from tarmac.sched.facts import Candidate, Holding
 from tarmac.sched.index.forecast import Holder
 from tarmac.sched.index.pool_state import PoolState
@@ -62,12 +62,7 @@ def due_in_pool(state: PoolState, now: float, *, at_home: Callable[[Holder], boo
         returning = [holder for holder in leaving if _comes_back(holder.holding) and at_home(holder)]
         preemptor = Preemptor(state, precedence, leaving=over, returning=returning)
     return Due(
-        preemptions=tuple(
-            Preemption(
-                run_id=holder.ends[2], seq=holder.holding.candidate.seq, reason=PreemptionReason.TURN_OVER
-            )
-            for holder in over
-        ),
+        preemptions=tuple(preemption_of(holder.holding, PreemptionReason.TURN_OVER) for holder in over),
         shares=blocks.grants(members, rules, now) if due else (),
         deferred_modes=frozenset({INTERRUPTIBLE}) if due else frozenset(),
         passable=_PASSABLE[rules.preemption],
@@ -123,7 +118,5 @@ def turn_ends_at(holding: Holding, pool: Pool) -> float:
 
 def _comes_back(holding: Holding) -> bool:
     """Whether a cycle run returns to its line after its turn."""
-    candidate = holding.candidate
-    if candidate.mode is not Mode.CYCLE or candidate.turns_left <= 1:
-        return False
-    return holding.requeues or not holding.leaving
+    has_turns = holding.candidate.mode is Mode.CYCLE and holding.candidate.turns_left > 1
+    return has_turns and (holding.requeues or not holding.leaving)

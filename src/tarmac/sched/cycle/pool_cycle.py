@@ -5,6 +5,7 @@ change only when the caller has recorded the decisions.
 """
 
 from bisect import bisect_left, bisect_right, insort
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
@@ -31,6 +32,10 @@ oldest run that it waits for has run. decisions/0028 has the measurements.
 
 FAILED_TRIES = 16
 """After this many runs of a mode that find nothing to preempt, a cycle tries no more of them."""
+
+
+OrderPlace = tuple[int, float, Key]
+"""The rank of a mode, the usage of an entity, and the key of a run. The least comes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ class PoolCycle:
         self._refused: dict[RequestClass, None] = {}  # tried before, and nothing is preempted for them
         self.blocked: list[Queued] = []  # first in order; `protect` reserves nodes for them
         self._protected = False
-        self._failed_tries: dict[int, int] = {}
+        self._failed_tries = Counter[int]()
 
     @property
     def new_holders(self) -> list[Holder]:
@@ -142,6 +147,10 @@ class PoolCycle:
         """The present rank and usage of a mode queue among the others."""
         return mode_queue.rank, self.usage_of(mode_queue)
 
+    def place(self, queued: Queued) -> OrderPlace:
+        """The present place of a queued run in the order of the pool."""
+        return (*self.rank(queued.mode_queue), queued.key)
+
     def in_order(self) -> Iterator[Queued]:
         """All queued runs of the pool in scheduling order."""
         ranked = map(self._ranked, self.state.queue.mode_queues.values())
@@ -163,14 +172,12 @@ class PoolCycle:
 
     def out_of_tries(self, mode_queue: ModeQueue) -> bool:
         """Whether the failed tries of this mode have reached their limit."""
-        return self._failed_tries.get(mode_queue.rank, 0) >= FAILED_TRIES
+        return self._failed_tries[mode_queue.rank] >= FAILED_TRIES
 
     def cannot_fit(self, request: RequestClass) -> bool:
         """Whether a request class is known not to fit the free slots here, without looking at nodes."""
         state = self.state
-        if request in state.memo.blocked:
-            return True
-        return request.slots > state.board.free_of(request.slot_type)
+        return request in state.memo.blocked or request.slots > state.board.free_of(request.slot_type)
 
     def fitting(self, candidate: Candidate, request: RequestClass) -> list[Part] | None:
         """A place for a run now. Takes no slots."""
@@ -237,16 +244,13 @@ class PoolCycle:
 
     def preempt_for(self, queued: Queued) -> bool:
         """Preempt others for a run that does not fit, and reserve its nodes; False if none is preempted."""
-        rank = queued.mode_queue.rank
-        preemptor = self.due.preemptor
-        if preemptor is None or not preemptor.can_preempt(queued.mode_queue):
-            return False
-        if self.out_of_tries(queued.mode_queue):
+        preemptor, mode_queue = self.due.preemptor, queued.mode_queue
+        if preemptor is None or not preemptor.can_preempt(mode_queue) or self.out_of_tries(mode_queue):
             return False
         self.protect()
         found = preemptor.preempt(queued, would_be_kept=self._would_be_kept)
         if found is None:
-            self._failed_tries[rank] = self._failed_tries.get(rank, 0) + 1
+            self._failed_tries[mode_queue.rank] += 1
             self._refused[queued.request] = None
             return False
         self.preemptions += found.preemptions
@@ -304,13 +308,10 @@ class PoolCycle:
         ]
 
     def _fit(self, request: RequestClass, reservations: Sequence[int]) -> list[Part] | None:
+        if not self._may_fit(request, reservations):
+            return None
         board, count = self.state.board, request.count
-        way = None
-        if count is not None:
-            at_least = board.at_least(count.shard, count.slot_type, reservations)
-            if not count.fits(at_least):
-                return None
-            way = count.way(at_least)
+        way = None if count is None else count.way(board.at_least(count.shard, count.slot_type, reservations))
         return request.fit(View.of(board, request.target, reserved=reservations), way)
 
     def _may_fit(self, request: RequestClass, reservations: Sequence[int]) -> bool:
@@ -321,11 +322,9 @@ class PoolCycle:
         return count.fits(self.state.board.at_least(count.shard, count.slot_type, reservations))
 
     def _fits(self, request: RequestClass, reservations: Sequence[int]) -> bool:
-        return (
-            self._may_fit(request, reservations)
-            if request.count
-            else self._fit(request, reservations) is not None
-        )
+        if request.count is not None:
+            return self._may_fit(request, reservations)
+        return self._fit(request, reservations) is not None
 
     def _is_blocked(self, request: RequestClass) -> bool:
         """Whether a request class does not fit even with all reserved nodes; remembered if so."""

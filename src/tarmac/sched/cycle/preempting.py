@@ -12,7 +12,7 @@ from itertools import chain, count, islice, takewhile
 from math import inf
 
 from tarmac.sched.cycle.victims import Found, fewest
-from tarmac.sched.decisions import Preemption, PreemptionReason
+from tarmac.sched.decisions import Preemption, PreemptionReason, preemption_of
 from tarmac.sched.facts import Holding
 from tarmac.sched.index.forecast import Holder, left_at
 from tarmac.sched.index.holders import Group, Groups
@@ -72,10 +72,9 @@ class Preemptor:
 
     def can_preempt(self, mode_queue: ModeQueue) -> bool:
         """Whether a run of this mode queue could preempt a holder, or take the slots of one that leaves."""
-        found = self._memo_can_preempt.get(mode_queue)
-        if found is None:
-            found = self._memo_can_preempt[mode_queue] = self._could(mode_queue)
-        return found
+        if mode_queue not in self._memo_can_preempt:
+            self._memo_can_preempt[mode_queue] = self._could(mode_queue)
+        return self._memo_can_preempt[mode_queue]
 
     def preempt(
         self, queued: Queued, *, would_be_kept: Callable[[Sequence[Holder], Collection[str]], bool]
@@ -100,11 +99,9 @@ class Preemptor:
         self._leaving_ids.update(holder.ends[2] for holder in victims)
         if self._past_usage is not None and queued.mode_queue.rank == BATCH:
             self._past_usage.charge(queued.candidate, entity_of(queued.candidate, self._state.rules))
-        return PreemptionChoice(
-            preemptions=tuple(_preemption(holder.holding, queued.candidate.run_id) for holder in victims),
-            nodes=nodes,
-            at=at,
-        )
+        reason, run_id = PreemptionReason.MAKE_WAY, queued.candidate.run_id
+        preemptions = tuple(preemption_of(holder.holding, reason, run_id) for holder in victims)
+        return PreemptionChoice(preemptions, nodes, at)
 
     def _could(self, mode_queue: ModeQueue) -> bool:
         holders, rules = self._state.holders, self._state.rules
@@ -263,12 +260,3 @@ def _progress_lost_slot_s(holding: Holding, now: float) -> float:
     """The slot-seconds of work that a run would have to repeat."""
     began = holding.granted_at if holding.started_at is None else holding.started_at
     return holding.allocation.slots * max(0.0, now - max(began, holding.checkpoint_at or began))
-
-
-def _preemption(holding: Holding, for_run_id: str) -> Preemption:
-    return Preemption(
-        run_id=holding.candidate.run_id,
-        seq=holding.candidate.seq,
-        reason=PreemptionReason.MAKE_WAY,
-        for_run_id=for_run_id,
-    )

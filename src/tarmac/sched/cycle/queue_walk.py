@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count, islice
 
-from tarmac.sched.cycle.pool_cycle import PoolCycle
+from tarmac.sched.cycle.pool_cycle import OrderPlace, PoolCycle
 from tarmac.sched.cycle.preempting import Preemptor
 from tarmac.sched.index.queues import ClassQueue, EntityQueues, ModeQueue, RequestClass, limit_s
 from tarmac.sched.policies.fairness import PastUsage
@@ -24,9 +24,6 @@ PREEMPTING_QUEUES = 64
 
 
 _Source = ModeQueue | ClassQueue
-_Place = tuple[int, float, Key]
-"""The rank of a mode, the usage of an entity, and the key of a run. The least comes first."""
-
 _Coming = Iterator[tuple[float, Key, _Source, int]]
 """Lists in order: the usage of their entity, the key of their next run, the list, and its index."""
 
@@ -65,7 +62,7 @@ class _Walk:
             usage, key, source, index = found
             heapq.heappush(self._heap, (rank, usage, key, next(self._numbers), source, index, coming))
 
-    def next(self) -> tuple[_Place, _Source, int] | None:
+    def next(self) -> tuple[OrderPlace, _Source, int] | None:
         """The next run by its list and index, and its place in the order. Repeats it until `go_on`."""
         while self._heap:
             rank, usage, key, number, source, index, coming = self._heap[0]
@@ -98,7 +95,9 @@ def _mode_queue(source: _Source) -> ModeQueue:
 def walk_queue(pool: PoolCycle, until: str | None = None) -> None:
     """Try every run of a pool that could start or needs protection, in order; stop before the run `until`."""
     if pool.state.queue.runs:
-        _QueueWalk(pool, until).run()
+        walk = _QueueWalk(pool, until)
+        if walk.run_first():
+            walk.run_rest()
 
 
 def along(pool: PoolCycle, requests: Iterable[RequestClass]) -> _Walk:
@@ -126,12 +125,7 @@ class _QueueWalk:
         self._until = None if until is None else self._queue.runs.get(until)
         self._reached: dict[ModeQueue, Key | None] = {}
 
-    def run(self) -> None:
-        """Try the first runs in order, then those of the others that could start."""
-        if self._run_first():
-            self._run_rest()
-
-    def _run_first(self) -> bool:
+    def run_first(self) -> bool:
         """Try run after run until enough are blocked; False if the walk reached the run at which it stops."""
         pool, stop = self._pool, self._stop()
         walk = _Walk(pool.usage_of)
@@ -159,7 +153,7 @@ class _QueueWalk:
                 pool.blocked.append(queued)
         return True
 
-    def _run_rest(self) -> None:
+    def run_rest(self) -> None:
         """Try the other runs that could start: the first of each class queue, and the next if it starts."""
         pool, stop = self._pool, self._stop()
         walk = _Walk(pool.usage_of)
@@ -176,10 +170,9 @@ class _QueueWalk:
             started = pool.try_start(queued) or pool.preempt_for(queued)
             walk.go_on(index + 1 if started else self._skip(class_queue, index + 1))
 
-    def _stop(self) -> _Place | None:
+    def _stop(self) -> OrderPlace | None:
         """The place of the run at which the walk stops. It changes as other runs of its entity start."""
-        stop = self._until
-        return None if stop is None else (*self._pool.rank(stop.mode_queue), stop.key)
+        return None if self._until is None else self._pool.place(self._until)
 
     def _plain(self) -> Iterator[ModeQueue]:
         """The mode queues without an entity that are not deferred."""

@@ -17,10 +17,10 @@ from math import inf, modf
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode
 from tarmac.sched.cycle.cycle import Cycle, Ledger
+from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.estimate.durations import Durations
-from tarmac.sched.estimate.simulation import End, Estimate, EstimateBasis, Predict, Simulation
+from tarmac.sched.estimate.simulation import End, Estimate, EstimateBasis, Predict, Simulation, least_certain
 from tarmac.sched.facts import Candidate, Snapshot
-from tarmac.sched.index.queues import Queued
 from tarmac.sched.placing.board import PoolKey
 
 SIMULATIONS = 5
@@ -87,9 +87,6 @@ def too_far(run_id: str) -> Estimate:
 _Start = tuple[float, EstimateBasis]
 """The start (inf: unknown) and its basis."""
 
-_DOUBT = list(EstimateBasis)
-"""From the most certain basis to the least."""
-
 
 def _guesses(scope: Scope, durations: Durations) -> Iterator[Predict]:
     """The running times for each simulation; without any history, the time limits."""
@@ -119,12 +116,9 @@ def _simulate(simulation: Simulation, run_ids: Iterable[str], bounds: tuple[int,
         missing.difference_update(simulation.newly_started())
         if not missing or not going_on or len(simulation.starts) > most_starts:
             break
-    why_not = EstimateBasis.TOO_FAR if going_on else EstimateBasis.UNKNOWN
-    unknown = {
-        run_id: (inf, EstimateBasis.UNKNOWN if run_id in simulation.refused else why_not)
-        for run_id in missing
-    }
-    return simulation.starts | unknown
+    too_far = missing - simulation.refused if going_on else set[str]()
+    unknown = dict.fromkeys(missing, (inf, EstimateBasis.UNKNOWN))
+    return simulation.starts | unknown | dict.fromkeys(too_far, (inf, EstimateBasis.TOO_FAR))
 
 
 def _estimate(
@@ -139,7 +133,7 @@ def _estimate(
         run_id=run_id,
         start_at=start_at,
         latest_at=max(start_at, latest_at) if latest_at < inf else None,
-        basis=max((basis for at, basis in starts if at < inf), key=_DOUBT.index),
+        basis=least_certain(basis for at, basis in starts if at < inf),
     )
 
 
@@ -206,9 +200,8 @@ def scope_of_first(ledger: Ledger, now: float, most: int = FIRST) -> Scope:
     run_ids += islice(ledger.deferred.candidates(), most)
     queue = list(run_ids)
     with closing(Cycle(ledger, now)) as current:
-        for key, state in ledger.pools.items():
-            state.refresh(now)
-            waiting = _candidates(current.enter(key).in_order())
+        for key in ledger.pools:
+            waiting = _candidates(current.enter(key))
             run_ids += islice(waiting, most)
             queue += run_ids[len(queue) :]
             queue += islice(waiting, BEHIND)
@@ -269,15 +262,11 @@ def _one(
     queue = list(first)
     with closing(Cycle(ledger, now)) as current:
         for key, state in ledger.pools.items():
-            if key not in keys:
-                continue
-            state.refresh(now)
-            waiting = _candidates(current.enter(key).in_order())
-            if state is home:
-                queue += _up_to(run_id, waiting)
-                queue += islice(waiting, BEHIND)
-            else:
-                queue += islice(waiting, AHEAD)
+            if key in keys:
+                pool, most = current.enter(key), AHEAD
+                if state is home:
+                    most = min(pool.before(home.queue.runs[run_id]), AHEAD) + 1 + BEHIND
+                queue += islice(_candidates(pool), most)
     nodes = tuple(node for node in facts.nodes if (node.cluster, node.pool) in keys)
     names = {node.name for node in nodes}
     holdings = tuple(item for item in facts.holdings if not names.isdisjoint(item.allocation.nodes))
@@ -285,13 +274,6 @@ def _one(
     return Scope(facts, (run_id,), one=True, too_far=len(queue) > AHEAD)
 
 
-def _candidates(queued: Iterator[Queued]) -> Iterator[Candidate]:
-    return (item.candidate for item in queued)
-
-
-def _up_to(run_id: str, waiting: Iterator[Candidate]) -> Iterator[Candidate]:
-    """The runs up to this one, itself included; one more than `AHEAD` at most."""
-    for candidate in islice(waiting, AHEAD + 1):
-        yield candidate
-        if candidate.run_id == run_id:
-            return
+def _candidates(pool: PoolCycle) -> Iterator[Candidate]:
+    """The queued runs of a pool, in order."""
+    return (item.candidate for item in pool.in_order())

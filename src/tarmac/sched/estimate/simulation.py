@@ -5,7 +5,8 @@ a plan to the facts as `control` and an engine would: holdings begin, leave, and
 """
 
 import heapq
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf, nextafter
@@ -65,7 +66,13 @@ class End:
 Predict = Callable[[Candidate, float], End]
 """The end of a run that has run this many seconds."""
 
-_WEIGHT = {EstimateBasis.TIME_LIMITS: 0, EstimateBasis.HISTORY: 1}
+_DOUBT = list(EstimateBasis)
+"""From the most certain basis to the least."""
+
+
+def least_certain(bases: Iterable[EstimateBasis]) -> EstimateBasis:
+    """The least certain of these bases; time limits if there are none."""
+    return max(bases, key=_DOUBT.index, default=EstimateBasis.TIME_LIMITS)
 
 
 class Simulation:
@@ -105,7 +112,7 @@ class Simulation:
                 self._over_limit.setdefault(candidate.group, []).append(candidate.run_id)
         self._holdings: dict[str, Holding] = {}
         self._ends: list[tuple[float, str, int]] = []
-        self._grants: dict[str, int] = {}
+        self._grants = Counter[str]()
         self._bases: dict[str, EstimateBasis] = {}
         self._known: dict[str, EstimateBasis] = {}
         for holding in facts.holdings:
@@ -139,8 +146,7 @@ class Simulation:
 
     def _start(self, placement: Placement) -> None:
         candidate = self._queue.pop(placement.run_id)
-        bases = (self._known.get(node, EstimateBasis.TIME_LIMITS) for node in placement.allocation.nodes)
-        basis = max(bases, key=lambda item: _WEIGHT[item], default=EstimateBasis.TIME_LIMITS)
+        basis = least_certain(self._known[node] for node in placement.allocation.nodes if node in self._known)
         if placement.run_id not in self.starts:
             self.starts[placement.run_id] = (self.now, basis)
             self._new.append(placement.run_id)
@@ -168,12 +174,12 @@ class Simulation:
             ran_s += max(0.0, self.now - holding.started_at)
         end = self._predict(holding.candidate, ran_s)
         if end.in_s < inf:
-            self._end_at(run_id, self.now + end.in_s, max(basis, end.basis, key=lambda item: _WEIGHT[item]))
+            self._end_at(run_id, self.now + end.in_s, least_certain((basis, end.basis)))
         else:
-            self._grants[run_id] = self._grants.get(run_id, 0) + 1
+            self._grants[run_id] += 1
 
     def _end_at(self, run_id: str, at: float, basis: EstimateBasis) -> None:
-        self._grants[run_id] = self._grants.get(run_id, 0) + 1
+        self._grants[run_id] += 1
         self._bases[run_id] = basis
         heapq.heappush(self._ends, (at, run_id, self._grants[run_id]))
 
@@ -185,7 +191,7 @@ class Simulation:
 
     def _advance(self, next_at: float | None) -> bool:
         """Advance to the next event, and apply all events near it."""
-        while self._ends and self._grants.get(self._ends[0][1]) != self._ends[0][2]:
+        while self._ends and self._grants[self._ends[0][1]] != self._ends[0][2]:
             heapq.heappop(self._ends)  # the end of an earlier grant
         first_at = min(self._ends[0][0] if self._ends else inf, inf if next_at is None else next_at)
         if first_at == inf:
@@ -195,7 +201,7 @@ class Simulation:
         self.now = first_at
         while self._ends and self._ends[0][0] <= until:
             at, run_id, grant = heapq.heappop(self._ends)
-            if self._grants.get(run_id) == grant:
+            if self._grants[run_id] == grant:
                 self.now = max(self.now, at)
                 self._end(run_id)
         return True
@@ -205,18 +211,20 @@ class Simulation:
         holding = self._holdings.pop(run_id)
         basis = self._bases.pop(run_id)
         for node in holding.allocation.nodes:
-            known = self._known.get(node, EstimateBasis.TIME_LIMITS)
-            self._known[node] = max(known, basis, key=lambda item: _WEIGHT[item])
+            self._known[node] = least_certain((self._known.get(node, basis), basis))
         self._ledger.add_usage([self._usage(holding)])
         last_turn = holding.candidate.mode is Mode.CYCLE and holding.candidate.turns_left <= 1
         if holding.requeues and not last_turn:
-            candidate = self._come_back(holding)
-            self._queue[run_id] = candidate
-            self._ledger.queue(candidate)
+            self._requeue(self._come_back(holding))
         else:
             self._ledger.forget(run_id)
             self._release_waiters(run_id)
             self._release_next(holding.candidate.group)
+
+    def _requeue(self, candidate: Candidate) -> None:
+        """Add or replace a queued run."""
+        self._queue[candidate.run_id] = candidate
+        self._ledger.queue(candidate)
 
     def _release_waiters(self, ended: str) -> None:
         """Remove an ended run from the dependencies of others, which are taken to be met."""
@@ -224,8 +232,7 @@ class Simulation:
             candidate = self._queue.get(run_id)
             if candidate is not None:
                 left = tuple(each for each in candidate.awaits if each != ended)
-                candidate = self._queue[run_id] = replace(candidate, awaits=left)
-                self._ledger.queue(candidate)
+                self._requeue(replace(candidate, awaits=left))
 
     def _release_next(self, group: str | None) -> None:
         """Release the next member of a group after another has ended."""
@@ -233,8 +240,7 @@ class Simulation:
         while waiting:
             run_id = waiting.pop()
             if run_id in self._queue:
-                candidate = self._queue[run_id] = replace(self._queue[run_id], over_limit=None)
-                self._ledger.queue(candidate)
+                self._requeue(replace(self._queue[run_id], over_limit=None))
                 return
 
     def _come_back(self, holding: Holding) -> Candidate:
@@ -255,8 +261,7 @@ class Simulation:
         )
 
     def _usage(self, holding: Holding) -> UsageBucket:
-        candidate = holding.candidate
-        used_s = self.now - holding.granted_at
+        candidate, used_s = holding.candidate, self.now - holding.granted_at
         return UsageBucket(
             cluster=holding.allocation.cluster,
             pool=holding.allocation.pool,
@@ -269,8 +274,7 @@ class Simulation:
 
     def _grant(self, run_id: str, share: Share) -> None:
         if run_id in self._queue:
-            candidate = self._queue[run_id] = replace(self._queue[run_id], share=share)
-            self._ledger.queue(candidate)
+            self._requeue(replace(self._queue[run_id], share=share))
         elif run_id in self._holdings:
             holding = self._holdings[run_id]
             holding = replace(holding, candidate=replace(holding.candidate, share=share))

@@ -15,7 +15,7 @@ from tarmac.sched.cycle.cycle import Cycle, Ledger
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.queue_walk import walk_queue
 from tarmac.sched.decisions import Placement, Plan, Refusal, Waiting
-from tarmac.sched.explain.whatif import Hints, smaller_requests, ways_out
+from tarmac.sched.explain.whatif import Smaller, smaller_requests, ways_out
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.index.forecast import Forecast, awaited
 from tarmac.sched.index.pool_state import PoolState
@@ -23,7 +23,6 @@ from tarmac.sched.index.queues import RequestClass
 from tarmac.sched.placing.admission import Demands
 from tarmac.sched.placing.reasons import NAMES_SHOWN, counted, duration, grouped, some, weighs
 from tarmac.sched.policies.blocks import Member, Tier, left_s, period_end, tier
-from tarmac.sched.policies.order import CYCLE
 
 
 def explain(facts: Ledger | Snapshot, run_id: str, now: float) -> Waiting | Refusal | Placement:
@@ -53,12 +52,7 @@ def _deferred(candidate: Candidate, now: float) -> Waiting:
         assert candidate.not_before is not None, "what rests has a time at which it wakes"
         pause = duration(candidate.not_before - now)
         reason = Reason(code=ReasonCode.RESTS, text=f"it may start again in {pause}")
-    return Waiting(
-        run_id=candidate.run_id,
-        seq=candidate.seq,
-        reasons=(reason,),
-        awaits=candidate.awaits,
-    )
+    return Waiting(run_id=candidate.run_id, seq=candidate.seq, reasons=(reason,), awaits=candidate.awaits)
 
 
 def _queued(ledger: Ledger, run_id: str) -> tuple[Candidate, RequestClass]:
@@ -75,8 +69,8 @@ def _waiting(ledger: Ledger, candidate: Candidate, request: RequestClass, plan: 
         ahead, ahead_first = case.ahead(), tuple(islice(case.first_ahead(), NAMES_SHOWN))
         awaits, sentences = case.awaits(), list(case.sentences())
         reasons = grouped(current.reasons(request, run_id=candidate.run_id))
-        hints = case.hints()
-    sentences += ways_out(ledger, candidate, now, hints)
+        smaller, gaps_s = case.smaller(), case.gaps_s()
+    sentences += ways_out(ledger, candidate, now, smaller, gaps_s)
     return Waiting(
         run_id=candidate.run_id,
         seq=candidate.seq,
@@ -96,7 +90,7 @@ class _Case:
     ) -> None:
         self._ledger = ledger
         self._current = current
-        self._plan = plan
+        self._leaving = [item.run_id for item in plan.preemptions if item.for_run_id == candidate.run_id]
         self._candidate = candidate
         self._request = request
         self._home: PoolCycle | None = current.stop_at(candidate.run_id)
@@ -112,11 +106,8 @@ class _Case:
             return 0
         runs = home.state.queue.runs
         own = runs[self._candidate.run_id]
-        place = (*home.rank(own.mode_queue), own.key)
-        leaving = (
-            runs[run_id] for run_id in {*home.placed, *home.state.queue.fail_if_busy} if run_id in runs
-        )
-        return home.before(own) - sum((*home.rank(item.mode_queue), item.key) < place for item in leaving)
+        gone = runs.keys() & {*home.placed, *home.state.queue.fail_if_busy}
+        return home.before(own) - sum(home.place(runs[run_id]) < home.place(own) for run_id in gone)
 
     def first_ahead(self) -> Iterator[str]:
         """The waiting runs ordered before it, in order."""
@@ -132,15 +123,10 @@ class _Case:
 
     def awaits(self) -> list[str]:
         """The runs that have to end or be preempted before it starts, as far as is known."""
-        leaving = [
-            item.run_id for item in self._plan.preemptions if item.for_run_id == self._candidate.run_id
-        ]
-        if leaving or self._home is None or self._forecast is None:
-            return leaving
+        if self._leaving or self._home is None or self._forecast is None:
+            return self._leaving
         found = awaited(self._forecast, self._home.state.releases)
-        return [
-            holder.holding.candidate.run_id for holder in found if any(map(weighs, holder.loads.values()))
-        ]
+        return [holder.ends[2] for holder in found if any(map(weighs, holder.loads.values()))]
 
     def sentences(self) -> Iterator[str]:
         """The events that it waits for, then the promises of its mode."""
@@ -148,29 +134,28 @@ class _Case:
         if self._home is not None:
             yield from _expectations(self._candidate, self._home.state, self._current.now)
 
-    def hints(self) -> Hints:
-        """The hints to try: smaller requests that fit the free slots here, and times before reservations."""
+    def smaller(self) -> list[Smaller]:
+        """Smaller requests that fit the free slots here."""
 
         def fits(demands: Demands) -> bool:
             return self._current.starts_now(replace(self._candidate, demands=demands))
 
-        pools = [self._current.enter(key) for key in self._request.feasibility.pools]
-        most_slots = max((pool.state.board.free[None] for pool in pools), default=0)
-        return Hints(
-            smaller=list(smaller_requests(self._candidate.demands, most_slots, fits)),
-            gaps_s=[
-                reservation.at - self._current.now
-                for pool in pools
-                for reservation in pool.reservations
-                if reservation.at < inf
-            ],
-        )
+        most_slots = max((pool.state.board.free[None] for pool in self._pools()), default=0)
+        return list(smaller_requests(self._candidate.demands, most_slots, fits))
+
+    def gaps_s(self) -> list[float]:
+        """The times until reservations of others begin here."""
+        reservations = (item for pool in self._pools() for item in pool.reservations)
+        return [item.at - self._current.now for item in reservations if item.at < inf]
+
+    def _pools(self) -> list[PoolCycle]:
+        return [self._current.enter(key) for key in self._request.feasibility.pools]
 
     def _awaited(self) -> str:
-        if any(item.for_run_id == self._candidate.run_id for item in self._plan.preemptions):
-            return f"It starts when {self._ended(self.awaits(), 'been preempted')}."
+        if self._leaving:
+            return f"It starts when {self._ended(self._leaving, 'been preempted')}."
         home, forecast = self._home, self._forecast
-        reserving = self._reserving_runs()
+        reserving = self._named(sorted(item.run_id for item in home.reservations) if home is not None else ())
         if home is None or (forecast is None and not home.state.possible(self._request)):
             if self._ledger.admission.silent(self._request.target):
                 return "It starts when its cluster reports nodes that take it."
@@ -187,12 +172,6 @@ class _Case:
             f", and after {some(reserving)}, for which nodes are reserved." if reserving else "."
         )
 
-    def _reserving_runs(self) -> list[str]:
-        """The runs whose reserved nodes it may not use."""
-        if self._home is None:
-            return []
-        return self._named(sorted(reservation.run_id for reservation in self._home.reservations))
-
     def _ended(self, run_ids: Sequence[str], what: str) -> str:
         return f"{some(self._named(run_ids))} {'has' if len(run_ids) == 1 else 'have'} {what}"
 
@@ -202,25 +181,17 @@ class _Case:
 
 def _expectations(candidate: Candidate, home: PoolState, now: float) -> Iterator[str]:
     """The expectations as sentences; none for a batch run."""
-    match candidate.mode:
-        case Mode.CYCLE:
-            yield from _turns(candidate, home)
-        case Mode.INTERRUPTIBLE:
-            yield _block(candidate, home, now)
-            yield f"The next period begins in {duration(period_end(home.rules, now) - now)}."
-        case _:
-            return
+    if candidate.mode is Mode.CYCLE:
+        yield from _turns(candidate, home)
+    elif candidate.mode is Mode.INTERRUPTIBLE:
+        yield _block(candidate, home, now)
+        yield f"The next period begins in {duration(period_end(home.rules, now) - now)}."
 
 
 def _turns(candidate: Candidate, home: PoolState) -> Iterator[str]:
     """The number of cycle runs with their turn first: the holding ones, and those before it in line."""
-    own = home.queue.runs[candidate.run_id].key
-    waiting = sum(
-        key < own
-        for mode_queue in home.queue.mode_queues.values()
-        if mode_queue.rank == CYCLE
-        for key, _ in mode_queue.every()
-    )
+    own = home.queue.runs[candidate.run_id]
+    waiting = own.mode_queue.before(own.key)
     holding = sum(holder.holding.candidate.mode is Mode.CYCLE for holder in home.holdings.values())
     if holding:
         yield f"{counted(holding, 'cycle run')} {'has its turn' if holding == 1 else 'have their turns'} now."

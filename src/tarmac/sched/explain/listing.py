@@ -12,37 +12,36 @@ from heapq import merge
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Pool
 from tarmac.model.codec import replace
 from tarmac.sched.cycle.cycle import Cycle, Ledger
-from tarmac.sched.cycle.pool_cycle import PoolCycle
+from tarmac.sched.cycle.pool_cycle import OrderPlace, PoolCycle
 from tarmac.sched.facts import Candidate, Holding, requested_slots
 from tarmac.sched.placing.board import PoolKey
 from tarmac.sched.policies.blocks import Member, period_at
-from tarmac.sched.policies.order import BATCH, RANKS, Key, ordering
+from tarmac.sched.policies.order import BATCH, RANKS, ordering
 from tarmac.sched.policies.precedence import holder_key
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class QueuePlace:
     """The place of a run: `place` counts from 0 within its pool, holdings and queued runs together.
 
-    `cluster` and `pool` are where it holds slots, otherwise its home pool. `acquired` slots are held now,
-    `needed` is the request of the whole run; `policy` is the pool's.
+    `acquired` slots are held now, `needed` is the request of the whole run.
     """
 
     run_id: str
-    cluster: str
-    pool: str
     place: int
-    policy: str
     acquired: int
     needed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPage:
-    """A part of the queue of a pool, in scheduling order. `total` counts the runs that it is taken from."""
+    """A part of the queue of a pool, in scheduling order, and the rules of the pool.
 
-    cluster: str
-    pool: str
+    The pool is where a run holds slots, otherwise its home pool. `total` counts the runs that the part is
+    taken from.
+    """
+
+    rules: Pool
     total: int
     places: tuple[QueuePlace, ...]
 
@@ -61,16 +60,8 @@ class Part:
 
 WHOLE = Part()
 
-OrderKey = tuple[int, float, Key]
-"""The rank of its mode, the usage of its entity, and its key: smaller is sooner."""
-
 _Entry = tuple[Candidate, int]
 """A run and the slots it holds."""
-
-
-def listing(ledger: Ledger, now: float) -> tuple[QueuePlace, ...]:
-    """Every run that holds or awaits slots, in the pools' order of preference."""
-    return tuple(place for page in pages(ledger, now) for place in page.places)
 
 
 def pages(
@@ -112,9 +103,10 @@ def _page(rules: Pool, total: int, named: Set[str], entries: Iterable[_Entry], p
         counted += mine
         if (mine and place > part.after and not full) or candidate.run_id in missing:
             missing.discard(candidate.run_id)
-            places.append(_place(candidate, rules, place=place, acquired=acquired))
+            needed = requested_slots(candidate.demands)
+            places.append(QueuePlace(candidate.run_id, place, acquired, needed))
     total = total if part.owner is None else counted
-    return PoolPage(cluster=rules.cluster, pool=rules.name, total=total, places=tuple(places))
+    return PoolPage(rules=rules, total=total, places=tuple(places))
 
 
 def _in_order(
@@ -127,17 +119,15 @@ def _in_order(
     ]
     entries += [(_order_key(pool, candidate, None, now), (candidate, 0)) for candidate in rest]
     entries.sort(key=_first)
-    waiting = (
-        ((*pool.rank(queued.mode_queue), queued.key), (queued.candidate, 0)) for queued in pool.in_order()
-    )
+    waiting = ((pool.place(queued), (queued.candidate, 0)) for queued in pool.in_order())
     return (entry for _, entry in merge(entries, waiting, key=_first))
 
 
-def _first(item: tuple[OrderKey, _Entry]) -> OrderKey:
+def _first(item: tuple[OrderPlace, _Entry]) -> OrderPlace:
     return item[0]
 
 
-def _order_key(pool: PoolCycle, candidate: Candidate, holding: Holding | None, now: float) -> OrderKey:
+def _order_key(pool: PoolCycle, candidate: Candidate, holding: Holding | None, now: float) -> OrderPlace:
     """The order key of a run that holds slots or is deferred."""
     rules = pool.state.rules
     rank = RANKS[candidate.mode]
@@ -176,15 +166,3 @@ def _elsewhere(
             runs.sort(key=lambda item: (RANKS[item[0].mode], item[0].submitted_at, item[0].run_id))
             named = part.also & {candidate.run_id for candidate, _ in runs}
             yield _page(rules.get(key) or Pool(cluster=key[0], name=key[1]), len(runs), named, runs, part)
-
-
-def _place(candidate: Candidate, rules: Pool, *, place: int, acquired: int) -> QueuePlace:
-    return QueuePlace(
-        run_id=candidate.run_id,
-        cluster=rules.cluster,
-        pool=rules.name,
-        place=place,
-        policy=rules.policy,
-        acquired=acquired,
-        needed=requested_slots(candidate.demands),
-    )

@@ -80,16 +80,13 @@ class Smaller:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """Changes to try: smaller requests, and the seconds until reservations of others begin."""
+def ways_out(
+    ledger: Ledger, candidate: Candidate, now: float, smaller: Sequence[Smaller], gaps_s: Sequence[float]
+) -> Iterator[str]:
+    """The changes that would start the run at once, in sentences.
 
-    smaller: Sequence[Smaller]
-    gaps_s: Sequence[float]
-
-
-def ways_out(ledger: Ledger, candidate: Candidate, now: float, hints: Hints) -> Iterator[str]:
-    """The changes that would start the run at once, in sentences."""
+    It tries the `smaller` requests, and to end within the `gaps_s`: the seconds until reservations begin.
+    """
     what_if = WhatIf(ledger, candidate, now)
     if nodes := _undrained(ledger, what_if):
         yield f"It would start at once after `tarmac nodes undrain {' '.join(nodes)}`."
@@ -99,8 +96,8 @@ def ways_out(ledger: Ledger, candidate: Candidate, now: float, hints: Hints) -> 
     home = ledger.home(candidate.run_id)
     if home is not None and home.rules.policy is Policy.PRIORITY and RANKS[candidate.mode] == BATCH:
         yield from _promoted(what_if, _priorities(home))
-    yield from _shortened(what_if, hints.gaps_s)
-    for less in hints.smaller:
+    yield from _shortened(what_if, gaps_s)
+    for less in smaller:
         if what_if.answer_for(replace(candidate, demands=less.demands)).placement is not None:
             yield f"With {less.words} it would start at once."
             break

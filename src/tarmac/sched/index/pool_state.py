@@ -7,7 +7,6 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from math import inf
-from typing import Protocol
 
 from tarmac.model.cluster import Node, Packing, Policy, Pool
 from tarmac.sched.facts import Candidate
@@ -17,15 +16,9 @@ from tarmac.sched.index.holders import Group, Groups, Holders
 from tarmac.sched.placing.board import PoolBoard, PoolKey
 from tarmac.sched.placing.space import Space
 from tarmac.sched.placing.view import View
-from tarmac.sched.policies.fairness import Accounts, PastUsage, epoch_of
+from tarmac.sched.policies.fairness import Accounts, PastUsage, epoch_of, width_of
 from tarmac.sched.policies.order import Key
 from tarmac.sched.policies.ranking import Changes, Place, Placed, Ranking
-
-
-class _Listed(Protocol):
-    """A mode queue or a class queue."""
-
-    entries: queues.Entries
 
 
 class _FairOrder:
@@ -107,7 +100,9 @@ class _FairOrder:
     def _rank_groups(self, groups: Groups) -> None:
         groups.ranking.refresh(groups.entities, self._changes, lambda entity: self._places_of(groups, entity))
 
-    def _places_in(self, lists: Mapping[str, _Listed]) -> Callable[[str], Sequence[Placed]]:
+    def _places_in(
+        self, lists: Mapping[str, queues.ModeQueue | queues.ClassQueue]
+    ) -> Callable[[str], Sequence[Placed]]:
         """The place of an entity in mode queues or class queues. All of them share one score."""
 
         def places(entity: str) -> Sequence[Placed]:
@@ -129,14 +124,13 @@ class _FairOrder:
         if not widths:
             return ()
         stays, fades = self._accounts.score(entity, None, self._epoch)
-        first, share = self._first(entity), self._rules.shares.get(entity, 1.0)
-        waiting = 0 if first is None else first.request.slots
+        waiting, share = width_of(self._first(entity)), self._rules.shares.get(entity, 1.0)
         return [((stays, max(slots, waiting), share), (-fades, entity, slots)) for slots in widths]
 
-    def _first(self, entity: str) -> queues.Queued | None:
+    def _first(self, entity: str) -> Candidate | None:
         """The first queued run of an entity."""
         mode_queue = self._queue.fair.get(entity)
-        return None if mode_queue is None else mode_queue.first
+        return None if mode_queue is None else mode_queue.first.candidate
 
 
 def _claimed(past_usage: PastUsage) -> Callable[[Place], float]:

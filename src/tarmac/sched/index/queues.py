@@ -15,7 +15,7 @@ from math import frexp, inf, ldexp
 
 from tarmac.model.cluster import Pool
 from tarmac.model.spec import Queueing, Target
-from tarmac.sched.facts import Candidate
+from tarmac.sched.facts import Candidate, requested_slots
 from tarmac.sched.placing.admission import Demands, Feasibility
 from tarmac.sched.placing.fitting import Count, Part, Way
 from tarmac.sched.placing.gangs import fit
@@ -55,7 +55,7 @@ class RequestClass:
             demands=demands,
             target=target,
             feasibility=feasibility,
-            slots=sum(demand.slots or (demand.replicas or 0) * demand.each.slots for demand in demands),
+            slots=requested_slots(demands),
             slot_type=types.pop() if len(types) == 1 else None,
             weightless=all(demand.empty for demand in demands),
             count=Count.of(demands, target, uneven=feasibility.uneven),
@@ -257,9 +257,7 @@ class PoolQueue:
             for request in together:
                 if request.parked != (request in parked):
                     request.parked = not request.parked
-                    changed.update(
-                        (class_queue.mode_queue, None) for class_queue in request.class_queues.values()
-                    )
+                    changed.update((each.mode_queue, None) for each in request.class_queues.values())
         for mode_queue in changed:
             mode_queue.split()
             if mode_queue.entity is not None:
@@ -289,13 +287,8 @@ class PoolQueue:
         if class_queue is None:
             class_queue = self._open(mode_queue, request, magnitude)
         class_queue.shortest_s = min(class_queue.shortest_s, left_s)
-        queued = Queued(
-            candidate,
-            request,
-            mode_queue,
-            class_queue,
-            order.key(candidate, rules, self._eras.get(rank, 0.0)),
-        )
+        key = order.key(candidate, rules, self._eras.get(rank, 0.0))
+        queued = Queued(candidate, request, mode_queue, class_queue, key)
         self.runs[candidate.run_id] = queued
         if candidate.queueing is Queueing.FAIL_IF_BUSY:
             self.fail_if_busy[candidate.run_id] = queued
@@ -305,9 +298,8 @@ class PoolQueue:
         """Add and return a new class queue."""
         if not request.class_queues:
             self.requests.setdefault(request.slots, {})[request] = None
-        class_queue = request.class_queues[mode_queue.rank, mode_queue.entity, magnitude] = ClassQueue(
-            mode_queue, request, magnitude
-        )
+        class_queue = ClassQueue(mode_queue, request, magnitude)
+        request.class_queues[mode_queue.rank, mode_queue.entity, magnitude] = class_queue
         if mode_queue.entity is None:
             request.plain[class_queue] = None
         else:

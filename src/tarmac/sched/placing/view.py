@@ -59,8 +59,13 @@ class View:
         """The part of `pool` that `target` allows, including the nodes of the reservations `reserved`."""
         excluded = frozenset(target.excluded) if target.excluded else NOT_EXCLUDED
         if target.hostnames:
-            lists = _named(pool, target, {OPEN, *reserved}, ghosts)
-            return cls(lists, excluded=excluded, spread=pool.spread)
+            allowed = {OPEN, *reserved}
+            named = (  # host names are few, and cut across buckets
+                ghosts.get(space, space)
+                for space in pool.named(target.hostnames)
+                if target.shard in (None, space.node.shard) and space.reserved in allowed
+            )
+            return cls(_by_type(named), excluded=excluded, spread=pool.spread)
         buckets = [bucket for bucket in pool.buckets.values() if target.shard in (None, bucket.shard)]
         lists = [(bucket.slot_type, bucket.open) for bucket in buckets]
         for number in reserved:
@@ -68,7 +73,9 @@ class View:
                 (bucket.slot_type, bucket.reserved[number]) for bucket in buckets if number in bucket.reserved
             ]
         if ghosts:
-            lists += _ghosts(ghosts, buckets, {OPEN, *reserved})
+            allowed = {OPEN, *reserved}
+            shown = ((space, seen) for space, seen in ghosts.items() if space.bucket in buckets)
+            lists += _by_type(seen for space, seen in shown if space.reserved in allowed)
         return cls(lists, () if ghosts else buckets, excluded=excluded, hidden=ghosts, spread=pool.spread)
 
     def choice(self, need: Resources) -> Iterator[Space]:
@@ -150,26 +157,11 @@ def is_excluded(node: Node, excluded: Collection[str]) -> bool:
     return node.hostname in excluded or node.name in excluded
 
 
-def _named(
-    pool: PoolBoard, target: Target, reserved: set[int], ghosts: Ghosts
-) -> list[tuple[str | None, list[Entry]]]:
-    """Lists for this target alone: host names are few, and cut across buckets."""
+def _by_type(spaces: Iterable[Space]) -> list[tuple[str | None, list[Entry]]]:
+    """A list for each slot type of these spaces."""
     lists: dict[str | None, list[Entry]] = {}
-    for space in pool.named(target.hostnames):
-        if target.shard in (None, space.node.shard) and space.reserved in reserved:
-            seen = ghosts.get(space, space)
-            lists.setdefault(space.node.capacity.slot_type, []).append((seen.free, seen.order, seen))
-    return [(kind, sorted(entries)) for kind, entries in lists.items()]
-
-
-def _ghosts(
-    ghosts: Ghosts, buckets: Sequence[Bucket], reserved: set[int]
-) -> list[tuple[str | None, list[Entry]]]:
-    """Lists of the copies of spaces that the view includes."""
-    lists: dict[str | None, list[Entry]] = {}
-    for space, seen in ghosts.items():
-        if space.bucket in buckets and space.reserved in reserved:
-            lists.setdefault(space.node.capacity.slot_type, []).append((seen.free, seen.order, seen))
+    for space in spaces:
+        lists.setdefault(space.node.capacity.slot_type, []).append((space.free, space.order, space))
     return [(kind, sorted(entries)) for kind, entries in lists.items()]
 
 

@@ -75,39 +75,41 @@ def period_end(pool: Pool, now: float) -> float:
 
 def tier(member: Member, pool: Pool, now: float) -> Tier:
     """The present expectation of a run."""
-    promised_s, credit_s = _promise(member.candidate, period_at(pool, now))
-    used_s = member.used_s(period_at(pool, now), now)
-    if used_s < promised_s - SERVED_S:
-        return Tier.OWED
-    return Tier.CREDIT if used_s < promised_s + credit_s - SERVED_S else Tier.REST
+    return _tier_and_rest(member, pool, now)[0]
+
+
+def _tier_and_rest(member: Member, pool: Pool, now: float) -> tuple[Tier, float]:
+    """The expectation of a run, and the rest of its block or of its credit; beyond both, less than that."""
+    began, share = period_at(pool, now), member.candidate.share
+    used_s = member.used_s(began, now)
+    if share is None or share.period_at != began:
+        return Tier.REST, -used_s
+    if used_s < share.allotted_s - SERVED_S:
+        return Tier.OWED, share.allotted_s - used_s
+    rest_s = share.allotted_s + share.credit_s - used_s
+    return Tier.CREDIT if rest_s > SERVED_S else Tier.REST, rest_s
 
 
 def order_key(member: Member, pool: Pool, now: float) -> tuple[float, ...]:
     """Sort key: the tier; runs whose block was cut; rank; beyond the promise, the least usage of it."""
-    began = period_at(pool, now)
     share = member.candidate.share
-    expects = tier(member, pool, now)
+    expects, rest_s = _tier_and_rest(member, pool, now)
     if expects is Tier.REST or share is None:
-        promised_s, credit_s = _promise(member.candidate, began)
-        return Tier.REST, max(0.0, member.used_s(began, now) - promised_s - credit_s), 0
+        return Tier.REST, max(0.0, -rest_s), 0
     cut = expects is Tier.OWED and (share.used_s > 0.0 or member.holding is not None)
     return expects, 0 if cut else 1, share.rank
 
 
 def allotted_s(candidate: Candidate, pool: Pool, now: float) -> float | None:
     """The promise to a run that starts now: the rest of its block (None: no block is left)."""
-    return left_s(candidate, pool, now) if tier(Member(candidate), pool, now) is Tier.OWED else None
+    expects, rest_s = _tier_and_rest(Member(candidate), pool, now)
+    return rest_s if expects is Tier.OWED else None
 
 
 def left_s(candidate: Candidate, pool: Pool, now: float) -> float:
     """How long a queued run may hold slots: the rest of its block, of its credit, or of the period."""
-    member = Member(candidate)
-    expects = tier(member, pool, now)
-    if expects is Tier.REST:
-        return period_end(pool, now) - now
-    promised_s, credit_s = _promise(candidate, period_at(pool, now))
-    end_s = promised_s if expects is Tier.OWED else promised_s + credit_s
-    return end_s - member.used_s(period_at(pool, now), now)
+    expects, rest_s = _tier_and_rest(Member(candidate), pool, now)
+    return period_end(pool, now) - now if expects is Tier.REST else rest_s
 
 
 def promised_until(holding: Holding) -> float:
@@ -119,14 +121,9 @@ def promised_until(holding: Holding) -> float:
 
 def changes_at(holding: Holding, pool: Pool, now: float) -> float:
     """When a run that holds slots has used up its block, or its credit (inf: not in this period)."""
-    began = period_at(pool, now)
-    member = Member(holding.candidate, holding)
-    promised_s, credit_s = _promise(holding.candidate, began)
-    ends_s = {Tier.OWED: promised_s, Tier.CREDIT: promised_s + credit_s}.get(tier(member, pool, now))
-    if ends_s is None:
-        return inf
+    expects, rest_s = _tier_and_rest(Member(holding.candidate, holding), pool, now)
     begins_at = block_begins_at(holding.granted_at, holding.started_at)
-    return max(now, begins_at) + ends_s - member.used_s(began, now)
+    return inf if expects is Tier.REST else max(now, begins_at) + rest_s
 
 
 def due(members: Iterable[Member], pool: Pool, now: float) -> bool:
@@ -164,20 +161,10 @@ def grants(members: Iterable[Member], pool: Pool, now: float) -> tuple[ShareGran
         if rank < cut and share is not None:
             share = replace(share, period_at=began, rank=rank)
         else:
-            allotted_s = block_s if rank < cut + served else 0.0
-            share = Share(
-                period_at=began, allotted_s=allotted_s, rank=rank, credit_s=credit_s[candidate.run_id]
-            )
+            allotted_s, owed_s = block_s if rank < cut + served else 0.0, credit_s[candidate.run_id]
+            share = Share(period_at=began, allotted_s=allotted_s, rank=rank, credit_s=owed_s)
         granted.append(ShareGrant(run_id=candidate.run_id, seq=candidate.seq, share=share))
     return tuple(granted)
-
-
-def _promise(candidate: Candidate, began: float) -> tuple[float, float]:
-    """The promised block of a run in the period that began at `began`, and its credit."""
-    share = candidate.share
-    if share is None or share.period_at != began:
-        return 0.0, 0.0
-    return share.allotted_s, share.credit_s
 
 
 def _precedes(member: Member, now: float) -> tuple[bool, float, float, float, str]:

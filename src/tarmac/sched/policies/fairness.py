@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import floor, inf, log
-from typing import Protocol
 
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Policy, Pool, ShareBy
@@ -44,22 +43,6 @@ SOON_SHARE = 0.1
 """The share of the lead that is the least time between checks whether usage has turned against an entity."""
 
 
-class Request(Protocol):
-    """The request of a queued run."""
-
-    @property
-    def slots(self) -> int: ...
-
-
-class FirstQueued(Protocol):
-    """A run in a queue: see `queues.Queued`."""
-
-    @property
-    def candidate(self) -> Candidate: ...
-    @property
-    def request(self) -> Request: ...
-
-
 def entity_of(candidate: Candidate, rules: Pool) -> str:
     """The entity whose share a run counts for."""
     match rules.share_by:
@@ -87,6 +70,11 @@ def own_usage(candidate: Candidate, rules: Pool) -> float:
     return candidate.attained_slot_s / candidate.weight
 
 
+def width_of(first: Candidate | None) -> int:
+    """The slots that the first queued run of an entity requests (0: it has none)."""
+    return 0 if first is None else requested_slots(first.demands)
+
+
 def quantum_s(rules: Pool) -> float:
     """The least time that a run holds slots before usage may turn against it."""
     return max(rules.guaranteed_s, LEAST_QUANTUM_S)
@@ -101,7 +89,7 @@ class PastUsage:
     """The usage of a pool's entities by their shares, as one cycle sees it."""
 
     def __init__(
-        self, accounts: Accounts, rules: Pool, now: float, first: Callable[[str], FirstQueued | None]
+        self, accounts: Accounts, rules: Pool, now: float, first: Callable[[str], Candidate | None]
     ) -> None:
         """`first` returns the first queued run of an entity."""
         self._accounts = accounts
@@ -121,7 +109,8 @@ class PastUsage:
         """
         found = self._of.get(entity)
         if found is None:
-            advance = self._quantum_slot_s(entity, (ADVANCE_GUARANTEES - 1) * self._width(entity))
+            width = width_of(self._first(entity))
+            advance = self._quantum_slot_s(entity, (ADVANCE_GUARANTEES - 1) * width)
             found = self._of[entity] = self.used(entity) - advance
         return found
 
@@ -134,10 +123,8 @@ class PastUsage:
         """
         known = self._of_holding.setdefault(entity, {})
         if slots not in known:
-            quantum_slot_s, used = (
-                self._quantum_slot_s(entity, max(slots, self._width(entity))),
-                self.used(entity),
-            )
+            quantum_slot_s = self._quantum_slot_s(entity, max(slots, width_of(self._first(entity))))
+            used = self.used(entity)
             lead = max(LEAD_SHARE * used, quantum_slot_s)
             known[slots] = used - (ADVANCE_GUARANTEES - 1) * quantum_slot_s - lead
         return known[slots]
@@ -164,11 +151,6 @@ class PastUsage:
             return inf
         soon_s = SOON_SHARE * max(self.quantum_s, LEAD_SHARE * self.used(entity) / growth)
         return self._now + max(more / growth, soon_s)
-
-    def _width(self, entity: str) -> int:
-        """The slots of its first queued run (0: it has none)."""
-        first = self._first(entity)
-        return 0 if first is None else first.request.slots
 
     def _quantum_slot_s(self, entity: str, slots: int) -> float:
         """The usage of these slots during a guarantee."""
@@ -228,7 +210,7 @@ class Accounts:
         for holding in holdings:
             self.begin(holding)
 
-    def used_slot_s(self, entity: str, first: FirstQueued | None, now: float) -> float:
+    def used_slot_s(self, entity: str, first: Candidate | None, now: float) -> float:
         """The faded usage of an entity up to now; `first` is its first queued run."""
         account = self._accounts.get(entity)
         return (0.0 if account is None else account.used_slot_s(now)) + self._own(first, now)
@@ -238,29 +220,27 @@ class Accounts:
         account = self._accounts.get(entity)
         return 0.0 if account is None else account.rate
 
-    def score(self, entity: str, first: FirstQueued | None, epoch: int) -> tuple[float, float]:
+    def score(self, entity: str, first: Candidate | None, epoch: int) -> tuple[float, float]:
         """The usage of an entity in two parts: one that stays and one that fades.
 
         The first is the final usage of its holdings less its advance for `first`, a queued run; the second is
         as of the beginning of the epoch, and fades from there alike for all.
         """
         account, share = self._accounts.get(entity), self._rules.shares.get(entity, 1.0)
-        width = 0 if first is None else first.request.slots
-        advance = (ADVANCE_GUARANTEES - 1) * width * quantum_s(self._rules)
+        advance = (ADVANCE_GUARANTEES - 1) * width_of(first) * quantum_s(self._rules)
         stays, fades = (0.0, 0.0) if account is None else account.parts(epoch)
         fades += self._own(first, epoch * EPOCH_HALF_LIVES * self._rules.half_life_s)
         return (stays - advance) / share, fades / share
 
-    def past_usage(self, now: float, first: Callable[[str], FirstQueued | None]) -> PastUsage | None:
+    def past_usage(self, now: float, first: Callable[[str], Candidate | None]) -> PastUsage | None:
         """The past usage for a cycle; None without a fair share policy."""
         return PastUsage(self, self._rules, now, first) if self._fair else None
 
-    def _own(self, first: FirstQueued | None, at: float) -> float:
+    def _own(self, first: Candidate | None, at: float) -> float:
         """The usage of a queued run with a share of its own, as of `at`."""
-        used = 0.0 if first is None else own_usage(first.candidate, self._rules)
-        if not used or first is None:
+        if first is None or not (used := own_usage(first, self._rules)):
             return 0.0
-        faded: float = 2.0 ** ((first.candidate.queued_at - at) / self._rules.half_life_s)
+        faded: float = 2.0 ** ((first.queued_at - at) / self._rules.half_life_s)
         return used * faded
 
     def _account(self, entity: str) -> Account:
