@@ -122,7 +122,7 @@ class Experimenting:
             self.simulation.survive(self._create)
 
     def _create(self) -> None:
-        self.experiment_id = self.plane.create_experiment(self.submission).id
+        self.experiment_id = self.plane.experiments.create(self.submission).id
 
     @property
     def plane(self) -> Any:

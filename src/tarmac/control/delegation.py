@@ -8,6 +8,7 @@ Called by admission, and by the passes that submit and deliver.
 import math
 from collections.abc import Sequence
 
+from tarmac.control.decisions.steps import renamed
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import candidate_of
 from tarmac.model.cluster import TURN_S, Node, QueueOffer
@@ -16,7 +17,7 @@ from tarmac.model.errors import Refused, Unavailable, listed, nearest
 from tarmac.model.lifecycle import Mode
 from tarmac.model.progress import CauseCode
 from tarmac.model.resources import Reason, ReasonCode
-from tarmac.model.run import Allocation, Attempt, Run
+from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.protocol import late_address, rank_name
 from tarmac.sched import Candidate, Placement, Refusal, Snapshot, Waiting, explain
@@ -129,7 +130,8 @@ def _answer(
         return found
     if offer is not None and len(found.allocation.nodes) > (offer.most_nodes or math.inf):
         return _too_many_nodes(found, offer)
-    return replace(found, allocation=_unnamed(found.allocation))
+    by_rank = [rank_name(rank) for rank, _ in enumerate(found.allocation.nodes)]
+    return replace(found, allocation=replace(renamed(found.allocation, by_rank), delegated=True))
 
 
 def _too_many_nodes(found: Placement, offer: QueueOffer) -> Refusal:
@@ -179,9 +181,3 @@ def unnamed_nodes(attempt: Attempt, capacity: Sequence[Node]) -> dict[str, Node]
         name: replace(like, name=name, hostname=name, address=late_address(rank))
         for rank, name in enumerate(attempt.allocation.nodes)
     }
-
-
-def _unnamed(allocation: Allocation) -> Allocation:
-    names = {name: rank_name(rank) for rank, name in enumerate(allocation.nodes)}
-    placements = tuple(replace(placement, node=names[placement.node]) for placement in allocation.placements)
-    return replace(allocation, placements=placements, delegated=True)

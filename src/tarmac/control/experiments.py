@@ -60,7 +60,7 @@ class ExperimentService:
 
         The code is staged here, once for all trials. Raises Refused for trials that can never fit.
         """
-        spec, control = submission.spec, self._control
+        spec, control = self._resolve(submission.spec), self._control
         check(submission.actor, Action.SUBMIT)
         if spec.search is None:
             raise InvalidInput("this describes one run, not an experiment", hint="a search, or --sweep")
@@ -84,9 +84,6 @@ class ExperimentService:
         )
         draft = ChangeDraft(
             experiment=experiment,
-            trials={},
-            runs={},
-            attempts={},
             searcher=self._searches.start(experiment.search),
             new_run=self._searches.new_runs(experiment),
             now=now,
@@ -185,22 +182,14 @@ class ExperimentService:
 
         Its slot limit applies to the present trials as well. `change` may be called several times.
         """
-
-        def decide(draft: ChangeDraft) -> None:
-            draft.change_spec(change(draft.experiment.spec))
-
-        return self._command(actor, reference, decide)
+        return self._command(actor, reference, lambda draft: draft.change_spec(change(draft.experiment.spec)))
 
     def reject_trial(self, actor: Actor, run_id: str) -> Trial:
         """A trial reports that its parameters are invalid: it is ended, and another takes its place."""
         trial = self._control.store.experiments.trial_of(run_id)
         if trial is None:
             raise NotFound(f"run {run_id} is no trial of an experiment")
-
-        def decide(draft: ChangeDraft) -> None:
-            draft.reject(trial.number)
-
-        self._command(actor, trial.experiment, decide)
+        self._command(actor, trial.experiment, lambda draft: draft.reject(trial.number))
         return replace(trial, invalid=True)
 
     def remove(self, actor: Actor, reference: str) -> tuple[Experiment, Sequence[Trial]]:

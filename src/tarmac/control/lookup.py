@@ -12,7 +12,7 @@ from tarmac import api
 from tarmac.model.actor import Actor
 from tarmac.model.array import AwaitedRun, Condition, Dependency, array_id_of, split_member
 from tarmac.model.changes import NewRun
-from tarmac.model.codec import replace
+from tarmac.model.codec import common, replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused
 from tarmac.model.ports import Ids, Store
 from tarmac.model.run import Run
@@ -143,12 +143,9 @@ def array_status(store: Store, run: Run) -> api.Array:
         counts[word] = counts.get(word, 0) + count
     return api.Array(
         id=run.array_id,
-        name=run.name,
-        project=run.project,
-        user=run.user,
+        **common(api.Array, run, but=("id",)),
         indices=array.indices,
         at_most=array.at_most,
         total=sum(counts.values()),
         counts=counts,
-        created_at=run.created_at,
     )

@@ -42,7 +42,6 @@ from tarmac.model.cluster import Drain, Pool
 from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import StartsClusters
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
-from tarmac.model.experiment import Experiment
 from tarmac.model.lifecycle import IllegalStep, RunState
 from tarmac.model.notification import Notification, SendsNotifications
 from tarmac.model.ports import ResolveReferences, no_references
@@ -56,6 +55,10 @@ COMMAND_TRIES = 20
 
 RESUMED = frozenset({RunState.PAUSED, RunState.PAUSING, RunState.STOPPING, RunState.ENDED})
 """States in which a run goes on only if a resume changes it, or in which that is refused."""
+
+
+Decide = Callable[[Run, Attempt | None, float], RunStep | None]
+"""The step of a command for a run with this live attempt, at this time; None if nothing has to change."""
 
 
 class ControlPlane:
@@ -113,10 +116,6 @@ class ControlPlane:
                 )
             accepted.append(Accepted(run=run, created=created, warnings=self._admission.warnings(run)))
         return accepted
-
-    def create_experiment(self, submission: Submission, *, parent: str | None = None) -> Experiment:
-        """Begin a search over parameters; see `ExperimentService.create`."""
-        return self.experiments.create(self._resolved(submission), parent=parent)
 
     def stop(self, actor: Actor, reference: str, *, at_once: bool = False) -> Run:
         """Stop the run for good; `at_once` gives it no grace. An ended or stopping run stays unchanged."""
@@ -284,12 +283,7 @@ class ControlPlane:
         spec = self._resolve(submission.spec)
         return submission if spec is submission.spec else replace(submission, spec=spec)
 
-    def _command(
-        self,
-        actor: Actor,
-        reference: str,
-        decide: Callable[[Run, Attempt | None, float], RunStep | None],
-    ) -> Run:
+    def _command(self, actor: Actor, reference: str, decide: Decide) -> Run:
         run = self.find(actor, reference)
         check(actor, Action.CONTROL, owner=run.user)
         if means_all(run, reference):
@@ -303,9 +297,7 @@ class ControlPlane:
             run = self.find(actor, run.id)
         raise Unavailable(f"run {run.id} changes too quickly", hint="try again")
 
-    def _command_all(
-        self, actor: Actor, run: Run, decide: Callable[[Run, Attempt | None, float], RunStep | None]
-    ) -> Run:
+    def _command_all(self, actor: Actor, run: Run, decide: Decide) -> Run:
         """Apply the command to every live member of the run's array, except where a member's state forbids
         it.
         """

@@ -46,7 +46,7 @@ def serve(store: Store, wish: Wish, *, now: float) -> Lease:
     """Take the cluster for a home, durably; raises Refused if another home serves it."""
     for _ in range(TRIES):
         servers = store.servers()
-        record = next((record for record in servers if record.cluster == wish.cluster), None)
+        record = _of(servers, wish.cluster)
         at_work = sum(
             attempt.home == record.home.id for attempt in store.live_attempts() if record is not None
         )
@@ -70,7 +70,7 @@ def objection(wish: Wish, servers: Sequence[ServerRecord], *, at_work: int) -> R
             f"this home serves the cluster {other.cluster} of the database, and cannot serve {cluster} too",
             hint=f'set cluster = "{other.cluster}" under [server] in settings.toml, or use another home',
         )
-    record = next((record for record in servers if record.cluster == cluster), None)
+    record = _of(servers, cluster)
     if record is None or wish.take_over:
         return None
     if record.home.id != home.id:
@@ -97,9 +97,13 @@ def objection(wish: Wish, servers: Sequence[ServerRecord], *, at_work: int) -> R
 _TAKE_OVER = "tarmac server start --take-over"
 
 
+def _of(servers: Sequence[ServerRecord], cluster: str) -> ServerRecord | None:
+    return next((record for record in servers if record.cluster == cluster), None)
+
+
 def whereabouts(store: Store, server: str, *, now: float) -> str:
     """A sentence for users of another server on the server that manages these runs."""
-    record = next((record for record in store.servers() if record.cluster == server), None)
+    record = _of(store.servers(), server)
     if record is None:
         return f"the server of cluster {server}"
     silent_s = now - record.seen_at
@@ -118,7 +122,7 @@ def step_down(control: ControlState) -> None:
     if lease is None:
         return
     try:
-        record = next((record for record in control.store.servers() if record.cluster == lease.cluster), None)
+        record = _of(control.store.servers(), lease.cluster)
     except TarmacError as error:
         log.error("what still runs here could not be ended: %s", error)
         return

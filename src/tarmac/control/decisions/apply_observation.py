@@ -145,20 +145,17 @@ def _worth_noting(known: Milestones, seen: Milestones) -> bool:
 
 
 def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep:
-    if observation.granted_at is not None or observation.started_at is not None:
-        granted = _granted(run, attempt, observation, now)
-        if granted is not None:
-            return _joined(granted, _ended(granted.after, granted.attempt or attempt, observation, now))
+    started_at, first = observation.started_at, None
+    if observation.granted_at is not None or started_at is not None:
+        first = _granted(run, attempt, observation, now)
+    if first is None and run.state is RunState.STARTING and started_at is not None:
+        first = steps.started(run, attempt, started_at, attempt.milestones, now)
+    if first is not None:
+        return _joined(first, _ended(first.after, first.attempt or attempt, observation, now))
     outcome = observation.outcome or Outcome.LOST
     if observation.cause is not None and observation.cause.code in PLATFORM_FAULTS:
         outcome = Outcome.LOST
-    events: list[StepEvent] = []
-    current = run
-    if run.state is RunState.STARTING and observation.started_at is not None:
-        first = steps.started(run, attempt, observation.started_at, attempt.milestones, now)
-        events += first.events
-        current = first.after
-    started_at = attempt.started_at or observation.started_at
+    started_at = attempt.started_at or started_at
     over = replace(
         attempt,
         state=AttemptState.ENDED,
@@ -170,29 +167,29 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     )
     if over.cause is not None and (text := counting.matched_text(over)):
         over = replace(over, cause=replace(over.cause, message=over.cause.message + text))
-    event, run_outcome = _run_event(current, over)
-    report = counting.cycle_report_of(current, over)
+    event, run_outcome = _run_event(run, over)
+    report = counting.cycle_report_of(run, over)
     detail = {"attempt": attempt.number} | steps.ending_detail(outcome, over.cause)
     if run_outcome is not None and run_outcome is not outcome:
         detail["run_outcome"] = run_outcome.value
-    events.append(StepEvent(event=event, at=now, detail=detail))
-    state, seq = step(current.state, event), run.seq + len(events)
-    changes: dict[str, Any] = {"state": state, "seq": seq, "cycle_report": report}
+    state = step(run.state, event)
+    changes: dict[str, Any] = {"state": state, "seq": run.seq + 1, "cycle_report": report}
     if run_outcome is not None:
-        cause = counting.unproven(current, report) if run_outcome is Outcome.COMPLETED else over.cause
+        cause = counting.unproven(run, report) if run_outcome is Outcome.COMPLETED else over.cause
         if cause is not None and run_outcome is Outcome.FAILED:
-            text = counting.last_try_text(current, over) + _futile_text(current, over)
+            text = counting.last_try_text(run, over) + _futile_text(run, over)
             cause = replace(cause, message=cause.message + text)
         changes |= {"outcome": run_outcome, "cause": cause, "ended_at": over.ended_at}
     elif state is RunState.QUEUED:
         changes["queued_at"] = now
     failed = outcome in (Outcome.FAILED, Outcome.LOST) or event is RunEvent.FAULTED
     again = failed and run_outcome is None
-    changes["retry"] = (counting.next_try if again else _next_start)(current, over, now)
+    changes["retry"] = (counting.next_try if again else _next_start)(run, over, now)
     retried = outcome is Outcome.FAILED and run_outcome is None
-    changes["excluded_nodes"] = counting.excluded_after(current, over)
-    after = counting.counted(current, over, retried=retried, **changes)
-    return RunStep(before=run, after=after, events=tuple(events), attempt=over)
+    changes["excluded_nodes"] = counting.excluded_after(run, over)
+    after = counting.counted(run, over, retried=retried, **changes)
+    events = (StepEvent(event=event, at=now, detail=detail),)
+    return RunStep(before=run, after=after, events=events, attempt=over)
 
 
 def _run_event(run: Run, attempt: Attempt) -> tuple[RunEvent, Outcome | None]:
@@ -230,51 +227,41 @@ def _is_futile(run: Run, attempt: Attempt) -> bool:
     A job that ended at its wall time uses up no retry. A run without checkpoints would begin at 0 each time,
     and one that never passes its last step would never end.
     """
-    return _futile_ends(run, attempt) >= MAX_FUTILE
-
-
-def _futile_ends(run: Run, attempt: Attempt) -> int:
-    """The number of jobs in a row, up to this one, that ended at their wall time without progress."""
-    if attempt.cause is None or attempt.cause.code is not CauseCode.WALL_TIME:
-        return 0
-    before = _before(run)
-    return 0 if _leads_on(attempt, before) else 1 + (before.tries if before is not None else 0)
+    retry = _next_start(run, attempt, 0.0)
+    return retry is not None and retry.tries >= MAX_FUTILE
 
 
 def _next_start(run: Run, attempt: Attempt, now: float) -> Retry | None:
-    """The retry record after a job that ended at its wall time: the next job may begin at once."""
+    """The retry record after a job that ended at its wall time: the next job may begin at once.
+
+    Progress is a checkpoint, and, if steps are known, one of a later step than before.
+    """
     if attempt.cause is None or attempt.cause.code is not CauseCode.WALL_TIME:
         return None
-    before, step = _before(run), attempt.milestones.checkpoint_step
-    known = before.step if before is not None else None
+    tries, known = _before(run)
+    step = attempt.milestones.checkpoint_step
+    leads_on = attempt.milestones.checkpoint_at is not None and (
+        known is None or step is None or step > known
+    )
     best = max((each for each in (step, known) if each is not None), default=None)
-    return Retry(at=now, tries=_futile_ends(run, attempt), end=_END, step=best)
+    return Retry(at=now, tries=0 if leads_on else tries + 1, end=_END, step=best)
 
 
 def _futile_text(run: Run, attempt: Attempt) -> str:
     """The addition to the cause of a run that gets no other job for this reason."""
     if not _is_futile(run, attempt):
         return ""
-    count, before = _futile_ends(run, attempt), _before(run)
+    tries, step = _before(run)
     if attempt.milestones.checkpoint_at is None:
         return (
-            f"; {count} jobs in a row ended so and no checkpoint was kept: nothing was whole in "
+            f"; {tries + 1} jobs in a row ended so and no checkpoint was kept: nothing was whole in "
             "$CHECKPOINT_ARTIFACT_PATH, and no other job sees what it saved elsewhere, as in its working "
             "directory. It is not submitted again"
         )
-    step = before.step if before is not None else None
-    return f"; {count} jobs in a row ended so and none got beyond step {step}: it is not submitted again"
+    return f"; {tries + 1} jobs in a row ended so and none got beyond step {step}: it is not submitted again"
 
 
-def _before(run: Run) -> Retry | None:
-    """The retry record of the previous job, if that ended at its wall time."""
-    return run.retry if run.retry is not None and run.retry.end == _END else None
-
-
-def _leads_on(attempt: Attempt, before: Retry | None) -> bool:
-    """Whether the attempt left a checkpoint, and, if steps are known, one of a later step than before."""
-    seen = attempt.milestones
-    if seen.checkpoint_at is None:
-        return False
-    known = before.step if before is not None else None
-    return known is None or seen.checkpoint_step is None or seen.checkpoint_step > known
+def _before(run: Run) -> tuple[int, int | None]:
+    """The jobs in a row before this one that ended at their wall time without progress, and their step."""
+    retry = run.retry
+    return (retry.tries, retry.step) if retry is not None and retry.end == _END else (0, None)

@@ -31,12 +31,6 @@ FIRST_RETRY_S, LONGEST_RETRY_S = 30.0, 3600.0
 GIVES_UP_S = 24 * 3600.0
 """The time after which an undelivered message is given up."""
 
-_OF_OUTCOMES = {
-    Outcome.COMPLETED: Occasion.COMPLETED,
-    Outcome.FAILED: Occasion.FAILED,
-    Outcome.STOPPED: Occasion.STOPPED,
-}
-
 
 def calls_for_messages(step: RunStep, always: Sequence[Subscription]) -> bool:
     """Whether a step may require messages; `always` are subscriptions to every run."""
@@ -102,14 +96,14 @@ def _occasion_of_array(run: Run, occasion: Occasion, ended: Mapping[Outcome, int
     if occasion is Occasion.STARTED:
         return occasion if _is_first(run) else None
     worst = (each for each in (Outcome.FAILED, Outcome.STOPPED, Outcome.COMPLETED) if (ended or {}).get(each))
-    return next((_OF_OUTCOMES[each] for each in worst), None)
+    return next((Occasion(each.value) for each in worst), None)
 
 
 def _occasion(step: RunStep, event: RunEvent) -> Occasion | None:
     if event is RunEvent.STARTED:
         return Occasion.STARTED if step.before.started_at is None else None
     ends = step.after.state is RunState.ENDED and event is step.events[-1].event
-    return _OF_OUTCOMES[step.after.outcome] if ends and step.after.outcome is not None else None
+    return Occasion(step.after.outcome.value) if ends and step.after.outcome is not None else None
 
 
 def _message(

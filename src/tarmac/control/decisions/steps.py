@@ -9,11 +9,11 @@ from typing import Any
 from tarmac.control.decisions.counting import released_slot_s
 from tarmac.model.actor import Actor
 from tarmac.model.changes import RunStep
-from tarmac.model.codec import replace
+from tarmac.model.codec import decode, encode, replace
 from tarmac.model.lifecycle import AttemptState, LeaveRequest, Mode, RunEvent, RunState, step
 from tarmac.model.ports import StagedCode
 from tarmac.model.progress import Cause, CauseCode, Milestones, NativeStatus, Outcome, Share, StepEvent
-from tarmac.model.run import Attempt, QueuePosition, Release, Run
+from tarmac.model.run import Allocation, Attempt, QueuePosition, Release, Run
 from tarmac.sched import Placement, Preemption, PreemptionReason
 
 ASKS = {
@@ -91,23 +91,22 @@ def granted_nodes(
     """
     allocation = attempt.allocation
     if len(nodes) == len(allocation.nodes):
-        names = dict(zip(allocation.nodes, nodes, strict=True))
-        placements = tuple(
-            replace(placement, node=names[placement.node]) for placement in allocation.placements
-        )
-        allocation = replace(allocation, placements=placements)
-    granted_at = max(at, attempt.created_at)
+        allocation = renamed(allocation, nodes)
+    at, native = max(at, attempt.created_at), native or attempt.native
     attempt = replace(
-        attempt,
-        state=AttemptState.STARTING,
-        allocation=allocation,
-        granted_at=granted_at,
-        native=native or attempt.native,
+        attempt, state=AttemptState.STARTING, allocation=allocation, granted_at=at, native=native
     )
     if run.state is not RunState.SUBMITTED:
         return noted(run, attempt)
     detail = {"attempt": attempt.number, "nodes": list(allocation.nodes)}
     return _step(run, RunEvent.GRANTED, now, detail, attempt)
+
+
+def renamed(allocation: Allocation, nodes: Sequence[str]) -> Allocation:
+    """The allocation with other names of its nodes, in their order."""
+    names = dict(zip(allocation.nodes, nodes, strict=True))
+    placements = tuple(replace(each, node=names[each.node]) for each in allocation.placements)
+    return replace(allocation, placements=placements)
 
 
 def stop_run(run: Run, attempt: Attempt | None, now: float, *, at_once: bool = False) -> RunStep:
@@ -157,14 +156,7 @@ def granted(run: Run, share: Share) -> RunStep:
 
     Numbers are stored as floats: the guard of the next step compares the stored values.
     """
-    exact = Share(
-        period_at=float(share.period_at),
-        allotted_s=float(share.allotted_s),
-        rank=share.rank,
-        used_s=float(share.used_s),
-        credit_s=float(share.credit_s),
-    )
-    return RunStep(before=run, after=replace(run, share=exact), events=())
+    return RunStep(before=run, after=replace(run, share=decode(Share, encode(share))), events=())
 
 
 def reordered(run: Run, position: QueuePosition, detail: Mapping[str, Any], now: float) -> RunStep:
@@ -217,9 +209,8 @@ def caused_by(actor: Actor, step: RunStep) -> RunStep:
 
 def ending_detail(outcome: Outcome, cause: Cause | None) -> dict[str, Any]:
     """The record of an end in the history."""
-    return {"outcome": outcome.value} | (
-        {"code": cause.code.value, "message": cause.message} if cause else {}
-    )
+    reason = {"code": cause.code.value, "message": cause.message} if cause else {}
+    return {"outcome": outcome.value} | reason
 
 
 def _asking(run: Run, attempt: Attempt | None, event: RunEvent, now: float) -> RunStep:

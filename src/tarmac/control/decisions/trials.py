@@ -6,8 +6,8 @@
 removal is simply repeated.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
@@ -37,11 +37,6 @@ NewTrialRun = Callable[[RunSpec], NewRun]
 """Creates the record of a run."""
 
 _PAUSED = frozenset({RunState.PAUSED, RunState.PAUSING})
-_ENDS = {
-    Outcome.COMPLETED: TrialEnd.COMPLETED,
-    Outcome.FAILED: TrialEnd.FAILED,
-    Outcome.STOPPED: TrialEnd.STOPPED,
-}
 
 
 def trial_spec(experiment: Experiment, create: Create) -> RunSpec:
@@ -101,12 +96,12 @@ class ChangeDraft:
     """
 
     experiment: Experiment
-    trials: dict[int, Trial]
-    runs: dict[str, Run]
-    attempts: Mapping[str, Attempt]
     searcher: Search
     new_run: NewTrialRun
     now: float
+    runs: dict[str, Run] = field(default_factory=dict)
+    attempts: Mapping[str, Attempt] = field(default_factory=dict)
+    trials: dict[int, Trial] = field(default_factory=dict)
     before: Experiment | None = None
     touched: dict[int, Trial] = field(default_factory=dict)
     new_runs: list[NewRun] = field(default_factory=list)
@@ -136,7 +131,7 @@ class ChangeDraft:
 
     def end(self, trial: Trial, run: Run | None) -> None:
         """The run of a trial has ended; None if it was removed."""
-        how = TrialEnd.STOPPED if run is None or run.outcome is None else _ENDS[run.outcome]
+        how = TrialEnd.STOPPED if run is None or run.outcome is None else TrialEnd(run.outcome.value)
         if trial.invalid:
             how = TrialEnd.INVALID
         closed = trial.state is TrialState.CLOSING and how is TrialEnd.STOPPED
@@ -331,26 +326,18 @@ def kept_checkpoints(policy: CheckpointPolicy, checkpoints: Sequence[TrialCheckp
     """The ids of the retained checkpoints. A checkpoint without a metric ranks below all with one."""
     if policy.every:
         return {each.id for each in checkpoints}
-    by_rank: dict[int, list[TrialCheckpoint]] = defaultdict(list)
-    by_trial: dict[tuple[int, int], list[TrialCheckpoint]] = defaultdict(list)
-    for each in checkpoints:
-        by_rank[each.rank].append(each)
-        by_trial[each.rank, each.trial].append(each)
+    newest = sorted(checkpoints, key=lambda each: (-each.made_at, each.id))
+    best = sorted(newest, key=lambda each: (each.metric is None, each.metric or 0.0))  # then the newest
+    of_rank, of_trial, latest = Counter[int](), Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     kept: set[str] = set()
-    for of_rank in by_rank.values():
-        kept |= _best(of_rank, policy.experiment_best)
-    for of_trial in by_trial.values():
-        kept |= _best(of_trial, policy.trial_best)
-        newest = sorted(of_trial, key=lambda each: (-each.made_at, each.id))
-        kept |= {each.id for each in newest[: policy.trial_latest]}
+    for each in best:
+        of_rank[each.rank] += 1
+        of_trial[each.rank, each.trial] += 1
+        place = of_trial[each.rank, each.trial]
+        if of_rank[each.rank] <= policy.experiment_best or place <= policy.trial_best:
+            kept.add(each.id)
+    for each in newest:
+        latest[each.rank, each.trial] += 1
+        if latest[each.rank, each.trial] <= policy.trial_latest:
+            kept.add(each.id)
     return kept
-
-
-def _best(checkpoints: Iterable[TrialCheckpoint], count: int) -> set[str]:
-    ordered = sorted(checkpoints, key=_rank)
-    return {each.id for each in ordered[:count]}
-
-
-def _rank(each: TrialCheckpoint) -> tuple[bool, float, float, str]:
-    """Best first; among equals the newer first."""
-    return (each.metric is None, each.metric or 0.0, -each.made_at, each.id)

@@ -10,7 +10,7 @@ from tarmac import api
 from tarmac.control.delegation import capacity_of, queue_of
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.cluster import DEFAULT_POOL, Pool
-from tarmac.model.codec import replace
+from tarmac.model.codec import common, replace
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import NativeStatus
 from tarmac.model.run import Attempt, Run
@@ -134,23 +134,16 @@ def queue_entry(
     """The line of a run in a queue, at `place` from 0."""
     return api.QueueEntry(
         number=place + 1,
-        id=run.id,
-        name=run.name,
+        **common(api.QueueEntry, run),
         mode=run.spec.mode,
         priority=run.place.priority,
         weight=run.place.weight,
         submitted_at=run.created_at,
         slots_acquired=acquired,
         slots_needed=needed,
-        state=run.state,
-        user=run.user,
-        project=run.project,
         estimate=estimate,
         retry_at=None if run.retry is None or run.state is not RunState.QUEUED else run.retry.at,
         native=native,
-        awaits=run.awaits,
-        array_id=run.array_id,
-        array_index=run.array_index,
     )
 
 

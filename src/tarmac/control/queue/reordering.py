@@ -5,7 +5,7 @@ with the next one, so that all problems of a list are reported together.
 """
 
 from bisect import insort
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -255,12 +255,8 @@ class Draft:
 
 
 def _differences(before: QueuePosition, after: QueuePosition) -> dict[str, Any]:
-    return {name: new for name, old, new in _pairs(before, after) if old != new}
-
-
-def _pairs(before: QueuePosition, after: QueuePosition) -> Iterator[tuple[str, Any, Any]]:
-    for name in ("priority", "weight", "position", "pool"):
-        yield name, getattr(before, name), getattr(after, name)
+    names = ("priority", "weight", "position", "pool")
+    return {name: getattr(after, name) for name in names if getattr(before, name) != getattr(after, name)}
 
 
 def _line(run: Run) -> Mode:

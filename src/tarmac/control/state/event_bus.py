@@ -32,9 +32,8 @@ class EventBus:
 
     def __init__(self) -> None:
         self._events: dict[tuple[Wakeup, str], threading.Event] = {}
-        self._listeners: dict[int, Listener] = {}
+        self._listeners: dict[object, Listener] = {}
         self._lock = threading.Lock()
-        self._next = 0
 
     def notify(self, wakeup: Wakeup, engine: str = "") -> None:
         """Wake a loop (that of `engine` if each engine has one). A repeated wakeup has no further effect."""
@@ -48,9 +47,8 @@ class EventBus:
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after every change, from the thread that made it; returns how to stop that."""
+        key = object()
         with self._lock:
-            key = self._next
-            self._next += 1
             self._listeners[key] = listener
 
         def unsubscribe() -> None:

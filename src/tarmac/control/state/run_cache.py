@@ -177,7 +177,8 @@ class RunCache:
             self._hold(run, attempt)
         else:
             self._release(run_id)
-        self._look_again(self.limits.note(run, active=run_id in self.attempts))
+        # The actions of others in their group decide whether runs may start.
+        self._changed |= dict.fromkeys(self.limits.note(run, active=run_id in self.attempts))
 
     def is_live(self, identifier: str) -> bool:
         """Whether a run, or any member of an array, has not ended."""
@@ -276,11 +277,6 @@ class RunCache:
             shape = self._shapes[run.id] = self._known_shapes.of(run.spec)
         return shape
 
-    def _look_again(self, run_ids: Iterable[str]) -> None:
-        """Update these runs: the actions of others in their group decide whether they may start."""
-        for run_id in run_ids:
-            self._changed.setdefault(run_id)
-
     def _drop(self, run_id: str) -> None:
         if run_id in self._fact_ids:
             self._changed[run_id] = None
@@ -289,7 +285,7 @@ class RunCache:
         self._release(run_id)
         self.waiters.forget(run_id)
         self.long_waits.forget(run_id)
-        self._look_again(self.limits.forget(run_id))
+        self._changed |= dict.fromkeys(self.limits.forget(run_id))
         run = self.runs.get(run_id)
         if run is not None:
             if run.array_id is not None:

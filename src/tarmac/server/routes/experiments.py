@@ -45,7 +45,7 @@ def _add_creating(routes: Routes, service: Service) -> None:
             original = plane.experiments.find(call.actor, call.body.fork)
             draft, parent = replace(draft, base=original.spec), original.id
         prepared = prepare(draft, plane)
-        created = plane.create_experiment(prepared.submission, parent=parent)
+        created = plane.experiments.create(prepared.submission, parent=parent)
         return experiment_record(created, warnings=prepared.warnings)
 
     @routes.serve(api.PREVIEW_SEARCH)

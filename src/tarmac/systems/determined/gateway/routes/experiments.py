@@ -76,7 +76,7 @@ def _create(call: Call) -> Any:
         call.plane.experiments.preview(checked)
         return {"experiment": _draft_record(checked.spec.name), "config": {}, "warnings": []}
     submission, parent = wish_of(call, keeps=True)
-    created = call.plane.create_experiment(submission, parent=parent)
+    created = call.plane.experiments.create(submission, parent=parent)
     record = experiment_record(call, created)
     return {"experiment": record, "config": record["config"], "warnings": []}
 
