@@ -18,7 +18,6 @@ from tarmac.sched.estimate.durations import Durations, Finished
 from tarmac.sched.estimate.estimates import (
     Scope,
     estimates,
-    scope_of_all,
     scope_of_first,
     scope_of_run,
     too_far,
@@ -62,7 +61,6 @@ __all__ = [
     "explain",
     "pages",
     "plan",
-    "scope_of_all",
     "scope_of_first",
     "scope_of_run",
     "too_far",

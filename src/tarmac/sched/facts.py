@@ -91,9 +91,9 @@ class Holding(Struct, frozen=True, kw_only=True):
     candidate: Candidate
     allocation: Allocation
     granted_at: float
-    started_at: float | None
-    checkpoint_at: float | None
-    leaving: bool
+    started_at: float | None = None
+    checkpoint_at: float | None = None
+    leaving: bool = False
     grace_s: float = 0.0
     requeues: bool = False
     leave_requested_at: float | None = None

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -127,9 +127,9 @@ def play_all(
     `progress` is called with the number of ended jobs in all plays together, and the number of all jobs.
     """
     stop = interruption or Interruption()
-    tally = _Tally(settings, progress)
+    tally = _tally(settings, progress)
     if workers == 1 or len(settings) == 1:
-        return [play(setting, stop, tally.of(at)) for at, setting in enumerate(settings)]
+        return [play(setting, stop, tally(at)) for at, setting in enumerate(settings)]
     return _Pool(settings, stop, tally).run(workers)
 
 
@@ -152,28 +152,28 @@ def play(setting: Setting, interruption: Interruption, progress: Progress) -> Re
     )
 
 
-class _Tally:
-    """The progress of all plays together."""
+Tally = Callable[[int], Progress]
+"""The progress function for the play of each number."""
 
-    def __init__(self, settings: Sequence[Setting], progress: Progress) -> None:
-        self._ended = [0] * len(settings)
-        self._all = sum(len(setting.trace.jobs) for setting in settings)
-        self._progress = progress
 
-    def of(self, number: int) -> Progress:
-        """The progress function for the play of this number."""
+def _tally(settings: Sequence[Setting], progress: Progress) -> Tally:
+    """Reports the progress of all plays together."""
+    ended, of_all = [0] * len(settings), sum(len(setting.trace.jobs) for setting in settings)
 
-        def report(ended: int, _all: int) -> None:
-            self._ended[number] = ended
-            self._progress(sum(self._ended), self._all)
+    def of(number: int) -> Progress:
+        def report(count: int, _all: int) -> None:
+            ended[number] = count
+            progress(sum(ended), of_all)
 
         return report
+
+    return of
 
 
 class _Pool:
     """Processes of plays, a few at a time."""
 
-    def __init__(self, settings: Sequence[Setting], interruption: Interruption, tally: _Tally) -> None:
+    def __init__(self, settings: Sequence[Setting], interruption: Interruption, tally: Tally) -> None:
         self._settings = settings
         self._interruption = interruption
         self._tally = tally
@@ -220,7 +220,7 @@ class _Pool:
             channel.close()
             del self._playing[channel]
         else:
-            self._tally.of(number)(*message)
+            self._tally(number)(*message)
 
     def _interrupt(self) -> None:
         for _, process in self._playing.values():

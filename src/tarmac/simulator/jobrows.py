@@ -42,14 +42,7 @@ def rows(record: Record, rules: Rules) -> tuple[Row, ...]:
     found = []
     for number, job in enumerate(record.jobs):
         limit_s = rules.limit_of(job)
-        request = (
-            job.id,
-            job.name,
-            job.user or "",
-            job.slots,
-            job.duration_s,
-            "" if limit_s is None else limit_s,
-        )
+        request = (job.id, job.name, job.user or "", job.slots, job.duration_s, limit_s or "")
         passage = record.passages.get(number)
         outcome = "never fits" if number in record.never_fits else "not submitted"
         became = ("", "", "", "", "", "", 0, outcome) if passage is None else _became(passage, began)

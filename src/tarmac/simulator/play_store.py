@@ -18,13 +18,12 @@ from tarmac.model.lifecycle import (
     INITIAL_STATE,
     LIVE_STATES,
     AttemptState,
-    RunEvent,
     RunState,
     attempt_step,
 )
 from tarmac.model.lifecycle import step as next_state
 from tarmac.model.metrics import Position
-from tarmac.model.progress import Event, Outcome
+from tarmac.model.progress import Event, Outcome, StepEvent
 from tarmac.model.run import Attempt, Run
 from tarmac.store.checks import check_new, check_step, guard_states
 from tarmac.store.database import Conflict
@@ -152,26 +151,18 @@ class PlayStore:
     def _keep_new(self, new: NewRun) -> None:
         run, state = new.run, INITIAL_STATE
         self._runs[run.id] = run
-        self._append(run, 1, at=run.created_at, event=INITIAL_EVENT, state=state, actor=run.user)
+        first = StepEvent(event=INITIAL_EVENT, at=run.created_at, detail=NO_DETAIL, actor=run.user)
+        self._append(run, 1, state, first)
         for seq, kind in enumerate(new.events, start=2):
             state = next_state(state, kind)
-            actor = first_actor(new, kind)
-            self._append(run, seq, at=run.created_at, event=kind, state=state, actor=actor)
+            self._append(run, seq, state, replace(first, event=kind, actor=first_actor(new, kind)))
 
     def _keep_step(self, step: RunStep) -> None:
         run, state = step.after, step.before.state
         self._runs[run.id] = run
         for seq, item in enumerate(step.events, start=step.before.seq + 1):
             state = next_state(state, item.event)
-            self._append(
-                run,
-                seq,
-                at=item.at,
-                event=item.event,
-                state=state,
-                actor=item.actor,
-                detail=json.loads(json.dumps(encode(item.detail))) if item.detail else NO_DETAIL,
-            )
+            self._append(run, seq, state, item)
         if (attempt := step.attempt) is not None:
             self._attempts.setdefault(run.id, {})[attempt.number] = attempt
         if (used := usage_of(step)) is not None:
@@ -179,26 +170,16 @@ class PlayStore:
             total = used.slot_s if before is None else before.slot_s + used.slot_s
             self._usage[used.key] = replace(used, slot_s=total)
 
-    def _append(
-        self,
-        run: Run,
-        seq: int,
-        *,
-        at: float,
-        event: RunEvent,
-        state: RunState,
-        actor: str | None,
-        detail: Mapping[str, Any] = NO_DETAIL,
-    ) -> None:
+    def _append(self, run: Run, seq: int, state: RunState, item: StepEvent) -> None:
         self._events.append(
             Event(
                 id=self.last_event_id() + 1,
                 run_id=run.id,
                 seq=seq,
-                at=at,
-                event=event,
+                at=item.at,
+                event=item.event,
                 state=state,
-                detail=detail,
-                actor=actor,
+                detail=json.loads(json.dumps(encode(item.detail))) if item.detail else NO_DETAIL,
+                actor=item.actor,
             )
         )

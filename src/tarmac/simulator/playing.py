@@ -139,7 +139,8 @@ class Play:
                 self._settle()
                 self.record.take(self.store, self._clock.now())
                 if self.promises is not None:
-                    self._note_promises(self.promises)
+                    runs = self._plane.control.run_cache().runs.values()
+                    self.promises.note((self.record.number_of(run.id), run) for run in runs)
                 if self.estimates is not None:
                     self._estimate(self.estimates)
                 if self.record.ended >= reported + PROGRESS_EVERY:
@@ -156,13 +157,9 @@ class Play:
 
     def _upcoming(self) -> float | None:
         """The time of the next event."""
-        upcoming = self._clock.next_event_at()
-        if self._plan_at is not None and (upcoming is None or self._plan_at < upcoming):
-            upcoming = self._plan_at
-        if self._next < len(self._arrivals):
-            arrival = self._arrivals[self._next]
-            upcoming = arrival if upcoming is None or arrival < upcoming else upcoming
-        return upcoming
+        arrival = self._arrivals[self._next] if self._next < len(self._arrivals) else None
+        moments = (self._clock.next_event_at(), self._plan_at, arrival)
+        return min((at for at in moments if at is not None), default=None)
 
     def _settle(self) -> None:
         """Process everything that is due now, until nothing is left."""
@@ -202,11 +199,6 @@ class Play:
         scope = control.scheduler_state.ask(lambda ledger: scope_of_run(ledger, run_id, now))
         return control.estimator.estimates(scope, now)[run_id]
 
-    def _note_promises(self, promises: PromiseBook) -> None:
-        control = self._plane.control
-        runs = control.run_cache().runs.values()
-        promises.note((self.record.number_of(run.id), run) for run in runs)
-
     def _forget(self) -> None:
         """Remove ended runs from store and engine, which months of them would fill; the record has them."""
         over = self.record.take_over()
@@ -225,7 +217,6 @@ class Play:
             self.record.accepted(number, accepted[0].run.id, self._clock.now())
 
     def _spec(self, job: Job) -> RunSpec:
-        limit_s = self._rules.limit_of(job)
         key = (job.slots, job.project, job.mode, job.priority, job.weight, job.pool)
         alike = self._specs.get(key)
         if alike is None:
@@ -238,7 +229,7 @@ class Play:
                 priority=job.priority,
                 weight=job.weight,
             )
-        return replace(alike, name=job.name, time_limit_s=limit_s)
+        return replace(alike, name=job.name, time_limit_s=self._rules.limit_of(job))
 
     def _behaviour(self, launch: Launch) -> Behaviour:
         return self._behaviours[self.record.number_of(launch.run_id)]

@@ -21,12 +21,11 @@ from tarmac.sched import (
     Ledger,
     Snapshot,
     plan,
-    scope_of_all,
     scope_of_first,
     scope_of_run,
 )
 from tarmac.sched import estimates as made_of
-from tarmac.sched.estimate.estimates import limit_end
+from tarmac.sched.estimate.estimates import Scope, limit_end
 from tarmac.sched.estimate.simulation import RESOLUTION, End, Simulation
 
 NOTHING_KNOWN = Durations()
@@ -38,6 +37,12 @@ def history(*lengths: float, **changes) -> Durations:
     for length in lengths:
         durations.add(Finished(ran_s=length, **(base | changes)))
     return durations
+
+
+def scope_of_all(ledger: Ledger) -> Scope:
+    """The scope of all queued runs of all pools."""
+    facts = ledger.snapshot()
+    return Scope(facts, tuple(run.run_id for run in facts.queue))
 
 
 def estimates(facts: Snapshot | Ledger, now: float, *, until: str | None = None, **options):

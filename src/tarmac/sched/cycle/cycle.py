@@ -232,7 +232,7 @@ def _clockwork(current: PoolCycle) -> float:
     state, now = current.state, current.now
     turns_end = (turn_ends_at(holder.holding, state.rules) for holder in state.holders.cycle.values())
     at = min((moment for moment in turns_end if moment > now), default=inf)
-    if state.holders.interruptible or (INTERRUPTIBLE, None) in state.queue.mode_queues:
+    if state.holders.interruptible or INTERRUPTIBLE in state.queue.plain:
         at = min(at, blocks.period_end(state.rules, now))
     return at
 

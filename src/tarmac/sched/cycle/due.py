@@ -81,20 +81,20 @@ def allotted_s(candidate: Candidate, rules: Pool, now: float) -> float | None:
 
 def _timed(state: PoolState) -> bool:
     """Whether a pool may have preemption, turns or blocks. Otherwise its many, similar cycles skip them."""
-    holders, mode_queues = state.holders, state.queue.mode_queues
+    holders, plain = state.holders, state.queue.plain
     return bool(
         state.rules.preemption
         or state.leaving
         or holders.cycle
         or holders.interruptible
-        or (CYCLE, None) in mode_queues
-        or (INTERRUPTIBLE, None) in mode_queues
+        or CYCLE in plain
+        or INTERRUPTIBLE in plain
     )
 
 
 def _members(state: PoolState) -> list[Member]:
     """The interruptible runs of a pool, queued and holding."""
-    mode_queue = state.queue.mode_queues.get((INTERRUPTIBLE, None))
+    mode_queue = state.queue.plain.get(INTERRUPTIBLE)
     if mode_queue is None and not state.holders.interruptible and not state.leaving:
         return []
     members = [] if mode_queue is None else [Member(queued.candidate) for _, queued in mode_queue.every()]

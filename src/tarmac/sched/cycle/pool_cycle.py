@@ -86,14 +86,7 @@ class PoolCycle:
         """The holders placed here in this cycle; reading them adds them to the releases."""
         releases = self.state.releases
         for candidate, allocation in self._granted[len(self._new_holders) :]:
-            holding = Holding(
-                candidate=candidate,
-                allocation=allocation,
-                granted_at=self.now,
-                started_at=None,
-                checkpoint_at=None,
-                leaving=False,
-            )
+            holding = Holding(candidate=candidate, allocation=allocation, granted_at=self.now)
             loads = loads_of(allocation)
             holder = Holder(holding, loads, (self.state.key,), ends(holding, self.state.rules))
             self._new_holders.append(holder)
@@ -153,13 +146,13 @@ class PoolCycle:
 
     def in_order(self) -> Iterator[Queued]:
         """All queued runs of the pool in scheduling order."""
-        ranked = map(self._ranked, self.state.queue.mode_queues.values())
+        ranked = map(self._ranked, self.state.queue.mode_queues())
         return (queued for *_, queued in merge(*ranked))
 
     def before(self, queued: Queued) -> int:
         """How many queued runs of the pool are ordered before this one."""
         own, ahead = self.rank(queued.mode_queue), 0
-        for mode_queue in self.state.queue.mode_queues.values():
+        for mode_queue in self.state.queue.mode_queues():
             if (rank := self.rank(mode_queue)) < own:
                 ahead += len(mode_queue)
             elif rank == own:

@@ -95,7 +95,7 @@ def _guesses(scope: Scope, durations: Durations) -> Iterator[Predict]:
         return
     simulations = _simulations(scope)
     for turn in range(simulations):
-        yield SampledDurations(scope.facts, durations, offset=(turn + 0.5) / simulations).end
+        yield sampled_ends(scope.facts, durations, offset=(turn + 0.5) / simulations)
 
 
 def _simulations(scope: Scope) -> int:
@@ -150,28 +150,23 @@ def limit_end(candidate: Candidate, ran_s: float) -> End:
     return End(max(0.0, candidate.time_limit_s - ran_s), EstimateBasis.TIME_LIMITS)
 
 
-class SampledDurations:
+def sampled_ends(facts: Snapshot, durations: Durations, *, offset: float) -> Predict:
     """Running times like those of similar runs, each at its own quantile, within the time limit."""
+    known = [holding.candidate for holding in facts.holdings] + list(facts.queue)
+    known.sort(key=lambda candidate: (candidate.submitted_at, candidate.run_id))
+    shares = {candidate.run_id: modf((rank + 1) * GOLDEN + offset)[0] for rank, candidate in enumerate(known)}
+    totals_s: dict[str, float] = {}
 
-    def __init__(self, facts: Snapshot, durations: Durations, *, offset: float) -> None:
-        known = [holding.candidate for holding in facts.holdings] + list(facts.queue)
-        known.sort(key=lambda candidate: (candidate.submitted_at, candidate.run_id))
-        self._shares = {
-            candidate.run_id: modf((rank + 1) * GOLDEN + offset)[0] for rank, candidate in enumerate(known)
-        }
-        self._durations = durations
-        self._totals: dict[str, float] = {}
-
-    def end(self, candidate: Candidate, ran_s: float) -> End:
-        """The end of a run; a run preempted since keeps its earlier prediction."""
-        total_s = self._totals.get(candidate.run_id)
-        if total_s is None:
-            share = self._shares[candidate.run_id]
-            left_s = self._durations.remaining_s(candidate, elapsed_s=ran_s, share=share)
-            total_s = self._totals[candidate.run_id] = ran_s + (inf if left_s is None else left_s)
+    def end(candidate: Candidate, ran_s: float) -> End:
+        run_id = candidate.run_id
+        if run_id not in totals_s:  # a run preempted since keeps its earlier prediction
+            left_s = durations.remaining_s(candidate, elapsed_s=ran_s, share=shares[run_id])
+            totals_s[run_id] = ran_s + (inf if left_s is None else left_s)
         limit = limit_end(candidate, ran_s)
-        left_s = max(0.0, total_s - ran_s)
+        left_s = max(0.0, totals_s[run_id] - ran_s)
         return End(left_s, EstimateBasis.HISTORY) if left_s < limit.in_s else limit
+
+    return end
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +180,6 @@ class Scope:
     run_ids: tuple[str, ...]
     one: bool = False
     too_far: bool = False
-
-
-def scope_of_all(ledger: Ledger) -> Scope:
-    """The scope of all queued runs of all pools."""
-    facts = ledger.snapshot()
-    return Scope(facts, tuple(candidate.run_id for candidate in facts.queue))
 
 
 def scope_of_first(ledger: Ledger, now: float, most: int = FIRST) -> Scope:

@@ -155,8 +155,6 @@ class Simulation:
             allocation=placement.allocation,
             granted_at=self.now,
             started_at=self.now,
-            checkpoint_at=None,
-            leaving=False,
             allotted_s=placement.allotted_s,
         )
         self._ledger.hold(holding)

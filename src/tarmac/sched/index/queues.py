@@ -11,6 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import merge
+from itertools import chain
 from math import frexp, inf, ldexp
 
 from tarmac.model.cluster import Pool
@@ -169,7 +170,6 @@ class PoolQueue:
         "_rules",
         "fail_if_busy",
         "fair",
-        "mode_queues",
         "plain",
         "requests",
         "runs",
@@ -184,7 +184,6 @@ class PoolQueue:
         self._eras: dict[int, float] = {}
         self.runs: dict[str, Queued] = {}
         self.fail_if_busy: dict[str, Queued] = {}
-        self.mode_queues: dict[tuple[int, str | None], ModeQueue] = {}
         self.requests: dict[int, dict[RequestClass, None]] = {}
 
     def add(self, candidate: Candidate, request: RequestClass) -> None:
@@ -263,6 +262,10 @@ class PoolQueue:
             if mode_queue.entity is not None:
                 self._changes.note(mode_queue.entity)
 
+    def mode_queues(self) -> Iterable[ModeQueue]:
+        """All mode queues."""
+        return chain(self.plain.values(), self.fair.values())
+
     def up_to(self, most: float) -> Iterator[RequestClass]:
         """The request classes that ask for at most `most` slots."""
         for slots, requests in self.requests.items():
@@ -274,9 +277,9 @@ class PoolQueue:
         rules = self._rules
         order = ordering(rank, rules)
         entity = None if order.entity is None else order.entity(candidate, rules)
-        mode_queue = self.mode_queues.get((rank, entity))
+        mode_queue = self.plain.get(rank) if entity is None else self.fair.get(entity)
         if mode_queue is None:
-            mode_queue = self.mode_queues[rank, entity] = ModeQueue(rank, entity)
+            mode_queue = ModeQueue(rank, entity)
             if entity is None:
                 self.plain[rank] = mode_queue
             else:
@@ -323,7 +326,6 @@ class PoolQueue:
         if not request.class_queues:
             del self.requests[request.slots][request]
         if not mode_queue.entries and not mode_queue.parked:
-            del self.mode_queues[mode_queue.rank, mode_queue.entity]
             if mode_queue.entity is None:
                 del self.plain[mode_queue.rank]
             else:
