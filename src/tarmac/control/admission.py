@@ -305,13 +305,8 @@ def new_run_record(submission: Submission, *, run_id: str, now: float, server: s
     )
 
 
-def refusal_text(refusal: Refusal) -> str:
-    """The reason per node (C10), as one sentence."""
-    return "; ".join(refusal_reasons(refusal))
-
-
 def refusal_reasons(refusal: Refusal) -> list[str]:
-    """The reasons per node; nodes with the same reason are grouped, and only the first few are named."""
+    """The reasons per node (C10); nodes with the same reason are grouped, and the first few are named."""
     nodes: dict[str, list[str]] = {}
     for reason in refusal.reasons:
         named = nodes.setdefault(reason.text, [])

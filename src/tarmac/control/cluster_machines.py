@@ -4,13 +4,14 @@ Only the machines know what runs on them, and the cluster is recorded before any
 the middle, the same command completes the start.
 """
 
+import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
-from threading import Event, Lock
+from threading import Condition, Event, Lock, Thread
 from typing import TypeVar
 
 from tarmac import api
-from tarmac.api import ChangeKind
-from tarmac.control.cluster_changes import ClusterChange
+from tarmac.api import ChangeKind, ChangeLine, ChangeState, error_form
 from tarmac.control.clusters import NAMED, Clusters
 from tarmac.control.decisions import steps
 from tarmac.control.permissions import Action, check
@@ -19,10 +20,21 @@ from tarmac.model.actor import Actor
 from tarmac.model.cluster import Cluster, Drain, Machine, MachineProgress, MachineStatus, Node, NodeState
 from tarmac.model.codec import common, inherited, replace
 from tarmac.model.engine_kinds import StartsClusters
-from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable, listed, suggestion
+from tarmac.model.errors import (
+    InvalidInput,
+    NotFound,
+    Problem,
+    Refused,
+    TarmacError,
+    Unavailable,
+    listed,
+    suggestion,
+)
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Attempt, Run
 from tarmac.sched import Preemption, PreemptionReason
+
+log = logging.getLogger(__name__)
 
 E = TypeVar("E", bound="Attempt | None")
 
@@ -38,6 +50,72 @@ FIXED = ("slots", "cpus", "directory", "port")
 """The properties of a machine that cannot change while it is in the cluster."""
 
 
+class _Change:
+    """The progress of a cluster change that takes minutes; `request` identifies equal changes. Thread-safe.
+
+    The change continues in its own thread even if no client waits, and its record is lost with the process.
+    """
+
+    def __init__(self, cluster: str, kind: ChangeKind, request: object, *, began_at: float) -> None:
+        self.cluster = cluster
+        self.kind = kind
+        self.request = request
+        self._began_at = began_at
+        self._lines: list[ChangeLine] = []
+        self._state = ChangeState.WORKING
+        self._error: TarmacError | None = None
+        self._changed = Condition()
+
+    @property
+    def working(self) -> bool:
+        """Whether the change is still running."""
+        return self._state is ChangeState.WORKING
+
+    def begin(self, body: Callable[[], None]) -> None:
+        """Run the change in its own thread."""
+        name = f"cluster-{self.kind}-{self.cluster}"
+        Thread(target=self._do, args=(body,), name=name, daemon=True).start()
+
+    def progress(self, machine: str, text: str) -> None:
+        """Record an action."""
+        with self._changed:
+            self._lines.append(ChangeLine(machine, text))
+            self._changed.notify_all()
+
+    def report(self, after: int, *, wait_s: float) -> api.ClusterChange:
+        """Report the change: at line number `after` or at its end, after at most `wait_s`."""
+        deadline = time.monotonic() + wait_s
+        with self._changed:
+            while self.working and len(self._lines) <= after:
+                if not self._changed.wait(max(0.0, deadline - time.monotonic())):
+                    break
+            return api.ClusterChange(
+                cluster=self.cluster,
+                kind=self.kind,
+                state=self._state,
+                began_at=self._began_at,
+                lines=tuple(self._lines[after:]),
+                next=len(self._lines),
+                error=error_form(self._error) if self._error is not None else None,
+            )
+
+    def _do(self, body: Callable[[], None]) -> None:
+        error: TarmacError | None = None
+        try:
+            body()
+        except TarmacError as failure:
+            error = failure
+        except Exception as failure:
+            log.exception("the %s of cluster %s failed", self.kind, self.cluster)
+            error = TarmacError(
+                f"tarmac itself failed ({type(failure).__name__})", hint="the details are in the server's log"
+            )
+        with self._changed:
+            self._error = error
+            self._state = ChangeState.DONE if error is None else ChangeState.FAILED
+            self._changed.notify_all()
+
+
 class ClusterMachines:
     """Commands and questions about started clusters. From any thread.
 
@@ -51,7 +129,7 @@ class ClusterMachines:
         self._clusters = clusters
         self._open_starter = open_starter
         self._starter: StartsClusters | None = None
-        self._changes: dict[str, ClusterChange] = {}
+        self._changes: dict[str, _Change] = {}
         self._lock = Lock()
 
     def up(self, actor: Actor, name: str, machines: Sequence[Machine], *, install: bool) -> api.ClusterChange:
@@ -124,7 +202,7 @@ class ClusterMachines:
                 raise Refused(
                     f"{known.kind} is at work on cluster {name}", hint=f"tarmac cluster status {name}"
                 )
-            change = ClusterChange(name, kind, request, began_at=self._control.clock.now())
+            change = _Change(name, kind, request, began_at=self._control.clock.now())
             self._changes[name] = change
         change.begin(lambda: body(change.progress))
         return change.report(0, wait_s=0)

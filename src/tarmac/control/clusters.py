@@ -283,26 +283,23 @@ def _rules(pool: Pool, nodes: Iterable[NodeReport]) -> PoolRules:
 
 def _kinds(nodes: Iterable[NodeReport]) -> list[NodeKind]:
     """One record for all nodes of the same pool, shard and capacity."""
-    kinds: dict[object, list[NodeReport]] = {}
+    kinds: dict[tuple[str, str | None, Resources], list[NodeReport]] = {}
     for item in nodes:
         kinds.setdefault((item.node.pool, item.node.shard, item.node.capacity), []).append(item)
-    return [_kind(members) for members in kinds.values()]
-
-
-def _kind(members: Sequence[NodeReport]) -> NodeKind:
-    node = members[0].node
-    hostnames = [members[0].node.hostname, members[-1].node.hostname]
-    return NodeKind(
-        pool=node.pool,
-        shard=node.shard,
-        slot_type=node.capacity.slot_type,
-        slots_each=node.capacity.slots,
-        cpus_each=node.capacity.cpus,
-        memory_bytes_each=node.capacity.memory_bytes,
-        **_amounts(members),
-        states=Counter(str(item.node.state) for item in members),
-        hostnames=hostnames[: len(members)],
-    )
+    return [
+        NodeKind(
+            pool=pool,
+            shard=shard,
+            slot_type=capacity.slot_type,
+            slots_each=capacity.slots,
+            cpus_each=capacity.cpus,
+            memory_bytes_each=capacity.memory_bytes,
+            **_amounts(members),
+            states=Counter(str(item.node.state) for item in members),
+            hostnames=[members[0].node.hostname, members[-1].node.hostname][: len(members)],
+        )
+        for (pool, shard, capacity), members in kinds.items()
+    ]
 
 
 def _amounts(nodes: Sequence[NodeReport]) -> dict[str, Any]:
@@ -345,21 +342,16 @@ def _losses(control: ControlState, name: str, nodes: dict[str, Node]) -> Iterato
 
 def _stranded(control: ControlState, name: str, after: tuple[Node, ...]) -> Iterator[str]:
     """Sentences on the runs that the present nodes could ever hold and those `after` the change could not."""
+    with control.lock:
+        runs = list(control.run_cache().runs.values())
     if control.engines.delegate_of(name) is not None:
-        with control.lock:
-            yield from [
-                _waiting(run) for run in control.run_cache().runs.values() if run.spec.target.cluster == name
-            ]
+        yield from (_waiting(run) for run in runs if run.spec.target.cluster == name)
         return
     before = control.lasting_nodes()
-    with control.lock:
-        runs = [
-            run
-            for run in control.run_cache().runs.values()
-            if run.spec.rehearsal is None and admits(name, run.spec.target.cluster)
-        ]
     lost_by_shape: dict[object, bool] = {}
     for run in runs:
+        if run.spec.rehearsal is not None or not admits(name, run.spec.target.cluster):
+            continue
         candidate = candidate_of(run)
         shape = (candidate.demands, candidate.target, candidate.pool)
         if shape not in lost_by_shape:

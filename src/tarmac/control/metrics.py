@@ -61,10 +61,8 @@ def chosen_series(control: ControlState, runs: Sequence[Run], choice: MetricChoi
 
 
 def _fits(summary: MetricSummary, choice: MetricChoice) -> bool:
-    return (not choice.names or summary.key.name in choice.names) and choice.group in (
-        None,
-        summary.key.group,
-    )
+    named = not choice.names or summary.key.name in choice.names
+    return named and choice.group in (None, summary.key.group)
 
 
 def _thinned(points: Points | None, most: int | None) -> Points | None:

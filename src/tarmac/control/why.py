@@ -11,6 +11,7 @@ from tarmac.control.serving import whereabouts
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.model.array import AwaitedRun, Condition
+from tarmac.model.codec import common
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.loss import loss_of
 from tarmac.model.progress import CauseCode, NativeStatus, Outcome, loss_text
@@ -80,7 +81,8 @@ def _in_its_queue(control: ControlState, run: Run, attempt: Attempt | None) -> s
         waits = f"submitted: it is on its way to the queue of cluster {cluster}"
     else:
         because = f": {native.because}" if native.because else ""
-        waits = f"submitted: {_as_submitted(native)} in the queue of cluster {cluster}{_at(native)}{because}"
+        at = f", place {native.place} of {native.waiting}" if native.place is not None else ""
+        waits = f"submitted: {_as_submitted(native)} in the queue of cluster {cluster}{at}{because}"
     return f"{waits}. The cluster does not answer now: {trouble}" if trouble else waits
 
 
@@ -88,11 +90,6 @@ def _as_submitted(native: NativeStatus) -> str:
     state = f", {native.state}," if native.state else ""
     waits = "never starts as things are" if native.stuck else "waits"
     return f"it {waits} as job {native.id}{state}"
-
-
-def _at(native: NativeStatus) -> str:
-    """The run's place in that queue, if known."""
-    return f", place {native.place} of {native.waiting}" if native.place is not None else ""
 
 
 def _native_estimate(attempt: Attempt, now: float) -> WhyEstimate | None:
@@ -184,12 +181,7 @@ def _why_queued(control: ControlState, run: Run) -> Why:
         awaits=len(answer.awaits),
         awaits_first=_named(control, answer.awaits[:NAMES_SHOWN]),
         unblocked_by=answer.unblocked_by,
-        estimate=WhyEstimate(
-            start_at=estimate.start_at,
-            latest_at=estimate.latest_at,
-            basis=estimate.basis,
-            text=_estimate_text(estimate, now),
-        ),
+        estimate=WhyEstimate(**common(WhyEstimate, estimate), text=_estimate_text(estimate, now)),
     )
 
 
@@ -222,6 +214,13 @@ def _in(seconds: float) -> str:
     return f"in about {sched.duration(seconds)}" if seconds >= 1 else "at once"
 
 
+_LEAVING = {
+    RunState.PAUSING: "it was asked to pause",
+    RunState.PREEMPTING: "it is preempted and queues again",
+    RunState.STOPPING: "it was asked to stop",
+}
+
+
 def _leaving(control: ControlState, run: Run, attempt: Attempt | None, where: str) -> str:
     """The remaining steps of a run that was asked to leave."""
     if attempt is not None and attempt.allocated_at is None:
@@ -246,12 +245,8 @@ def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
         case RunState.RUNNING:
             goes_on = _silence(control, attempt, "The run goes on.")
             return f"it runs{where}{goes_on}{_without_blocks(run, attempt)}"
-        case RunState.PAUSING:
-            return f"it was asked to pause: {_leaving(control, run, attempt, where)}"
-        case RunState.PREEMPTING:
-            return f"it is preempted and queues again: {_leaving(control, run, attempt, where)}"
-        case RunState.STOPPING:
-            return f"it was asked to stop: {_leaving(control, run, attempt, where)}"
+        case RunState.PAUSING | RunState.PREEMPTING | RunState.STOPPING:
+            return f"{_LEAVING[run.state]}: {_leaving(control, run, attempt, where)}"
         case RunState.PAUSED:
             return f"it is paused until it is resumed: tarmac resume {run.id}"
         case _:

@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tarmac import api, sched
 from tarmac.api.cluster_operations import QueueChange
-from tarmac.control.admission import refusal_text
+from tarmac.control.admission import refusal_reasons
 from tarmac.control.decisions.steps import caused_by
 from tarmac.control.lookup import find_run
 from tarmac.control.permissions import Action, check
 from tarmac.control.queue.delegated_queue import delegated_pages, queue_entry, queue_of_pool
-from tarmac.control.queue.reordering import Draft, PoolKey, Stand
+from tarmac.control.queue.reordering import Draft, PoolKey
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.control.state.facts import candidate_of
 from tarmac.model.actor import Actor
-from tarmac.model.codec import replace
+from tarmac.model.codec import common, replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import CauseCode
@@ -171,16 +171,14 @@ def _draft(control: ControlState, changes: Iterable[QueueChange], named: _Named)
         pools=pools, nodes=nodes, queue=tuple(candidate_of(run) for run in elsewhere), holdings=()
     )
     homes |= _homes(sched.pages(sched.Ledger(idle), now))
-    positions = {
-        run_id: Stand(run=runs[run_id], pool=pool) for run_id, pool in homes.items() if run_id in runs
-    }
+    positions = {run_id: (runs[run_id], pool) for run_id, pool in homes.items() if run_id in runs}
 
     def misfit(run: Run, pool: PoolKey) -> str | None:
         target = replace(run.spec.target, cluster=pool[0], pool=pool[1])
         candidate = replace(candidate_of(run), target=target, pool=None)
         answer = sched.explain(replace(idle, queue=(candidate,)), run.id, now)
         if isinstance(answer, sched.Refusal) and answer.code is CauseCode.NEVER_FITS:
-            return refusal_text(answer)
+            return "; ".join(refusal_reasons(answer))
         return None
 
     # Read the clock again: the events of these runs may be later than the first reading.
@@ -206,5 +204,5 @@ def _entry(place: sched.QueuePlace, run: Run, expected: Mapping[str, sched.Estim
     estimate = None
     if run.state is RunState.QUEUED:
         found = expected.get(run.id, sched.too_far(run.id))
-        estimate = api.Estimate(start_at=found.start_at, latest_at=found.latest_at, basis=found.basis)
+        estimate = api.Estimate(**common(api.Estimate, found))
     return queue_entry(place.place, run, acquired=place.acquired, needed=place.needed, estimate=estimate)

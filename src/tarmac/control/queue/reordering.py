@@ -6,7 +6,6 @@ with the next one, so that all problems of a list are reported together.
 
 from bisect import insort
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -27,12 +26,8 @@ AFTER_LAST_S = 1e-3
 _BATCH = frozenset({Mode.BATCH, Mode.BURST})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stand:
-    """A live run and the pool whose queue it is in."""
-
-    run: Run
-    pool: PoolKey
+Stand = tuple[Run, PoolKey]
+"""A live run and the pool whose queue it is in."""
 
 
 class Draft:
@@ -50,9 +45,9 @@ class Draft:
         now: float,
     ) -> None:
         movable = sources(RunEvent.REORDERED)
-        self._runs = {run_id: stand.run for run_id, stand in positions.items() if stand.run.state in movable}
-        self._pools = {run_id: stand.pool for run_id, stand in positions.items()}
-        self._places = {run_id: stand.run.place for run_id, stand in positions.items()}
+        self._runs = {run_id: run for run_id, (run, _) in positions.items() if run.state in movable}
+        self._pools = {run_id: pool for run_id, (_, pool) in positions.items()}
+        self._places = {run_id: run.place for run_id, (run, _) in positions.items()}
         self._rules = rules
         self._misfit = misfit
         self._names = names

@@ -5,6 +5,8 @@ next pass repeats it, and the claim on the node prevents a second start.
 """
 
 import logging
+from collections.abc import Callable
+from functools import partial
 
 from tarmac.control.decisions.steps import ASKS
 from tarmac.control.delegation import unnamed_nodes
@@ -94,38 +96,45 @@ def _submit(
     control: ControlState, engine: AttachedEngine, run: Run, attempt: Attempt, nodes: dict[str, Node]
 ) -> bool:
     """Submit the attempt; returns whether the engine has taken it, or never will."""
-    try:
-        engine.delivery_rest.note_call(control.clock.now())
-        engine.adapter.submit(engine.adapter.render(launch_of(control, run, attempt, nodes)))
-    except Unavailable as error:
-        log.warning("attempt %s could not be started now: %s", attempt.id, error)
-        _postpone(control, engine, attempt, error)
+
+    def submit() -> None:
+        try:
+            engine.adapter.submit(engine.adapter.render(launch_of(control, run, attempt, nodes)))
+        except InvalidInput as error:
+            log.error("the engine refuses attempt %s: %s", attempt.id, error)
+            engine.deliveries.refused[attempt.id] = str(error)
+
+    if not _call(control, engine, attempt, "started", submit):
         return False
-    except InvalidInput as error:
-        log.error("the engine refuses attempt %s: %s", attempt.id, error)
-        engine.deliveries.refused[attempt.id] = str(error)
     engine.deliveries.submitted.add(attempt.id)
     engine.deliveries.not_before.pop(attempt.id, None)
-    engine.delivery_rest.note_answer()
     return True
 
 
 def _ask(control: ControlState, engine: AttachedEngine, attempt: Attempt, ask: LeaveRequest) -> bool:
     """Pass the request on; returns whether the engine has it."""
-    engine.delivery_rest.note_call(control.clock.now())
-    try:
-        engine.adapter.request_leave(attempt.id, ask)
-    except Unavailable as error:
-        log.warning("attempt %s could not be asked to %s now: %s", attempt.id, ask, error)
-        _postpone(control, engine, attempt, error)
+    request = partial(engine.adapter.request_leave, attempt.id, ask)
+    if not _call(control, engine, attempt, f"asked to {ask}", request):
         return False
     engine.deliveries.leave_requests[attempt.id] = ask
-    engine.delivery_rest.note_answer()
     return True
 
 
-def _postpone(control: ControlState, engine: AttachedEngine, attempt: Attempt, error: Unavailable) -> None:
-    """Postpone the attempt for a moment, and its engine as well if this was not the first failure."""
-    now = control.clock.now()  # the call may have been long
-    engine.deliveries.not_before[attempt.id] = now + engine.pace.rest_s
-    engine.delivery_rest.note_failure(error, now)
+def _call(
+    control: ControlState, engine: AttachedEngine, attempt: Attempt, what: str, call: Callable[[], None]
+) -> bool:
+    """Call the engine; if it cannot be reached, postpone the attempt for a moment, and return False.
+
+    The engine is postponed as well if this was not its first failure.
+    """
+    try:
+        engine.delivery_rest.note_call(control.clock.now())
+        call()
+    except Unavailable as error:
+        log.warning("attempt %s could not be %s now: %s", attempt.id, what, error)
+        now = control.clock.now()  # the call may have been long
+        engine.deliveries.not_before[attempt.id] = now + engine.pace.rest_s
+        engine.delivery_rest.note_failure(error, now)
+        return False
+    engine.delivery_rest.note_answer()
+    return True

@@ -5,8 +5,8 @@ fetched beside the pass (`Fetches`), which collects the outcomes.
 """
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from tarmac.control.decisions import steps
 from tarmac.control.state.control_state import ControlState
@@ -37,59 +37,41 @@ class Fetches:
     def __init__(self, store: FetchesCode, *, ready: Callable[[], None]) -> None:
         self._store = store
         self._ready = ready
-        self._lock = threading.Lock()
         self._run_ids: frozenset[str] = frozenset()
-        self._under_way: dict[str, str] = {}
-        self._done: dict[str, _Outcome] = {}
-        self._threads: set[threading.Thread] = set()
+        self._begun: dict[str, tuple[str, Future[_Outcome]]] = {}
+        self._threads = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="tarmac-fetch")
 
     def want(self, run_ids: Collection[str]) -> None:
         """Cancel every fetch except those of these runs, which still wait for their code."""
-        with self._lock:
-            self._run_ids = frozenset(run_ids)
-            self._done = {run_id: done for run_id, done in self._done.items() if run_id in self._run_ids}
+        self._run_ids = frozenset(run_ids)
+        over = [run_id for run_id, (_, fetch) in self._begun.items() if fetch.done()]
+        for run_id in set(over) - self._run_ids:
+            del self._begun[run_id]
 
     def outcome(self, run: Run, code: Repository) -> _Outcome | None:
         """The outcome of the fetch for this run, returned once; None while it runs or waits."""
-        run_id = run.id
-        with self._lock:
-            if run_id in self._done:
-                return self._done.pop(run_id)
-            busy = self._under_way
-            if run_id in busy or code.url in busy.values() or len(busy) >= _MOST_AT_ONCE:
-                return None
-            busy[run_id] = code.url
-            thread = threading.Thread(
-                target=self._fetch, args=(run, code), name=f"tarmac-fetch-{run_id}", daemon=True
-            )
-            self._threads.add(thread)
-        thread.start()
+        begun = self._begun.get(run.id)
+        if begun is not None:
+            return self._begun.pop(run.id)[1].result() if begun[1].done() else None
+        busy = [url for url, fetch in self._begun.values() if not fetch.done()]
+        if code.url not in busy and len(busy) < _MOST_AT_ONCE:
+            fetch = self._threads.submit(self._fetch, run, code)
+            self._begun[run.id] = code.url, fetch
+            fetch.add_done_callback(lambda _: self._ready())
         return None
 
     def close(self) -> None:
         """Cancel all running fetches and wait for their end."""
         self.want(())
-        with self._lock:
-            threads = list(self._threads)
-        for thread in threads:
-            thread.join()
+        self._threads.shutdown()
 
-    def _fetch(self, run: Run, code: Repository) -> None:
-        run_id = run.id
-        outcome: _Outcome | None = None
+    def _fetch(self, run: Run, code: Repository) -> _Outcome:
         try:
-            outcome = self._store.fetch(
-                code, lambda: run_id in self._run_ids, secret=deploy_key(run.spec.secrets)
+            return self._store.fetch(
+                code, lambda: run.id in self._run_ids, secret=deploy_key(run.spec.secrets)
             )
         except TarmacError as problem:
-            outcome = problem
-        finally:
-            with self._lock:
-                del self._under_way[run_id]
-                self._threads.discard(threading.current_thread())
-                if outcome is not None and run_id in self._run_ids:
-                    self._done[run_id] = outcome
-            self._ready()
+            return problem
 
 
 def stage_pass(control: ControlState, fetches: Fetches | None = None) -> None:
@@ -130,9 +112,9 @@ def _code(control: ControlState, run: Run, fetches: Fetches | None) -> StagedCod
     """The snapshot of a run's code, or the error; None if it is not ready yet."""
     code = run.spec.code
     assert code is not None, "runs without code are accepted as queued"
-    if isinstance(code, Repository) and fetches is not None:
-        return fetches.outcome(run, code)
     try:
+        if isinstance(code, Repository) and fetches is not None:
+            return fetches.outcome(run, code)
         return control.code.stage(code)
     except (InvalidInput, Unavailable) as error:
         return error

@@ -367,8 +367,8 @@ class ControlState:
             run_cache, now = self.run_cache(), self.clock.now()
             half_life_s = max((pool.half_life_s for pool in pools), default=0.0)
             self._usage.load(self.store, now - HALF_LIVES * half_life_s)
-            ends_since = run_cache.take_foreign_ends()
-            if ends_since is not None:
+            if (ends_since := run_cache.foreign_ends_since) is not None:
+                run_cache.foreign_ends_since = None
                 self._usage.catch_up(self.store, ends_since)
             return pools, nodes, list(run_cache.changes()), self._usage.take()
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from tarmac.model.abilities import ReadsReports, ReportPiece
 from tarmac.model.actor import Lease
+from tarmac.model.codec import common
 from tarmac.model.metrics import TRAINING, MetricEvent, MetricReport, MetricStore, ReportBatch
 from tarmac.model.run import Attempt, Run
 from tarmac.node.files import untrusted
@@ -114,9 +115,16 @@ class MetricIntake:
         sink: ReportSink,
     ) -> None:
         batches = [
-            _batch(run, attempt, piece, sink.subscribers)
+            ReportBatch(
+                run_id=run.id,
+                attempt=attempt.number,
+                **common(ReportBatch, piece),
+                reports=reports,
+                events=tuple(events_of(run, attempt, reports, sink.subscribers)),
+            )
             for run, attempt in attempts
             for piece in pieces[attempt.id]
+            for reports in [reports_of(piece.content)]
         ]
         known = {attempt.id: self._positions.pop(attempt.id) for _, attempt in attempts}
         # Read again from the store unless all of it was taken: this step may not return, or another process
@@ -131,21 +139,6 @@ class MetricIntake:
                 self._positions[attempt.id] = known[attempt.id] | ends
         for name in sorted({event.subscriber for batch in batches for event in batch.events}):
             sink.subscribers[name].notify()
-
-
-def _batch(
-    run: Run, attempt: Attempt, piece: ReportPiece, subscribers: Mapping[str, MetricSubscriber]
-) -> ReportBatch:
-    reports = reports_of(piece.content)
-    return ReportBatch(
-        run_id=run.id,
-        attempt=attempt.number,
-        node=piece.node,
-        begin=piece.begin,
-        end=piece.end,
-        reports=reports,
-        events=tuple(events_of(run, attempt, reports, subscribers)),
-    )
 
 
 def reports_of(content: bytes) -> tuple[MetricReport, ...]:

@@ -136,11 +136,6 @@ class RunCache:
             attempts = store.attempts(run_id) if run.state in OCCUPYING_STATES else []
             self.take(run, attempts[-1] if attempts else None)
 
-    def take_foreign_ends(self) -> float | None:
-        """The earliest possible time of attempt ends recorded by others; None if there are none."""
-        since, self.foreign_ends_since = self.foreign_ends_since, None
-        return since
-
     def absorb(self, step: RunStep) -> bool:
         """Cache a step that was just committed; False if its attempt is unknown here: read the run."""
         after, attempt = step.after, step.attempt or self.attempts.get(step.after.id)

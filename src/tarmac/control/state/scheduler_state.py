@@ -164,9 +164,7 @@ class SchedulerState:
         self._lock = threading.Lock()
         self._ledger = ledger if ledger is not None else sched.Ledger()
         self._cluster: tuple[tuple[Pool, ...], tuple[Node, ...]] = ((), ())
-        self._idle: sched.Plan | None = (
-            None  # the last plan, if it decided nothing and no fact has changed since
-        )
+        self._idle: sched.Plan | None = None  # the last plan, if it decided nothing and no fact has changed
 
     def plan(self, now: float) -> sched.Plan:
         """The plan at `now`; quick if nothing changed and no decision is due."""
