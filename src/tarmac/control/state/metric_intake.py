@@ -54,7 +54,7 @@ class MetricSubscriber:
 
 @dataclass(frozen=True, slots=True)
 class ReportSink:
-    """Where reports are stored, under which lease, and their subscribers by name."""
+    """The store of reports, the subscribers to them by name, and the lease of the server."""
 
     store: MetricStore
     subscribers: Mapping[str, MetricSubscriber]
