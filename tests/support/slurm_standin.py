@@ -215,7 +215,8 @@ def scancel(arguments: list[str]) -> None:
             if each["id"] in arguments and each["state"] in ("PENDING", "RUNNING"):
                 save({**each, "state": ends_as.read_text() if ends_as.exists() else "CANCELLED"})
                 if each["pid"]:
-                    os.kill(each["pid"], signal.SIGTERM)
+                    with contextlib.suppress(ProcessLookupError):  # it has just ended
+                        os.kill(each["pid"], signal.SIGTERM)
 
 
 def sacct(_arguments: list[str]) -> None:
