@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from tarmac.launch import variables
 from tarmac.launch.batch_script import site_directives
 from tarmac.launch.environment import environments, filled
 from tarmac.launch.quoting import quote
@@ -146,7 +145,7 @@ def _mounts(spec: RunSpec) -> tuple[Mount, ...]:
         return binds
     return (
         *binds,
-        Mount(source=_PARAMETERS, target=f"/mnt/{_PARAMETERS}", variables=(variables.PARAMETERS,)),
+        Mount(source=_PARAMETERS, target=f"/mnt/{_PARAMETERS}", variables=("TARMAC_PARAMETERS",)),
     )
 
 

@@ -4,6 +4,7 @@ Each layer wins over those before it: defaults, the submitter's shell (recorded 
 environment, the run file's own variables, tarmac's variables. The node adds facts that only it knows (HOME
 and the like): see `WorkerLaunch` in `node/attempt/document.py`. Parameters are in commands, as
 `${parameters.lr}`, and variables of a trial; `control` refuses unknown names.
+docs/using/variables.md explains the variables, and a test compares them with that page.
 """
 
 import ipaddress
@@ -13,7 +14,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from tarmac.launch import variables
 from tarmac.launch.quoting import quote
 from tarmac.launch.topology import Assignment
 from tarmac.model.cluster import Node
@@ -42,17 +42,17 @@ class Environments(NamedTuple):
         node = self.nodes[assignment.placement.node]
         cpus = node.capacity.cpus / self.sharing
         return {
-            variables.THREADS: str(_threads(assignment, node, cpus=cpus, neighbours=neighbours)),
+            "OMP_NUM_THREADS": str(_threads(assignment, node, cpus=cpus, neighbours=neighbours)),
             **self.common,
-            variables.ROLE: assignment.role.name,
-            variables.REPLICA: str(assignment.placement.replica),
-            variables.REPLICAS: str(assignment.replicas),
-            variables.WORKER: str(assignment.index),
-            variables.WORKERS: str(assignment.neighbours),
-            variables.NNODES: str(assignment.nodes),
-            variables.NODE_RANK: str(assignment.node_rank),
-            variables.N_PROC: str(assignment.processes_on_node),
-            variables.VISIBLE_SLOTS: ",".join(map(str, assignment.slots)),
+            "TARMAC_ROLE": assignment.role.name,
+            "TARMAC_REPLICA": str(assignment.placement.replica),
+            "TARMAC_REPLICAS": str(assignment.replicas),
+            "TARMAC_WORKER": str(assignment.index),
+            "TARMAC_WORKERS": str(assignment.neighbours),
+            "NNODES": str(assignment.nodes),
+            "NODE_RANK": str(assignment.node_rank),
+            "N_PROC": str(assignment.processes_on_node),
+            "CUDA_VISIBLE_DEVICES": ",".join(map(str, assignment.slots)),
             **self._of_launcher(assignment),
         }
 
@@ -60,60 +60,65 @@ class Environments(NamedTuple):
         """The variables of a launcher, beyond those of every worker."""
         launcher, place = assignment.role.launcher, assignment.place
         if launcher in ON_FIRST_NODE:
-            return {variables.LAUNCHER: launcher.value, variables.WORLD_SIZE: str(assignment.role.slots)}
+            return {"TARMAC_LAUNCHER": launcher.value, "WORLD_SIZE": str(assignment.role.slots)}
         if launcher is None or place is None:
             return {}
-        address, port = self.nodes[place.first_node].address, self.common[variables.MASTER_PORT]
+        address, port = self.nodes[place.first_node].address, self.common["MASTER_PORT"]
         slots = place.node_slots if launcher in _SEE_THEIR_NODE else assignment.slots
         rank, count = str(place.rank), str(place.count)
         local_rank, local_count = str(place.local_rank), str(place.local_count)
         nodes, node_rank = str(assignment.nodes), str(assignment.node_rank)
         found = {
-            variables.LAUNCHER: launcher.value,
-            variables.MASTER_ADDR: address,
-            variables.RANK: rank,
-            variables.WORLD_SIZE: count,
-            variables.LOCAL_RANK: local_rank,
-            variables.LOCAL_WORLD_SIZE: local_count,
-            variables.VISIBLE_SLOTS: ",".join(map(str, slots)),
-            **_FIXED.get(launcher, {}),
+            "TARMAC_LAUNCHER": launcher.value,
+            "MASTER_ADDR": address,
+            "RANK": rank,
+            "WORLD_SIZE": count,
+            "LOCAL_RANK": local_rank,
+            "LOCAL_WORLD_SIZE": local_count,
+            "CUDA_VISIBLE_DEVICES": ",".join(map(str, slots)),
         }
         match launcher:
             case Launcher.TORCH | Launcher.ACCELERATE:
                 found |= {
-                    variables.GROUP_RANK: node_rank,
-                    variables.GROUP_WORLD_SIZE: nodes,
-                    variables.ROLE_RANK: rank,
-                    variables.ROLE_WORLD_SIZE: count,
-                    variables.TORCH_RUN: self.common[variables.RUN_ID],
+                    "GROUP_RANK": node_rank,
+                    "GROUP_WORLD_SIZE": nodes,
+                    "ROLE_RANK": rank,
+                    "ROLE_WORLD_SIZE": count,
+                    "TORCHELASTIC_RUN_ID": self.common["TARMAC_RUN_ID"],
                 }
             case Launcher.DEEPSPEED:
                 found |= {
-                    variables.CROSS_RANK: node_rank,
-                    variables.CROSS_SIZE: nodes,
-                    variables.LOCAL_SIZE: local_count,
+                    "CROSS_RANK": node_rank,
+                    "CROSS_SIZE": nodes,
+                    "LOCAL_SIZE": local_count,
                 }
             case Launcher.JAX:
+                # The only device that the process sees. JAX has no variable for a process's number, and reads
+                # Open MPI's if the address of its daemon is set, to whatever value.
                 found |= {
-                    variables.JAX_COORDINATOR: f"{address}:{port}",
-                    variables.MPI_RANK: rank,
-                    variables.MPI_SIZE: count,
-                    variables.MPI_LOCAL_RANK: local_rank,
+                    "JAX_LOCAL_DEVICE_IDS": "0",
+                    "OMPI_MCA_orte_hnp_uri": "tarmac",
+                    "JAX_COORDINATOR_ADDRESS": f"{address}:{port}",
+                    "OMPI_COMM_WORLD_RANK": rank,
+                    "OMPI_COMM_WORLD_SIZE": count,
+                    "OMPI_COMM_WORLD_LOCAL_RANK": local_rank,
                 }
             case Launcher.HOROVOD:  # its processes meet at a server beside the first: `node/peers/rendezvous`
                 found |= {
-                    variables.HOROVOD_RANK: rank,
-                    variables.HOROVOD_SIZE: count,
-                    variables.HOROVOD_LOCAL_RANK: local_rank,
-                    variables.HOROVOD_LOCAL_SIZE: local_count,
-                    variables.HOROVOD_CROSS_RANK: node_rank,
-                    variables.HOROVOD_CROSS_SIZE: nodes,
-                    variables.HOROVOD_HOSTNAME: assignment.placement.node,
-                    variables.HOROVOD_ADDRESS: address,
-                    variables.HOROVOD_PORT: port,
+                    "HOROVOD_CONTROLLER": "gloo",
+                    "HOROVOD_CPU_OPERATIONS": "gloo",
+                    "HOROVOD_RANK": rank,
+                    "HOROVOD_SIZE": count,
+                    "HOROVOD_LOCAL_RANK": local_rank,
+                    "HOROVOD_LOCAL_SIZE": local_count,
+                    "HOROVOD_CROSS_RANK": node_rank,
+                    "HOROVOD_CROSS_SIZE": nodes,
+                    "HOROVOD_HOSTNAME": assignment.placement.node,
+                    "HOROVOD_GLOO_RENDEZVOUS_ADDR": address,
+                    "HOROVOD_GLOO_RENDEZVOUS_PORT": port,
                 }
-                if variables.GLOO_INTERFACE in self.common:
-                    found[variables.HOROVOD_INTERFACE] = self.common[variables.GLOO_INTERFACE]
+                if "GLOO_SOCKET_IFNAME" in self.common:
+                    found["HOROVOD_GLOO_IFACE"] = self.common["GLOO_SOCKET_IFNAME"]
         return found
 
 
@@ -128,10 +133,10 @@ def environments(
     ranked = [nodes[name] for name in attempt.allocation.nodes]
     one_machine = all(_is_loopback(node.address) for node in ranked)
     setup = setup_environment(run, attempt, in_container=in_container)
-    defaults = {variables.GLOO_INTERFACE: "lo"} if one_machine else {}
+    defaults = {"GLOO_SOCKET_IFNAME": "lo"} if one_machine else {}
     meeting = {
-        variables.MASTER_ADDR: ranked[0].address,
-        variables.MASTER_PORT: str(attempt.master_port or LATE_PORT),
+        "MASTER_ADDR": ranked[0].address,
+        "MASTER_PORT": str(attempt.master_port or LATE_PORT),
     }
     common = {**defaults, **setup, **meeting, **_rules(run, attempt)}
     return Environments(setup, common, nodes, len(ranked) if one_machine else 1)
@@ -142,9 +147,9 @@ def setup_environment(run: Run, attempt: Attempt, *, in_container: bool) -> dict
     return {
         **_surroundings(run.spec, in_container=in_container),
         **run.spec.environment.variables,
-        variables.RUN_ID: run.id,
-        variables.RUN_NAME: run.name,
-        variables.ATTEMPT: str(attempt.number),
+        "TARMAC_RUN_ID": run.id,
+        "TARMAC_RUN_NAME": run.name,
+        "TARMAC_ATTEMPT": str(attempt.number),
         **trial_variables(run),
         **_of_array(run),
     }
@@ -156,11 +161,11 @@ def _of_array(run: Run) -> dict[str, str]:
         return {}
     indices = run.spec.array.values()
     return {
-        variables.ARRAY_ID: run.array_id,
-        variables.ARRAY_INDEX: str(run.array_index),
-        variables.ARRAY_COUNT: str(len(indices)),
-        variables.ARRAY_MIN: str(indices[0]),
-        variables.ARRAY_MAX: str(indices[-1]),
+        "TARMAC_ARRAY_ID": run.array_id,
+        "TARMAC_ARRAY_INDEX": str(run.array_index),
+        "TARMAC_ARRAY_COUNT": str(len(indices)),
+        "TARMAC_ARRAY_MIN": str(indices[0]),
+        "TARMAC_ARRAY_MAX": str(indices[-1]),
     }
 
 
@@ -168,14 +173,14 @@ def _rules(run: Run, attempt: Attempt) -> dict[str, str]:
     """The variables for the rules of a run: whether it fails on NaN, and how it shares its slots."""
     found = {}
     if run.spec.stop_on_nan:
-        found[variables.STOP_ON_NAN] = "1"
+        found["TARMAC_STOP_ON_NAN"] = "1"
     if attempt.allotted_s is not None:
-        found[variables.ALLOTTED_MS] = str(round(attempt.allotted_s * 1000))
+        found["TARMAC_ALLOTTED_MS"] = str(round(attempt.allotted_s * 1000))
     if run.spec.mode in (Mode.CYCLE, Mode.INTERRUPTIBLE):
-        found[variables.COMPUTE_MODE] = run.spec.mode.value
-        found[variables.CYCLE_COUNT] = str(attempt.number)
+        found["STRONG_COMPUTE_MODE"] = run.spec.mode.value
+        found["STRONG_CYCLE_COUNT"] = str(attempt.number)
         if attempt.allotted_s is not None:
-            found[variables.CYCLE_TIME_MS] = found[variables.ALLOTTED_MS]
+            found["STRONG_CYCLE_TIME_MS"] = found["TARMAC_ALLOTTED_MS"]
     return found
 
 
@@ -203,13 +208,13 @@ def _surroundings(spec: RunSpec, *, in_container: bool) -> dict[str, str]:
     """
     environment = spec.environment
     if in_container:
-        found = {variables.UNBUFFERED: "1"}
-        return found if environment.venv is None else {**found, variables.VIRTUAL_ENV: environment.venv}
-    found = {variables.PATH: USUAL_PATH, variables.UNBUFFERED: "1"}
+        found = {"PYTHONUNBUFFERED": "1"}
+        return found if environment.venv is None else {**found, "VIRTUAL_ENV": environment.venv}
+    found = {"PATH": USUAL_PATH, "PYTHONUNBUFFERED": "1"}
     found |= {name: value for name, value in environment.inherited.items() if value}
     if environment.venv is not None:
-        found[variables.VIRTUAL_ENV] = environment.venv
-        found[variables.PATH] = f"{environment.venv}/bin:{found[variables.PATH]}"
+        found["VIRTUAL_ENV"] = environment.venv
+        found["PATH"] = f"{environment.venv}/bin:{found['PATH']}"
     return found
 
 
@@ -221,14 +226,6 @@ def _is_loopback(address: str) -> bool:
     except ValueError:  # a host name
         return address == "localhost"
 
-
-_FIXED: Mapping[Launcher, Mapping[str, str]] = {
-    # The only device that the process sees. JAX has no variable for a process's number, and reads Open MPI's
-    # if the address of its daemon is set, to whatever value.
-    Launcher.JAX: {variables.JAX_DEVICES: "0", variables.MPI_DAEMON: "tarmac"},
-    Launcher.HOROVOD: {variables.HOROVOD_CONTROLLER: "gloo", variables.HOROVOD_CPU_OPERATIONS: "gloo"},
-}
-"""The variables of a launcher that are the same for all processes."""
 
 _SEE_THEIR_NODE = frozenset({Launcher.TORCH, Launcher.DEEPSPEED, Launcher.ACCELERATE, Launcher.HOROVOD})
 """Their users choose a device by LOCAL_RANK, so every process sees the slots of all processes of its node."""
@@ -272,15 +269,15 @@ def trial_variables(run: Run) -> dict[str, str]:
     if trial is None:
         return {}
     values = {
-        f"{variables.PARAMETER_PREFIX}{re.sub('[^A-Za-z0-9]', '_', name).upper()}": value
+        f"TARMAC_PARAM_{re.sub('[^A-Za-z0-9]', '_', name).upper()}": value
         for name, value in _leaves(run.spec.parameters or {}).items()
         if "\0" not in value
     }
     return {
         **values,
-        variables.EXPERIMENT_ID: trial.experiment,
-        variables.TRIAL: str(trial.number),
-        variables.TRIAL_SEED: str(trial.seed),
+        "TARMAC_EXPERIMENT_ID": trial.experiment,
+        "TARMAC_TRIAL": str(trial.number),
+        "TARMAC_TRIAL_SEED": str(trial.seed),
     }
 
 

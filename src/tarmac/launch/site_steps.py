@@ -14,10 +14,9 @@ import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from tarmac.launch import variables
 from tarmac.launch.quoting import assignment, expandable, join, quote
 from tarmac.model.codec import replace
-from tarmac.model.site import Apptainer
+from tarmac.model.site import Apptainer, SiteRequest
 from tarmac.model.spec import Command, RunSpec
 from tarmac.node.apptainer.options import parse
 
@@ -26,6 +25,9 @@ _STANDIN = 'python3 -E -S "${PYTHONPATH##*:}/../apptainer"'
 
 It is beside the directory that makes `import tarmac` work, which is last on PYTHONPATH.
 """
+
+BATCH_VARIABLES = "TARMAC_BATCH_VARIABLES"
+"""The variable with the file of a job's variables, for a script that starts steps itself."""
 
 OF_UNICORE = "UC_WORKING_DIRECTORY"
 MODULE_FILES = (
@@ -54,16 +56,14 @@ def batch_steps(spec: RunSpec) -> list[str]:
 
     An image beside the project is used in place. A bind needs its source.
     """
-    image = spec.site.apptainer if spec.site is not None else None
-    if spec.site is not None and image is not None:
-        image = replace(image, path=image.source or image.path)
-        before = (*spec.hooks.before, *_source_checks(image))
-        site = replace(spec.site, apptainer=image)
-        spec = replace(spec, site=site, hooks=replace(spec.hooks, before=before))
-    values = variables.BATCH_VARIABLES
+    site = _site(spec)
+    if site.apptainer is not None:
+        image = replace(site.apptainer, path=site.apptainer.source or site.apptainer.path)
+        hooks = replace(spec.hooks, before=(*spec.hooks.before, *_source_checks(image)))
+        spec = replace(spec, site=replace(site, apptainer=image), hooks=hooks)
     return [
-        f'[ ! -r "${{{values}:-}}" ] || . "${values}"',
-        *([f'export {OF_UNICORE}="$PWD"'] if spec.site is not None and spec.site.unicore_url else []),
+        f'[ ! -r "${{{BATCH_VARIABLES}:-}}" ] || . "${BATCH_VARIABLES}"',
+        *_unicore_variable(site),
         *([find_module_command()] if spec.environment.modules else []),
         *site_steps(spec),
     ]
@@ -77,7 +77,7 @@ def rehearsed_steps(spec: RunSpec) -> list[str]:
     """
     return [
         *_directory_variable(spec),
-        *([f'export {OF_UNICORE}="$PWD"'] if spec.site is not None and spec.site.unicore_url else []),
+        *_unicore_variable(_site(spec)),
         *load_modules(spec.environment.modules),
         *(f"{shell(command)} || exit" for command in spec.hooks.before),
         *_optional_activation(spec),
@@ -124,22 +124,27 @@ def load_modules(modules: tuple[str, ...]) -> list[str]:
     ]
 
 
+def _site(spec: RunSpec) -> SiteRequest:
+    assert spec.site is not None, "only a run for a site has steps of one"
+    return spec.site
+
+
 def _directory_variable(spec: RunSpec) -> list[str]:
-    name = spec.site.directory_variable if spec.site is not None else None
+    name = _site(spec).directory_variable
     return [] if name is None else [f'export {name}="$PWD"']
 
 
+def _unicore_variable(site: SiteRequest) -> list[str]:
+    return [f'export {OF_UNICORE}="$PWD"'] if site.unicore_url else []
+
+
 def _application(spec: RunSpec) -> str:
-    assert spec.site is not None, "only a run for a site has steps of one"
-    image = spec.site.apptainer
-    command = _command(spec)
+    image, command = _site(spec).apptainer, _command(spec)
     return shell(command) if image is None else f"srun {_in_image(image, image.path, command)}"
 
 
 def _rehearsed_application(spec: RunSpec) -> str:
-    assert spec.site is not None, "only a run for a site has steps of one"
-    image = spec.site.apptainer
-    command = _command(spec)
+    image, command = _site(spec).apptainer, _command(spec)
     if image is None:
         return shell(command)
     started = _in_image(image, image.source or image.path, command)
@@ -170,13 +175,13 @@ def _source_checks(image: Apptainer) -> Iterator[Command]:
 
 
 def _activation(spec: RunSpec) -> list[str]:
-    venv = spec.site.venv if spec.site is not None else None
+    venv = _site(spec).venv
     return [] if venv is None else [f"source {expandable(f'{venv}/bin/activate')} || exit"]
 
 
 def _optional_activation(spec: RunSpec) -> Iterator[str]:
     """An environment in the project must exist; one of the site may be missing here, with a message."""
-    venv = spec.site.venv if spec.site is not None else None
+    venv = _site(spec).venv
     if venv is None:
         return
     if not venv.startswith(("/", "$")):
