@@ -11,9 +11,9 @@ from actors import ADA
 from examples import seeds
 from promises import Promises
 from seeded import BATCH, History
+from sim_engine import Behaviour
 from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.service import Submission
-from tarmac.engines.sim import Behaviour
 from tarmac.model.lifecycle import AttemptState, Mode, RunEvent, RunState
 from tarmac.model.progress import Outcome
 from tarmac.model.spec import Target

@@ -13,9 +13,9 @@ import pytest
 
 from actors import ADA
 from examples import seeds
+from sim_engine import Behaviour
 from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.admission import Submission
-from tarmac.engines.sim import Behaviour
 from tarmac.model.errors import Refused
 from tarmac.model.experiment import Experiment, Trial
 from tarmac.model.lifecycle import ExperimentState, RunState, TrialState

@@ -13,10 +13,10 @@ from actors import ADA
 from examples import seeds
 from promises import Promises
 from seeded import History
+from sim_engine import Behaviour
 from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.service import Submission
-from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool
 from tarmac.model.lifecycle import Mode
 from tarmac.model.progress import CauseCode, Outcome

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sim_engine import Behaviour
 from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
 from tarmac.control.state.metric_intake import MetricSubscriber
-from tarmac.engines.sim import Behaviour
 from tarmac.model.actor import Actor
 from tarmac.model.metrics import MetricReport, SeriesKey
 from tarmac.model.run import Run

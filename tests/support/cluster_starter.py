@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tarmac.engines.sim import SimEngine
+from sim_engine import SimEngine
 from tarmac.model.cluster import Cluster, Machine, MachineProgress, MachineReport, MachineState
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from random import Random
 
 from actors import ADA
+from sim_engine import Behaviour
 from simulated import LOOPS, Simulation, nodes, spec
 from tarmac.control.service import Submission
-from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool
 from tarmac.model.lifecycle import Mode
 from tarmac.model.progress import Share

@@ -16,8 +16,9 @@ from threading import Event
 from typing import Any, Protocol
 
 from sim_batch import SimBatchEngine
+from sim_engine import Behaviour, SimEngine
 from tarmac.engines.local import LocalEngine, Machine, NodeGroup, local_nodes
-from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.cluster import DEFAULT_POOL, Node
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.resources import Resources

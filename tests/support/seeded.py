@@ -13,11 +13,11 @@ from random import Random
 
 from actors import ADA, member
 from promises import Promises
+from sim_engine import Behaviour, SimEngine
 from simulated import Crash, Server, Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
 from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.service import Submission
-from tarmac.engines.sim import Behaviour, SimEngine
 from tarmac.model.array import Condition, Dependency, RunArray
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, NodeState, Packing, Policy, Pool, ShareBy
 from tarmac.model.errors import InvalidInput, Refused

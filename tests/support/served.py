@@ -19,6 +19,7 @@ import uvicorn
 import tarmac
 from cluster_starter import NAME, Starter
 from scratch_store import ScratchStore
+from sim_engine import Behaviour, SimEngine
 from simulated import CountingIds, InstantCode, nodes
 from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.artifacts.code.store import DirectoryCodeStore
@@ -32,7 +33,7 @@ from tarmac.control.reconcilers.schedule import schedule_pass
 from tarmac.control.reconcilers.stage import stage_pass
 from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
-from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.abilities import KeepsFiles
 from tarmac.model.cluster import Pool
 from tarmac.model.home import Home

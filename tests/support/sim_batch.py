@@ -8,9 +8,10 @@ any simulated attempt (`world`, `story`).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sim_engine import Behaviour, KnobbedEngine
+from tarmac.engines.sim import story
 from tarmac.engines.sim.clock import VirtualClock
-from tarmac.engines.sim.simulated import SimRequest, SimulatedEngine
-from tarmac.engines.sim.story import Behaviour
+from tarmac.engines.sim.engine import SimRequest
 from tarmac.model.cluster import HOLD_S, Node, QueueOffer
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import LeaveRequest
@@ -38,10 +39,10 @@ class Job:
     ended_at: float | None = None
 
 
-class SimBatchEngine(SimulatedEngine):
+class SimBatchEngine(KnobbedEngine):
     """A batch system of these nodes: strictly first come, first served.
 
-    Knobs as in `SimulatedEngine`, adjustable at any time, and one more: while `closed`, no job gets nodes.
+    Knobs as in `KnobbedEngine`, adjustable at any time, and one more: while `closed`, no job gets nodes.
     `forget` makes the system lose a waiting job.
     """
 
@@ -53,7 +54,7 @@ class SimBatchEngine(SimulatedEngine):
         clock: VirtualClock,
         nodes: Sequence[Node],
         *,
-        behaviour: Callable[[Launch], Behaviour] = lambda _launch: Behaviour(),
+        behaviour: Callable[[Launch], story.Behaviour] = lambda _launch: Behaviour(),
     ) -> None:
         super().__init__(clock, behaviour=behaviour)
         self.forgotten: set[str] = set()
@@ -135,7 +136,7 @@ class SimBatchEngine(SimulatedEngine):
 
     def _on_news(self, attempt_id: str) -> None:
         self._serve()
-        self._notify(attempt_id)
+        super()._on_news(attempt_id)
 
     def _leave(self, attempt_id: str, job: Job, request: LeaveRequest) -> None:
         """Remove a job from the queue, as requested; a stop overrides earlier requests."""
@@ -155,7 +156,7 @@ class SimBatchEngine(SimulatedEngine):
         if attempt_id in self._queue:
             self._queue.remove(attempt_id)
         self._serve()
-        self._notify(attempt_id)
+        super()._on_news(attempt_id)
 
     def _serve(self) -> None:
         """Give nodes to the jobs at the head of the queue, while there are enough."""
@@ -175,8 +176,8 @@ class SimBatchEngine(SimulatedEngine):
             return False
         job.granted_at = self._clock.now()
         job.nodes = tuple(node.node for node in launch.nodes)
-        self._world.begin(launch, self.behaviour(launch))
-        self._notify(attempt_id)
+        self.world.begin(launch, self.behaviour(launch))
+        super()._on_news(attempt_id)
         return True
 
     def _take_over(self, launch: Launch) -> bool:
@@ -191,7 +192,7 @@ class SimBatchEngine(SimulatedEngine):
 
     def _take_back(self) -> None:
         """Free the nodes of jobs that are over; a job with more turns to come keeps them for a while."""
-        live = self._world.live()
+        live = self.world.live()
         for attempt_id in [each for each in self._allocated if each not in live]:
             seen, job = super()._observe(attempt_id), self._jobs[attempt_id]
             more = seen.outcome is Outcome.PREEMPTED and job.launch is not None and job.launch.batch.turns > 1

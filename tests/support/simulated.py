@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from memory_metrics import MemoryMetrics
 from memory_store import MemoryStore
 from sim_batch import SimBatchEngine
+from sim_engine import Behaviour, SimEngine
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.reconcile import reap_pass, reconcile_pass
 from tarmac.control.reconcilers.schedule import dependency_pass, schedule_pass, submit_pass
@@ -21,7 +22,7 @@ from tarmac.control.reconcilers.search import search_pass
 from tarmac.control.reconcilers.stage import stage_pass
 from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
-from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.actor import HomeIdentity, Lease
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, Drain, Node, Pool

@@ -18,7 +18,9 @@ from tarmac.control.reconcilers.schedule import schedule_pass
 from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
-from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
+from tarmac.engines.sim.engine import SimEngine
+from tarmac.engines.sim.story import Behaviour
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Cluster, Policy
 from tarmac.model.codec import replace
@@ -104,7 +106,7 @@ class Play:
             Behaviour(duration_s=job.duration_s, start_s=rules.restart_s, checkpoint_period_s=KEEPS_ALL_S)
             for job in jobs
         ]
-        self.engine = SimEngine(self._clock, (), behaviour=self._behaviour)
+        self.engine = SimEngine(self._clock, behaviour=self._behaviour)
         ruled = with_rules(cluster, rules.policy, preemption=rules.preempting)
         self.store.put_cluster(ruled)
         self._plane = ControlPlane(

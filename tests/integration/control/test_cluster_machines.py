@@ -12,12 +12,13 @@ import pytest
 from actors import ADA, member
 from cluster_starter import LIMIT_S, NAME, Starter
 from scratch_store import ScratchStore
+from sim_engine import Behaviour, SimEngine
 from simulated import CountingIds, InstantCode, nodes, spec
 from tarmac.api import ChangeState, ClusterChange
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
-from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.cluster import Cluster, Machine, MachineState, NodeState
 from tarmac.model.codec import replace
 from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Problem, Refused

@@ -10,13 +10,13 @@ from types import MappingProxyType
 from actors import ADA
 from scratch_store import ScratchStore
 from sim_batch import SimBatchEngine
+from sim_engine import Behaviour, Moment, SimEngine
 from simulated import BatchKind, CountingIds, InstantCode, nodes, spec
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
-from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
-from tarmac.engines.sim.story import Moment
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.actor import HomeIdentity, Lease
 from tarmac.model.cluster import Cluster
 from tarmac.model.codec import replace

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from actors import ADA
+from sim_engine import Behaviour
 from simulated import Simulation, nodes, spec
 from tarmac.control.service import Submission
-from tarmac.engines.sim import Behaviour
 from tarmac.model.lifecycle import RunEvent, RunState
 from tarmac.model.run import Run
 from tarmac.model.spec import FailureBehaviour

@@ -11,6 +11,7 @@ import pytest
 
 from actors import ADA
 from scratch_store import ScratchStore
+from sim_engine import Behaviour, SimEngine
 from simulated import CountingIds, InstantCode, nodes, spec
 from slurm_clusters import install_standin
 from tarmac.control.delegation import request_of
@@ -18,7 +19,7 @@ from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
 from tarmac.engines.hosts.host import local_host
 from tarmac.engines.hosts.installing import Supplies
-from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.slurm.engine import SlurmEngine
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.model.errors import NeverFits, Refused

@@ -10,7 +10,7 @@ import pytest
 from determined_calls import DeterminedCalls
 from determined_experiments import logged_in
 from served import Served, served
-from tarmac.engines.sim import Behaviour
+from sim_engine import Behaviour
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from determined_calls import DeterminedCalls
 from determined_experiments import GRID, SINGLE, WIDE, create, logged_in, states, turn
 from served import Served, served
-from tarmac.engines.sim import Behaviour
+from sim_engine import Behaviour
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, NodeGroup, Pool
 
 

@@ -15,7 +15,7 @@ import pytest
 from determined_calls import DeterminedCalls
 from determined_experiments import GRID, SINGLE, WIDE, create, logged_in, states, turn
 from served import TOKEN, Served, served
-from tarmac.engines.sim import Behaviour
+from sim_engine import Behaviour
 
 
 def test_an_experiment_is_numbered_runs_and_completes(here: Served, calls: DeterminedCalls) -> None:

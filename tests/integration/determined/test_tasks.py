@@ -14,8 +14,8 @@ import pytest
 from determined_calls import Answer, DeterminedCalls
 from determined_experiments import create, logged_in, turn
 from served import TOKEN, Served, served
+from sim_engine import Behaviour
 from tarmac.control.reconcilers.deliver import launch_of
-from tarmac.engines.sim import Behaviour
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Run
 from tarmac.node.attempt.document import Launch

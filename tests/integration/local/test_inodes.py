@@ -7,7 +7,7 @@ from pathlib import Path
 from engine_harness import LocalHarness, Work, ended
 from scratch_store import ScratchStore
 from simulated import spec
-from tarmac.engines.sim import VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import Outcome
 from tarmac.model.run import Run

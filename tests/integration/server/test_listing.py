@@ -7,8 +7,8 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from served import HELLO, Served, served
+from sim_engine import Behaviour
 from tarmac.cli.main import program
-from tarmac.engines.sim import Behaviour
 
 
 def tarmac(plane: Served, *arguments: str) -> Result:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from served import OWNER, TOKEN, Served, served
+from sim_engine import Behaviour
 from tarmac.client import Client
-from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.errors import InvalidInput, NotFound, TarmacError
 

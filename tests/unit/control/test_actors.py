@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from actors import ADA, member
+from sim_engine import Behaviour
 from simulated import Simulation, nodes, spec
 from tarmac.api.operation import RunScope
 from tarmac.control.draining import NodeChoice
 from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.service import ControlPlane, Submission
-from tarmac.engines.sim import Behaviour
 from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.errors import Forbidden, Refused
 from tarmac.model.run import Run

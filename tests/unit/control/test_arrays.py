@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 from actors import ADA
+from sim_engine import Behaviour
 from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.admission import Submission
-from tarmac.engines.sim import Behaviour
 from tarmac.launch.environment import setup_environment
 from tarmac.model.array import Dependency, read_array
 from tarmac.model.errors import NotFound, Refused

@@ -5,12 +5,12 @@ from functools import partial
 import pytest
 
 from actors import ADA
+from sim_engine import Behaviour
 from simulated import Crash, Simulation, nodes, spec
 from tarmac.api import ClusterKind
 from tarmac.control.decisions import steps
 from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission
-from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Cluster, NodeGroup, NodeState, Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused

@@ -7,10 +7,10 @@ import itertools
 import pytest
 
 from actors import ADA
+from sim_engine import Behaviour
 from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
-from tarmac.engines.sim import Behaviour
 from tarmac.model.array import Condition, Dependency
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunEvent, RunState

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from actors import ADA
+from sim_engine import Behaviour
 from simulated import Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
 from tarmac.control.reports import NodeReport
 from tarmac.control.service import ControlPlane, Submission
-from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Cluster, NodeGroup, NodeState
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.lifecycle import RunState

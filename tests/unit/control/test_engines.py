@@ -6,9 +6,10 @@ from contextlib import ExitStack
 
 import pytest
 
+from sim_engine import SimEngine
 from simulated import nodes
 from tarmac.control.state.engines import MOST_QUESTIONS, SLOW_S, AttachedEngine, Rest
-from tarmac.engines.sim import SimEngine, VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.abilities import Pace
 from tarmac.model.errors import Unavailable
 

@@ -9,13 +9,14 @@ import pytest
 from actors import ADA
 from scratch_store import ScratchStore
 from sim_batch import SimBatchEngine
+from sim_engine import Behaviour, SimEngine
 from simulated import CountingIds, InstantCode, nodes, spec
 from tarmac.control.decisions.apply_observation import apply_observation
 from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.reconcilers.schedule import schedule_pass, submit_pass
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
-from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.ports import Observation, ObservedState

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from actors import ADA
+from sim_engine import Behaviour
 from simulated import Simulation, nodes, spec
 from tarmac.control.reconcilers.reconcile import START_LIMIT_S
 from tarmac.control.service import Submission
-from tarmac.engines.sim import Behaviour
 from tarmac.model.lifecycle import RunState
 
 

@@ -8,12 +8,13 @@ import pytest
 
 from actors import ADA
 from scratch_store import ScratchStore
+from sim_engine import Behaviour, SimEngine
 from simulated import CountingIds, InstantCode, nodes, spec
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
-from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.cluster import Node
 from tarmac.model.codec import replace
 from tarmac.model.errors import NeverFits, Unavailable

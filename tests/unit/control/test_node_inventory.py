@@ -6,11 +6,12 @@ import pytest
 
 from actors import ADA
 from scratch_store import ScratchStore
+from sim_engine import Behaviour, SimEngine
 from simulated import CountingIds, InstantCode, Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
-from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.cluster import Cluster, Node, NodeGroup, NodeState, Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.run import Run

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from actors import ADA
+from sim_engine import Behaviour
 from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.admission import Submission
 from tarmac.control.decisions.notifications import FIRST_RETRY_S, GIVES_UP_S
 from tarmac.control.decisions.steps import stop_run
 from tarmac.control.reconcilers.notify import PAUSE_S, NotifyPass
-from tarmac.engines.sim import Behaviour
 from tarmac.model.array import RunArray, read_array
 from tarmac.model.codec import replace
 from tarmac.model.notification import (

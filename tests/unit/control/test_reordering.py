@@ -7,12 +7,12 @@ from itertools import pairwise
 import pytest
 
 from actors import ADA
+from sim_engine import Behaviour
 from simulated import Simulation, nodes, spec
 from tarmac import api
 from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
-from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput

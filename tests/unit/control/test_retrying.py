@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from actors import ADA
+from sim_engine import Behaviour
 from simulated import Simulation, nodes, spec
 from tarmac.control.decisions import counting
 from tarmac.control.decisions.apply_observation import apply_observation
 from tarmac.control.decisions.counting import pause_s
 from tarmac.control.service import Submission
 from tarmac.control.state.facts import candidate_of
-from tarmac.engines.sim import Behaviour
 from tarmac.model.changes import RunStep
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunState

@@ -8,12 +8,12 @@ import pytest
 
 from actors import ADA, member
 from facts import NOW, candidate, gang
+from sim_engine import Behaviour
 from simulated import Server, Simulation, nodes, spec
 from tarmac.control.loops import LEAST_REST_S, rest_s
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.run_cache import Change
 from tarmac.control.state.scheduler_state import SchedulerState
-from tarmac.engines.sim import Behaviour
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, NodeState, Policy, Pool
 from tarmac.model.codec import replace

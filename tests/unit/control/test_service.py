@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from actors import ADA
+from sim_engine import Behaviour
 from simulated import InstantCode, Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission
-from tarmac.engines.sim import Behaviour
 from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound, Refused
 from tarmac.model.lifecycle import IllegalStep, RunState

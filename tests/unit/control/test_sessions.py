@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from actors import ADA, member
+from sim_engine import Behaviour, SimEngine
 from simulated import Simulation, nodes, spec
 from tarmac.control.service import Submission
 from tarmac.control.sessions import WorkerChoice
-from tarmac.engines.sim import Behaviour, SimEngine
 from tarmac.model.actor import Actor
 from tarmac.model.errors import Forbidden, Refused
 from tarmac.model.lifecycle import IllegalStep, RunEvent, RunState

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from actors import ADA
+from sim_engine import Behaviour
 from simulated import Simulation, nodes, spec
 from tarmac.control.service import ControlPlane, Submission
-from tarmac.engines.sim import Behaviour
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import CauseCode

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from engine_harness import capacity, make_launch
-from tarmac.engines.sim import Behaviour, Moment, SimEngine, VirtualClock
+from sim_engine import Behaviour, Moment, SimEngine
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.cluster import Node, NodeState
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest

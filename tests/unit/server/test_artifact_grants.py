@@ -10,7 +10,7 @@ from histories import attempt_of, new_run, placed, step
 from scratch_store import ScratchStore
 from tarmac.artifacts.versions.catalog import Catalog, Rules
 from tarmac.artifacts.versions.store_server import Grant
-from tarmac.engines.sim import VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.lifecycle import AttemptState, RunEvent
 from tarmac.model.progress import Outcome
 from tarmac.model.run import Run

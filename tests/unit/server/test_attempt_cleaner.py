@@ -14,7 +14,7 @@ from scratch_store import ScratchStore
 from simulated import spec
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.reports import cleared_notices
-from tarmac.engines.sim import VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run

@@ -12,7 +12,7 @@ from code_trees import copied, snapshots_in
 from scratch_store import ScratchStore
 from simulated import spec
 from tarmac.artifacts.code.store import DirectoryCodeStore
-from tarmac.engines.sim import VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, RunSpec

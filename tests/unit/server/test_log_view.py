@@ -10,10 +10,10 @@ import pytest
 from actors import ADA
 from histories import attempt_of
 from served import Served
+from sim_engine import Behaviour
 from tarmac.api.submit_operations import SubmissionBody
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
-from tarmac.engines.sim import Behaviour
 from tarmac.model.abilities import Pace
 from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound, Unavailable

@@ -16,7 +16,7 @@ from tarmac.artifacts.versions.blobs import DirectoryBlobs
 from tarmac.artifacts.versions.catalog import Catalog, Rules
 from tarmac.artifacts.versions.manifest import Manifest, Version, to_bytes, versions
 from tarmac.engines.hosts.host import HostStoreFiles, local_host
-from tarmac.engines.sim import VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.abilities import StoreFiles
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.lifecycle import RunEvent

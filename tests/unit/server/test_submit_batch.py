@@ -8,12 +8,13 @@ import pytest
 
 from actors import ADA
 from scratch_store import ScratchStore
+from sim_engine import SimEngine
 from simulated import CountingIds, InstantCode, nodes
 from tarmac.api.submit_operations import SubmissionBody
 from tarmac.control.admission import Accepted
 from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
-from tarmac.engines.sim import SimEngine, VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.errors import InvalidInput, NeverFits, Refused, StorageFull, TarmacError
 from tarmac.server.http.auth import Caller
 from tarmac.server.routes.submitting import (

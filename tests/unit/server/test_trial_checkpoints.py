@@ -13,7 +13,7 @@ from histories import new_run, spec, step
 from scratch_store import ScratchStore
 from tarmac.artifacts.versions.catalog import Catalog, Rules
 from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, Chunk, Entry, Manifest, Version, to_bytes
-from tarmac.engines.sim import VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.codec import replace
 from tarmac.model.experiment import Experiment, ExperimentChange, Trial
 from tarmac.model.lifecycle import ExperimentState, RunEvent

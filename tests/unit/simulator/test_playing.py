@@ -164,5 +164,5 @@ def test_slots_are_never_held_twice() -> None:
     trace = read_trace(str(DATA / "muri_excerpt.csv"))
     play = Play(trace.jobs, cluster("4x8"), Rules(policy=Policy.FAIR_SHARE))
     record = play.run()
-    assert not play.engine.violations
+    assert not play.engine.world.violations
     assert max(record.busy_slots) <= 32

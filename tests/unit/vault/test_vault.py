@@ -9,7 +9,7 @@ import pytest
 
 from scratch_store import ScratchDatabase
 from tarmac.api.storage_operations import SecretBody
-from tarmac.engines.sim import VirtualClock
+from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError, Unavailable
 from tarmac.model.secret import SecretForm, SecretUse

@@ -7,7 +7,6 @@ story here; time is not stepped, so a history costs nothing between its events.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from math import floor
 
 from tarmac.model.codec import replace
@@ -31,8 +30,7 @@ class Behaviour:
     0 is complete despite any request. Its node is lost `vanishes_after_s` after the start. From
     `unknown_from_s` after submission and for `unknown_for_s` the engine reports its state as unknown. A
     replica in `replicas_end_s`, by role and number, completes after that time, while the others continue. The
-    attempt writes `output` to its first worker's log, its first node sends `notices` at once, and its first
-    worker reports `reports` (whole lines of the SDK) once it has started.
+    attempt writes `output` to its first worker's log.
     """
 
     duration_s: float = 60.0
@@ -50,19 +48,6 @@ class Behaviour:
     unknown_for_s: float = 0.0
     replicas_end_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
     output: bytes = b""
-    reports: bytes = b""
-    notices: tuple[str, ...] = ()
-
-
-class Moment(StrEnum):
-    """Points at which a test may interrupt a call: before or after its effect in the world."""
-
-    BEFORE_SUBMIT = "before_submit"
-    AFTER_SUBMIT = "after_submit"
-    BEFORE_REQUEST = "before_request"
-    AFTER_REQUEST = "after_request"
-    BEFORE_REAP = "before_reap"
-    AFTER_REAP = "after_reap"
 
 
 TAIL_LINES = 20

@@ -1,57 +1,60 @@
-"""`SimulatedEngine`: the base of simulated engines: knobs, listeners, and answers.
+"""The simulated engine with all that tests do to it: crashes, lost connections, nodes that change, files.
 
-Inherited by `SimEngine`, and in tests by an engine with a queue of its own.
-
-Answers show the visible part of the world: all events whose news has arrived.
+It outlives the control planes of a test like a cluster: after a "crash", create a new control plane on the
+same engine and call `disconnect` for the dead one.
 """
 
-import json
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from threading import RLock
 
 from tarmac.engines.attempts.reports import whole_lines
+from tarmac.engines.sim import engine, story
 from tarmac.engines.sim.clock import VirtualClock
-from tarmac.engines.sim.story import Behaviour, Moment, first_worker, milestones, releases
-from tarmac.engines.sim.world import World
-from tarmac.model.abilities import Pace, ReportPiece
+from tarmac.engines.sim.engine import SimRequest, SimulatedEngine
+from tarmac.engines.sim.story import first_worker
+from tarmac.model.abilities import ReportPiece
+from tarmac.model.cluster import Cluster, Node, NodeState
 from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
-from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.ports import Observation
 from tarmac.model.progress import Notice, Outcome, WorkerStatus
 from tarmac.model.resources import NodeUtilization
-from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch, to_json
+from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch
 from tarmac.node.attempt.protocol import NODES, REPORTS_FILE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimRequest:
-    """The request to the simulated engine: the launch itself."""
+class Behaviour(story.Behaviour):
+    """The behaviour of one attempt, with what its nodes report.
 
-    launch: Launch
+    Its first node sends `notices` at once, and its first worker reports `reports` (whole lines of the SDK)
+    once it has started.
+    """
 
-    @property
-    def attempt_id(self) -> str:
-        return self.launch.attempt_id
-
-    @property
-    def artifact_paths(self) -> Mapping[str, str]:
-        """An empty mapping: this engine stores no artifacts."""
-        return {}
-
-    def __str__(self) -> str:
-        document = to_json(self.launch) | {"token": "(hidden)"}
-        return json.dumps(document, indent=2, sort_keys=True)
+    reports: bytes = b""
+    notices: tuple[str, ...] = ()
 
 
-Listener = Callable[[str], None]
+class Moment(StrEnum):
+    """Points at which a test may interrupt a call: before or after its effect in the world."""
+
+    BEFORE_SUBMIT = "before_submit"
+    AFTER_SUBMIT = "after_submit"
+    BEFORE_REQUEST = "before_request"
+    AFTER_REQUEST = "after_request"
+    BEFORE_REAP = "before_reap"
+    AFTER_REAP = "after_reap"
 
 
-class SimulatedEngine:
-    """The part of a simulated engine that is independent of placement.
+class KnobbedEngine(SimulatedEngine):
+    """A simulated engine for several threads, with knobs.
 
     Knobs, adjustable at any time: `interrupt` is called around every submit, request and reap and may raise
     any error (a crash of the control plane at that moment). Every call that has to reach the cluster calls
@@ -61,20 +64,14 @@ class SimulatedEngine:
     system = "cluster"
     """The name of the unreachable system."""
 
-    def __init__(self, clock: VirtualClock, *, behaviour: Callable[[Launch], Behaviour]) -> None:
-        self.behaviour = behaviour
+    def __init__(self, clock: VirtualClock, *, behaviour: Callable[[Launch], story.Behaviour]) -> None:
+        super().__init__(clock, behaviour=behaviour)
         self.interrupt: Callable[[Moment, str], None] = lambda _moment, _attempt_id: None
         self.reach: Callable[[], None] = lambda: None
         self.unreachable = False
-        self._clock = clock
-        self._world = World(clock, self._on_news)
-        self._listeners: list[Listener] = []
         self._lock = RLock()
 
     # --- the port --------------------------------------------------------------------------------
-
-    def render(self, launch: Launch) -> SimRequest:
-        return SimRequest(launch=launch)
 
     def submit(self, request: SimRequest) -> None:
         with self._interruptible(request.attempt_id, Moment.BEFORE_SUBMIT, Moment.AFTER_SUBMIT):
@@ -83,7 +80,7 @@ class SimulatedEngine:
     def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
         self._reach()
         with self._lock:
-            return {attempt_id: self._observe(attempt_id) for attempt_id in attempt_ids}
+            return super().observe(attempt_ids)
 
     def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
         with self._interruptible(attempt_id, Moment.BEFORE_REQUEST, Moment.AFTER_REQUEST):
@@ -96,23 +93,24 @@ class SimulatedEngine:
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
         self._reach()
         with self._lock:
-            facts = self._world.facts(attempt_id)
+            facts = self.world.facts(attempt_id)
             if facts is None or facts.launch is None:
                 return ()
-            story = self._visible(attempt_id)
+            seen = self._visible(attempt_id)
             return [
-                _worker_status(node, worker, story) for node in facts.launch.nodes for worker in node.workers
+                _worker_status(node, worker, seen) for node in facts.launch.nodes for worker in node.workers
             ]
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
         self._reach()
         with self._lock:
-            facts = self._world.facts(attempt_id)
+            facts = self.world.facts(attempt_id)
             claimed_at = self._visible(attempt_id).claimed_at if facts is not None else None
             if facts is None or facts.launch is None or claimed_at is None:
                 return ()
-            node = facts.launch.nodes[0].node
-            return [Notice(at=claimed_at, node=node, text=text) for text in facts.behaviour.notices]
+            node, behaviour = facts.launch.nodes[0].node, facts.behaviour
+            texts = behaviour.notices if isinstance(behaviour, Behaviour) else ()
+            return [Notice(at=claimed_at, node=node, text=text) for text in texts]
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         self._reach()
@@ -132,34 +130,28 @@ class SimulatedEngine:
             }
         return {attempt_id: pieces for attempt_id, pieces in found.items() if pieces}
 
-    def utilization(self, attempt_ids: Sequence[str]) -> Mapping[str, Sequence[NodeUtilization]]:  # noqa: ARG002
+    def utilization(self, attempt_ids: Sequence[str]) -> Mapping[str, Sequence[NodeUtilization]]:
         return {}
 
-    def pace(self) -> Pace:
-        return Pace()
-
-    def close(self) -> None:
-        """Do nothing: the simulated cluster outlives every control plane."""
-
-    def subscribe(self, listener: Listener) -> None:
+    def subscribe(self, listener: Callable[[str], None]) -> None:
         with self._lock:
-            self._listeners.append(listener)
+            super().subscribe(listener)
 
     # --- the world behind it ---------------------------------------------------------------------
 
     @property
     def starts(self) -> Counter[str]:
         """How often each attempt actually began, by attempt id."""
-        return self._world.starts
+        return self.world.starts
 
     @property
     def violations(self) -> Sequence[str]:
         """Every time two attempts of one run, or two holders of one slot, lived at once: must be empty."""
-        return self._world.violations
+        return self.world.violations
 
     def live(self) -> frozenset[str]:
         """The attempts that actually exist on nodes now, visible or not."""
-        return self._world.live()
+        return self.world.live()
 
     def disconnect(self) -> None:
         """Remove all listeners: their control plane is dead."""
@@ -169,41 +161,13 @@ class SimulatedEngine:
     # --- for the engines -------------------------------------------------------------------------
 
     def _submit(self, request: SimRequest) -> None:
-        raise NotImplementedError
-
-    def _observe(self, attempt_id: str) -> Observation:
-        facts = self._world.facts(attempt_id)
-        if facts is None:
-            return Observation(state=ObservedState.ABSENT)
-        since_s = self._clock.now() - facts.submitted_at - facts.behaviour.unknown_from_s
-        if 0 <= since_s < facts.behaviour.unknown_for_s:
-            return Observation(state=ObservedState.UNKNOWN, native_state="no answer")
-        story, horizon = self._visible(attempt_id), self._clock.now() - self._world.delay_s
-        return replace(
-            story,
-            milestones=milestones(facts, story, horizon),
-            native_state=story.state.value,
-            released=releases(facts, story, horizon),
-        )
-
-    def _visible(self, attempt_id: str) -> Observation:
-        """The part of the story whose news has arrived."""
-        story, horizon = self._world.story(attempt_id), self._clock.now() - self._world.delay_s
-        if story.ended_at is not None and story.ended_at <= horizon:
-            return story
-
-        def shown(at: float | None) -> float | None:
-            return at if at is not None and at <= horizon else None
-
-        started_at = shown(story.started_at)
-        state = ObservedState.STARTING if started_at is None else ObservedState.RUNNING
-        return Observation(state=state, claimed_at=shown(story.claimed_at), started_at=started_at)
+        super().submit(request)
 
     def _request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
-        self._world.request_leave(attempt_id, request)
+        super().request_leave(attempt_id, request)
 
     def _reap(self, attempt_id: str) -> None:
-        self._world.reap(attempt_id)
+        super().reap(attempt_id)
 
     @contextmanager
     def _interruptible(self, attempt_id: str, before: Moment, after: Moment) -> Iterator[None]:
@@ -216,7 +180,7 @@ class SimulatedEngine:
 
     def _files(self, attempt_id: str) -> Mapping[str, bytes]:
         """The files of an attempt by path: its request, and the logs of workers that have started."""
-        facts = self._world.facts(attempt_id)
+        facts = self.world.facts(attempt_id)
         if facts is None or facts.launch is None:
             return {}
         files = {"attempt.json": str(SimRequest(launch=facts.launch)).encode()}
@@ -226,7 +190,7 @@ class SimulatedEngine:
             }
             node, worker = first_worker(facts.launch)
             files[f"logs/{worker.name}.log"] = facts.behaviour.output
-            if facts.behaviour.reports:
+            if isinstance(facts.behaviour, Behaviour) and facts.behaviour.reports:
                 files[f"{NODES}/{node}/{REPORTS_FILE}"] = facts.behaviour.reports
         return files
 
@@ -235,13 +199,63 @@ class SimulatedEngine:
         if self.unreachable:
             raise Unavailable(f"the simulated {self.system} cannot be reached")
 
-    def _on_news(self, attempt_id: str) -> None:
-        """Notify listeners of an attempt's event."""
-        self._notify(attempt_id)
 
-    def _notify(self, attempt_id: str) -> None:
-        for listener in tuple(self._listeners):
-            listener(attempt_id)
+class SimEngine(KnobbedEngine, engine.SimEngine):
+    """An engine with nodes of its own, which can change; events become visible `news_delay_s` later."""
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        nodes: Sequence[Node],
+        *,
+        behaviour: Callable[[Launch], story.Behaviour] = lambda _launch: Behaviour(),
+        news_delay_s: float = 0.0,
+    ) -> None:
+        super().__init__(clock, behaviour=behaviour)
+        self._nodes = {node.name: node for node in nodes}
+        self._offered: tuple[Node, ...] | None = None
+        self._states: dict[str, NodeState] = {}
+        self.world.delay_s = news_delay_s
+
+    def nodes(self) -> Sequence[Node]:
+        with self._lock:
+            if self._offered is None:
+                self._offered = tuple(self._nodes.values())
+            return self._offered
+
+    def cluster_nodes(self, cluster: Cluster) -> Sequence[Node]:
+        with self._lock:
+            return super().cluster_nodes(cluster)
+
+    def free_port(self, address: str, taken: frozenset[int]) -> int:
+        with self._lock:
+            return super().free_port(address, taken)
+
+    def progress_s(self, run_id: str) -> float:
+        """The amount of a run's work in its checkpoints."""
+        return self.world.progress_s(run_id)
+
+    def set_node(self, name: str, state: NodeState) -> None:
+        """Change a node's state; attempts on a node that goes down or is lost are lost with it."""
+        with self._lock:
+            if name in self._nodes:
+                self._nodes[name] = replace(self._nodes[name], state=state)
+                self._offered = None
+            else:
+                self._states[name] = state
+                self._described.forget()
+            if state in (NodeState.DOWN, NodeState.LOST):
+                self.world.lose_node(name)
+
+    def forget(self, run_id: str) -> None:
+        with self._lock:
+            super().forget(run_id)
+
+    def _make(self, cluster: Cluster) -> tuple[Node, ...]:
+        nodes = super()._make(cluster)
+        if not self._states:
+            return nodes
+        return tuple(replace(node, state=self._states.get(node.name, node.state)) for node in nodes)
 
 
 def _pieces(files: Mapping[str, bytes], known: Mapping[str, int], limit_bytes: int) -> Iterator[ReportPiece]:
