@@ -25,7 +25,7 @@ QUIET_S = 2.0
 """A directory with a newer change may get more files: they are written one after the other."""
 
 _ATOMIC_LINK = re.compile(r"(.*\.latest_checkpoint|latest_pt)")
-_SDK_LINK = "latest"
+_LATEST_LINK = re.compile(r"(.*\.latest_checkpoint|latest_pt|latest)")
 _POINTERS = frozenset({"latest", "latest_checkpointed_iteration.txt"})
 _MOST_POINTER_BYTES = 256
 _NUMBERED = re.compile(r"(.*?)(\d+)(_force)?")
@@ -62,53 +62,32 @@ def finished(found: Iterable[Found], *, seen_at: Collection[str]) -> list[Found]
     `seen_at` are the paths under which programs know the artifact directory: links may be absolute.
     """
     items = list(found)
-    behind: dict[tuple[str, str], int] = {}
-    for link in items:
-        parent, name = _split(link.path)
-        if link.kind == LINK and _ATOMIC_LINK.fullmatch(name):
-            numbered = _NUMBERED.fullmatch(_sibling(link, parent, seen_at) or "")
-            if numbered is not None:
-                behind[parent, numbered[1]] = int(numbered[2])
-    left: set[str] = set()
-    for item in items:
-        parent, name = _split(item.path)
-        numbered = _NUMBERED.fullmatch(name) if item.kind == DIRECTORY else None
-        if numbered is not None and int(numbered[2]) > behind.get((parent, numbered[1]), int(numbered[2])):
-            left.add(item.path)
+    behind = _newest(_targets(items, _ATOMIC_LINK, seen_at))
+    left = {
+        path for path, series, number in _numbered_directories(items) if number > behind.get(series, number)
+    }
     return [item for item in items if not below(item.path, left)]
 
 
 def linked(found: Iterable[Found], *, seen_at: Collection[str]) -> set[str]:
     """Directories that are whole because a link to the latest checkpoint names them or a later one."""
     items = list(found)
-    latest: dict[tuple[str, str], int] = {}
-    whole: set[str] = set()
-    for link in items:
-        parent, name = _split(link.path)
-        if link.kind == LINK and (name == _SDK_LINK or _ATOMIC_LINK.fullmatch(name)):
-            sibling = _sibling(link, parent, seen_at)
-            numbered = _NUMBERED.fullmatch(sibling or "")
-            if sibling:
-                whole.add(_join(parent, sibling))
-            if numbered is not None:
-                latest[parent, numbered[1]] = int(numbered[2])
+    targets = _targets(items, _LATEST_LINK, seen_at)
+    whole, latest = set(targets), _newest(targets)
     pointers = [item for item in items if item.kind == FILE and item.target]
     whole |= {path for pointer in pointers if (path := _pointed_to(pointer, items)) is not None}
-    for item in items:
-        parent, name = _split(item.path)
-        numbered = _NUMBERED.fullmatch(name) if item.kind == DIRECTORY else None
-        if numbered is not None and int(numbered[2]) <= latest.get((parent, numbered[1]), -1):
-            whole.add(item.path)
-    return whole
+    return whole | {
+        path for path, series, number in _numbered_directories(items) if number <= latest.get(series, -1)
+    }
 
 
 def names_earlier(pointer: Found, directory: str) -> bool:
     """Whether a file that names the latest checkpoint names an earlier one, and this one is newer."""
-    parent, name = _split(directory)
-    numbered, named = _NUMBERED.fullmatch(name), _NUMBERED.fullmatch(pointer.target)
-    if _split(pointer.path)[0] != parent or numbered is None or named is None:
+    numbered, named = _numbered(directory), _NUMBERED.fullmatch(pointer.target)
+    if numbered is None or named is None:
         return False
-    return named[1] in ("", numbered[1]) and int(named[2]) < int(numbered[2])
+    (parent, stem), number = numbered
+    return _split(pointer.path)[0] == parent and named[1] in ("", stem) and int(named[2]) < number
 
 
 def below(path: str, directories: Collection[str]) -> bool:
@@ -179,16 +158,12 @@ def unit_of(item: Found, found: Collection[Found], known: Collection[str]) -> st
 
 def has_later(directory: str, found: Iterable[Found]) -> bool:
     """Whether a sibling directory with a higher number exists: its writer has continued."""
-    parent, name = _split(directory)
-    match = _NUMBERED.fullmatch(name)
-    if match is None:
+    own = _numbered(directory)
+    if own is None:
         return False
-    for other in found:
-        place, other_name = _split(other.path)
-        numbered = _NUMBERED.fullmatch(other_name) if other.kind == DIRECTORY and place == parent else None
-        if numbered is not None and numbered[1] == match[1] and int(numbered[2]) > int(match[2]):
-            return True
-    return False
+    series, number = own
+    beside = (each.path for each in found if each.kind == DIRECTORY and _split(each.path)[0] == series[0])
+    return any(each[0] == series and each[1] > number for each in map(_numbered, beside) if each is not None)
 
 
 def changed_since(found: Iterable[Found], since: float) -> set[str]:
@@ -199,19 +174,43 @@ def changed_since(found: Iterable[Found], since: float) -> set[str]:
 
 def _pointed_to(pointer: Found, found: Iterable[Found]) -> str | None:
     """The directory that a file names as the latest checkpoint, if nothing in it was changed since."""
-    parent, _ = _split(pointer.path)
-    number = int(pointer.target) if pointer.target.isdecimal() else None
+    parent, target = _split(pointer.path)[0], pointer.target
+    number = int(target) if target.isdecimal() else None
     for item in found:
         place, name = _split(item.path)
         if item.kind != DIRECTORY or place != parent:
             continue
-        numbered = _NUMBERED.fullmatch(name)
-        if name == pointer.target or (
-            number is not None and numbered is not None and int(numbered[2]) == number
-        ):
+        numbered = _numbered(item.path)
+        if name == target or (numbered is not None and numbered[1] == number):
             inner = (file for file in found if file.kind == FILE and file.path.startswith(f"{item.path}/"))
             return item.path if all(file.mtime_ns <= pointer.mtime_ns for file in inner) else None
     return None
+
+
+def _numbered(path: str) -> tuple[tuple[str, str], int] | None:
+    """The series of a path with a number in its name (its parent, and the name before), and the number."""
+    parent, name = _split(path)
+    match = _NUMBERED.fullmatch(name)
+    return ((parent, match[1]), int(match[2])) if match is not None else None
+
+
+def _numbered_directories(found: Iterable[Found]) -> Iterator[tuple[str, tuple[str, str], int]]:
+    """The path, series and number of each directory with a number in its name."""
+    for item in found:
+        numbered = _numbered(item.path) if item.kind == DIRECTORY else None
+        if numbered is not None:
+            yield (item.path, *numbered)
+
+
+def _newest(paths: Iterable[str]) -> dict[tuple[str, str], int]:
+    """The number of the latest checkpoint of each series, by the targets of links."""
+    return dict(filter(None, map(_numbered, paths)))
+
+
+def _targets(found: Iterable[Found], names: re.Pattern[str], seen_at: Collection[str]) -> list[str]:
+    """The siblings to which links with these names lead."""
+    links = (item for item in found if item.kind == LINK and names.fullmatch(_split(item.path)[1]))
+    return [path for link in links if (path := _sibling(link, seen_at)) is not None]
 
 
 def _walk(root: str, directory: str) -> Iterator[Found]:
@@ -268,14 +267,12 @@ def _number(path: str) -> list[str]:
     return _DIGITS.findall(_split(path)[1])
 
 
-def _sibling(link: Found, parent: str, seen_at: Collection[str]) -> str | None:
-    """The sibling name to which a link leads."""
-    target = link.target
+def _sibling(link: Found, seen_at: Collection[str]) -> str | None:
+    """The path to which a link leads, if that is beside it."""
+    parent, target = _split(link.path)[0], link.target
     path = inside(target, seen_at=seen_at) if target.startswith("/") else _join(parent, target)
-    if path is None:
-        return None
-    place, name = _split(os.path.normpath(path))
-    return name if place == parent else None
+    path = os.path.normpath(path) if path is not None else None
+    return path if path is not None and _split(path)[0] == parent else None
 
 
 def _split(path: str) -> tuple[str, str]:
