@@ -157,14 +157,11 @@ def to_bytes(manifest: Manifest) -> bytes:
     """The manifest in its stored form, with a digest over itself."""
     fields = {
         "format": FORMAT,
+        **manifest._asdict(),
         "version": manifest.version.id,
-        "attempt": manifest.attempt,
-        "created_at": manifest.created_at,
-        "read_at": manifest.read_at,
-        "entries": [_entry_fields(entry) for entry in manifest.entries],
-        **({"left_out": list(manifest.left_out)} if manifest.left_out else {}),
-        "saved_at": manifest.saved_at,
-        "step": manifest.step,
+        "entries": [
+            {name: value for name, value in entry._asdict().items() if value} for entry in manifest.entries
+        ],
     }
     return json.dumps({**fields, "digest": _digest(fields)}, separators=(",", ":")).encode()
 
@@ -203,17 +200,6 @@ def clashes(manifests: Sequence[Manifest]) -> Mapping[str, tuple[str, str]]:
     return found
 
 
-def _entry_fields(entry: Entry) -> dict[str, Any]:
-    fields: dict[str, Any] = {"path": entry.path, "kind": entry.kind, "mode": entry.mode}
-    if entry.kind == FILE:
-        fields["mtime_ns"] = entry.mtime_ns
-        fields["chunks"] = [[chunk.digest, chunk.size_bytes] for chunk in entry.chunks]
-    elif entry.kind == LINK:
-        fields["target"] = entry.target
-        fields["inside"] = entry.inside
-    return fields
-
-
 def _entry(fields: Mapping[str, Any]) -> Entry:
     path, kind = fields["path"], fields["kind"]
     check_path(path)
@@ -226,7 +212,7 @@ def _entry(fields: Mapping[str, Any]) -> Entry:
     return Entry(
         path=path,
         kind=kind,
-        mode=int(fields["mode"]) & 0o7777,
+        mode=int(fields.get("mode", 0)) & 0o7777,
         size_bytes=sum(chunk.size_bytes for chunk in chunks),
         mtime_ns=int(fields.get("mtime_ns", 0)),
         chunks=chunks,
