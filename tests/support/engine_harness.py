@@ -17,9 +17,10 @@ from typing import Any, Protocol
 
 from sim_batch import SimBatchEngine
 from sim_engine import Behaviour, SimEngine
-from tarmac.engines.local import LocalEngine, Machine, NodeGroup, local_nodes
+from tarmac.engines.local.engine import LocalEngine
+from tarmac.engines.local.nodes import Machine, local_nodes
 from tarmac.engines.sim.clock import VirtualClock
-from tarmac.model.cluster import DEFAULT_POOL, Node
+from tarmac.model.cluster import DEFAULT_POOL, Node, NodeGroup
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.resources import Resources
 from tarmac.model.run import attempt_id

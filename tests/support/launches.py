@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.launch import compose
+from tarmac.launch.compose import compose
 from tarmac.model.cluster import Node
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import AttemptState, RunState

@@ -23,7 +23,8 @@ from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
 from tarmac.engines.hosts.installing import Sidecar, Supplies
-from tarmac.engines.local import LocalEngine, local_nodes
+from tarmac.engines.local.engine import LocalEngine
+from tarmac.engines.local.nodes import local_nodes
 from tarmac.engines.ray.engine import RayEngine
 from tarmac.engines.ray.settings import read_settings
 from tarmac.model.cluster import Cluster, Pool

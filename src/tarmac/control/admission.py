@@ -14,9 +14,9 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import Shape, candidate_of
 from tarmac.control.state.node_inventory import rehearsal_nodes
-from tarmac.launch import site_name
 from tarmac.launch.compose import container_launch
 from tarmac.launch.environment import parameter_names, unknown_names
+from tarmac.launch.unicore_job import site_name
 from tarmac.model.actor import Actor
 from tarmac.model.changes import NewRun
 from tarmac.model.cluster import Node, admits

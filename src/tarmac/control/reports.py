@@ -16,7 +16,7 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import candidate_of
 from tarmac.control.state.node_inventory import rehearsal_nodes
-from tarmac.launch import site_text
+from tarmac.launch.unicore_job import site_text
 from tarmac.model.abilities import ReadsReports
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Node

@@ -4,8 +4,3 @@
 texts for a batch system. The dialect of a run adds its system's promises to the finished launch
 (`systems.registry.apply_conventions`).
 """
-
-from tarmac.launch.compose import compose
-from tarmac.launch.unicore_job import site_name, site_text
-
-__all__ = ["compose", "site_name", "site_text"]

@@ -21,11 +21,11 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import ArtifactStoring, AttemptSettings
 from tarmac.engines.hosts.installing import Forward, Sidecar, Supplies
-from tarmac.engines.local import LocalEngine
+from tarmac.engines.local.engine import LocalEngine
 from tarmac.engines.local.nodes import local_nodes, survey
 from tarmac.engines.ray.kind import RayKind
 from tarmac.engines.ray.servers import ray_servers
-from tarmac.engines.slurm import SlurmKind
+from tarmac.engines.slurm.kind import SlurmKind
 from tarmac.model.cluster import LOCAL_ENGINE
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt

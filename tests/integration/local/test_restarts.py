@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine_harness import LocalHarness, Work, ended, running
-from tarmac.engines.local import LocalEngine
+from tarmac.engines.local.engine import LocalEngine
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState

@@ -7,8 +7,8 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from tarmac.engines.local import Machine, NodeGroup, local_nodes, survey
-from tarmac.engines.local.nodes import cluster_nodes, slot_type
+from tarmac.engines.local.nodes import Machine, cluster_nodes, local_nodes, slot_type, survey
+from tarmac.model.cluster import NodeGroup
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import Rehearsal
 from tarmac.node.kernel.sockets import find_free_port

@@ -13,7 +13,7 @@ from tarmac.control.delegation import unnamed_nodes
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.node_inventory import rehearsal_nodes
-from tarmac.launch import compose
+from tarmac.launch.compose import compose
 from tarmac.model.cluster import Node
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
