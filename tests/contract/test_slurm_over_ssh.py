@@ -20,7 +20,7 @@ from slurm_harness import SshHarness
 from ssh_hosts import LoginHost, connections, cut_connections
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.installing import Supplies
-from tarmac.engines.hosts.remote import ssh_host
+from tarmac.engines.hosts.remote import SshHost
 from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.slurm import files
 from tarmac.engines.slurm.engine import SlurmEngine
@@ -49,7 +49,7 @@ def host(login: LoginHost, tmp_path: Path) -> Host:
 
 
 def reached(ssh: Ssh, login: LoginHost, near: Path, *, python: str = sys.executable) -> Host:
-    return ssh_host(login.private / near.name, ssh, python=python, copies=near / "copies", files=files.COPIED)
+    return SshHost(login.private / near.name, ssh, python=python, copies=near / "copies", files=files.COPIED)
 
 
 def in_the_end(action: Callable[[], Observation]) -> Observation:

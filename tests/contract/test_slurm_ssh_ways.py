@@ -16,7 +16,7 @@ import pytest
 from gitserver import NO_SSHD
 from ssh_hosts import CODE, LoginHost, end_session, jump_host, second_factor_host
 from tarmac.engines.hosts.host import Host
-from tarmac.engines.hosts.remote import ssh_host
+from tarmac.engines.hosts.remote import SshHost
 from tarmac.engines.hosts.ssh import Refused, Ssh
 from tarmac.engines.slurm import files
 from tarmac.model.errors import Unavailable
@@ -34,7 +34,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginHost]:
 
 
 def host_by(ssh: Ssh, near: Path) -> Host:
-    return ssh_host(near / "site", ssh, python=sys.executable, copies=near / "copies", files=files.COPIED)
+    return SshHost(near / "site", ssh, python=sys.executable, copies=near / "copies", files=files.COPIED)
 
 
 def echo(host: Host) -> bytes:

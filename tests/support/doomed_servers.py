@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import Any
 
-from tarmac.engines.hosts.host import Host, Reach
+from tarmac.engines.hosts.host import FILE_S, Host, Reached
 from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.ray.servers.ray_servers import RayServers
 from tarmac.model.cluster import Machine
@@ -31,7 +31,7 @@ class DoomedServers(RayServers):
 
     def _host(self, machine: Machine) -> Host:
         host = super()._host(machine)
-        return Host(host.layout, cast(Reach, _DoomedReach(host._reach, self._pass)), seen=host.seen)
+        return _DoomedHost(host, self._pass)
 
     def _pass(self, operation: str) -> None:
         with self._passing:
@@ -42,17 +42,27 @@ class DoomedServers(RayServers):
                 raise Killed
 
 
-class _DoomedReach:
-    def __init__(self, reach: Reach, passes: Callable[[str], None]) -> None:
-        self._reach = reach
+class _DoomedHost(Host):
+    def __init__(self, host: Host, passes: Callable[[str], None]) -> None:
+        super().__init__(host.layout, host.where, seen=host.seen)
+        self._host = host
         self._passes = passes
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._reach, name)
+    def examine(self) -> Reached | None:
+        return self._host.examine()
 
-    def call(self, operation: str, **arguments: Any) -> Any:
+    def refresh(self, attempt_ids: Sequence[str]) -> None:
+        self._host.refresh(attempt_ids)
+
+    def take_code(self, directory: Path, digest: str, pieces: Iterator[bytes]) -> None:
+        self._host.take_code(directory, digest, pieces)
+
+    def stream(self, argv: Sequence[str], *, variables: Mapping[str, str], mark: str) -> int:
+        return self._host.stream(argv, variables=variables, mark=mark)
+
+    def call(self, operation: str, *, timeout_s: float = FILE_S, **arguments: Any) -> Any:
         step = "look" if "--version" in arguments.get("argv", ()) else operation
         self._passes(step)
-        result = self._reach.call(operation, **arguments)
+        result = self._host.call(operation, timeout_s=timeout_s, **arguments)
         self._passes(step)
         return result

@@ -17,7 +17,7 @@ from engine_harness import BOUND_S, WORKING, Work, make_launch, running, script
 from ssh_hosts import LoginHost
 from tarmac.engines.hosts.host import Host, local_host
 from tarmac.engines.hosts.installing import Supplies
-from tarmac.engines.hosts.remote import ssh_host
+from tarmac.engines.hosts.remote import SshHost
 from tarmac.engines.slurm import files
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.engine import SlurmEngine
@@ -135,7 +135,7 @@ class SshHarness(StandInHarness):
 
     def host(self) -> Host:
         copies = self.near / "copies"
-        return ssh_host(
+        return SshHost(
             self.home,
             self.ssh,
             python=sys.executable,

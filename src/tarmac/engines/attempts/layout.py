@@ -6,7 +6,6 @@ types finds nothing.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from tarmac.node.attempt.protocol import ARTIFACT_KINDS
@@ -14,40 +13,25 @@ from tarmac.node.attempt.protocol import ARTIFACT_KINDS
 _ATTEMPT_ID = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,99})\.([1-9][0-9]{0,8})")
 
 
-@dataclass(frozen=True, slots=True)
 class Layout:
     """The paths below one such directory."""
 
-    home: Path
-
-    @property
-    def staging(self) -> Path:
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.staging = home / "staging"
         """Attempt directories under construction."""
-        return self.home / "staging"
-
-    @property
-    def notify(self) -> Path:
+        self.notify = home / "notify"
         """The FIFO to which runners write the ids of attempts with news."""
-        return self.home / "notify"
-
-    @property
-    def runs(self) -> Path:
+        self.runs = home / "runs"
         """The directories of runs and of their attempts."""
-        return self.home / "runs"
+        self.environments = home / "environments"
+        """The Python environments of setup steps, named by their content."""
+        self.images = home / "images"
+        """The images pulled for runs, on the node."""
 
     def code(self, digest: str) -> Path:
         """A code snapshot."""
         return self.home / "code" / digest
-
-    @property
-    def environments(self) -> Path:
-        """The Python environments of setup steps, named by their content."""
-        return self.home / "environments"
-
-    @property
-    def images(self) -> Path:
-        """The images pulled for runs, on the node."""
-        return self.home / "images"
 
     def attempt(self, attempt_id: str) -> Path | None:
         """The directory of an attempt; None for an invalid id."""

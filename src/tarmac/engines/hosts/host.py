@@ -1,15 +1,16 @@
 """`Host`: all operations of an engine on the machine of its cluster, each with a deadline.
 
 Made by `local_host`, or for another machine; used by engines. `node/host/operations.py` performs the
-operations; a `Reach` calls them: in this process, or over a connection.
+operations: called in this process, or over a connection.
 """
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.reports import file_entries
@@ -63,64 +64,53 @@ class ServiceState:
     started: bool = False
 
 
-class Reach(Protocol):
-    """The way to a host. Raises Unavailable if it is unreachable, OSError for failures there.
-
-    `where` is its place in words: "here", or "on" another machine.
-    """
-
-    where: str
-
-    def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
-        """Perform an operation, and return its result."""
-
-    def examine(self) -> Reached | None:
-        """Connect now, and return how; None for this machine. Raises Unavailable."""
-
-    def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
-        """Store a code snapshot, in the form of `node.files.codestore`; also raises ValueError."""
-
-    def refresh(self, attempt_ids: Sequence[str]) -> None:
-        """Make the reports of these attempts readable below `Host.seen`."""
-
-    def stream(
-        self, argv: Sequence[str], *, keep: Sequence[str], variables: Mapping[str, str], mark: str
-    ) -> int:
-        """Start a program and connect to its standard input and output: see `Host.stream`."""
-
-
-class Host:
+class Host(ABC):
     """`layout` has the paths there, `seen` those here for the reports of attempts. Thread-safe.
 
-    `variables` are added to the environment of the commands; `area` is the directory of those under
-    construction. A service is identified by its `place`: a path, with its log and its record beside it.
-    Every call raises Unavailable if the host is unreachable, with or without effect; and OSError for failures
-    there.
+    `where` is its place in words: "here", or "on" another machine. `variables` are added to the environment
+    of the commands; `area` is the directory of those under construction. A service is identified by its
+    `place`: a path, with its log and its record beside it. Every call raises Unavailable if the host is
+    unreachable, with or without effect; and OSError for failures there.
     """
 
     def __init__(
         self,
         layout: Layout,
-        reach: Reach,
+        where: str,
         *,
         seen: Layout,
         variables: Mapping[str, str] | None = None,
         area: Path | None = None,
     ) -> None:
         self.layout = layout
+        self.where = where
         self.seen = seen
-        self._reach = reach
         self._variables = dict(variables or {})
         self.area = str(area or layout.staging)
 
-    @property
-    def where(self) -> str:
-        """Its place, in words."""
-        return self._reach.where
+    @abstractmethod
+    def call(self, operation: str, *, timeout_s: float = FILE_S, **arguments: Any) -> Any:
+        """Perform an operation of `node/host/operations.py`."""
+
+    @abstractmethod
+    def take_code(self, directory: Path, digest: str, pieces: Iterator[bytes]) -> None:
+        """Store a snapshot of code, in the form of `node.files.codestore`; also raises ValueError."""
+
+    @abstractmethod
+    def stream(self, argv: Sequence[str], *, variables: Mapping[str, str], mark: str) -> int:
+        """The descriptor of a stream socket to a program, behind its line `mark`.
+
+        The program must end at the end of its input. Raises Unavailable, with the program's output if it does
+        not begin.
+        """
 
     def examine(self) -> Reached | None:
-        """Connect now, and return how; None for this machine."""
-        return self._reach.examine()
+        """Connect now, and return how; None for a host that is always connected."""
+        return None
+
+    @abstractmethod
+    def refresh(self, attempt_ids: Sequence[str]) -> None:
+        """Make the reports of these attempts readable below `seen`."""
 
     def directory(self, attempt_id: str) -> Path:
         """The directory of an attempt there."""
@@ -148,15 +138,6 @@ class Host:
         except OSError as error:
             raise Unavailable(f"{argv[0]} cannot be run {self.where}: {error.strerror}") from None
         return code, out, err
-
-    def stream(self, argv: Sequence[str], *, variables: Mapping[str, str], mark: str) -> int:
-        """The descriptor of a stream socket to a program, behind its line `mark`.
-
-        The program must end at the end of its input. Raises Unavailable, with the program's output if it does
-        not begin.
-        """
-        given = {**self._variables, **variables}
-        return self._reach.stream(argv, keep=list(_KEPT), variables=given, mark=mark)
 
     def prepare(self) -> None:
         """Create the directory of the cluster."""
@@ -208,10 +189,6 @@ class Host:
         """Remove directories and files recursively; idempotent."""
         self.call("remove_trees", paths=[str(path) for path in paths], timeout_s=CLEAR_S)
 
-    def take_code(self, directory: Path, digest: str, pieces: Iterator[bytes]) -> None:
-        """Store a snapshot of code for runners; also raises ValueError."""
-        self._reach.take_code(str(directory), digest, pieces)
-
     def room(self, directory: str = "") -> tuple[int, int | None]:
         """Write to a directory, else to that of the cluster; return its free bytes and free files."""
         free_bytes, free_files = self.call("room", home=directory or str(self.layout.home))
@@ -229,7 +206,7 @@ class Host:
     def remove(self, run_id: str) -> None:
         """Remove all files of a run there, and their copies here; idempotent."""
         self.call("remove", home=str(self.layout.home), run_id=run_id, timeout_s=CLEAR_S)
-        if self.seen != self.layout:
+        if self.seen is not self.layout:
             clearing.remove(str(self.seen.home), run_id)
 
     def clear_copies(self, live: Collection[str], *, unused_days: float, version: str) -> int:
@@ -254,10 +231,6 @@ class Host:
         bounds = {"limit_bytes": limit_bytes, "unused_days": unused_days}
         directory = str(self.layout.images)
         return len(self.call("clear_images", directory=directory, **bounds, timeout_s=CLEAR_S))
-
-    def refresh(self, attempt_ids: Sequence[str]) -> None:
-        """Make the reports of these attempts readable below `seen`."""
-        self._reach.refresh(attempt_ids)
 
     # --- programs that outlive the connection, and facts about the machine ------------------------
 
@@ -309,10 +282,6 @@ class Host:
     def end_agents(self, directory: str) -> None:
         """End the agents that serve a directory there; runs continue."""
         self.call("end_agents", home=directory)
-
-    def call(self, operation: str, *, timeout_s: float = FILE_S, **arguments: Any) -> Any:
-        """Perform an operation of `node/host/operations.py`."""
-        return self._reach.call(operation, timeout_s=timeout_s, **arguments)
 
 
 def _state(found: Mapping[str, Any]) -> ServiceState:
@@ -366,29 +335,22 @@ class HostStoreFiles:
 
 def local_host(directory: Path, *, variables: Mapping[str, str] | None = None) -> Host:
     """This machine, as the host of a cluster that keeps its runs in `directory`."""
-    layout, here = Layout(directory), _Here()
-    return Host(layout, here, seen=layout, variables=variables)
+    layout = Layout(directory)
+    return _Here(layout, "here", seen=layout, variables=variables)
 
 
-class _Here:
-    """The way to this machine. Operations on files have no deadline here: they cannot be interrupted."""
+class _Here(Host):
+    """This machine. Operations on files have no deadline here: they cannot be interrupted."""
 
-    where = "here"
-
-    def examine(self) -> Reached | None:
-        return None
-
-    def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:  # noqa: ARG002 - see above
+    def call(self, operation: str, *, timeout_s: float = FILE_S, **arguments: Any) -> Any:  # noqa: ARG002 - see above
         return operations.operation(operation)(**arguments)
 
-    def stream(
-        self, argv: Sequence[str], *, keep: Sequence[str], variables: Mapping[str, str], mark: str
-    ) -> int:
-        env = {name: os.environ[name] for name in keep if name in os.environ}
-        return open_stream(argv, env={**env, **variables}, mark=mark)
+    def take_code(self, directory: Path, digest: str, pieces: Iterator[bytes]) -> None:
+        codestore.receive_pieces(pieces, str(directory), digest)
 
-    def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
-        codestore.receive_pieces(pieces, directory, digest)
+    def stream(self, argv: Sequence[str], *, variables: Mapping[str, str], mark: str) -> int:
+        env = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        return open_stream(argv, env={**env, **self._variables, **variables}, mark=mark)
 
     def refresh(self, attempt_ids: Sequence[str]) -> None:
         """Do nothing: reports are read in place."""

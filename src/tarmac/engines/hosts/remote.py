@@ -29,57 +29,48 @@ STEADY_S = 60.0
 """A connection that ended sooner counts as a failure."""
 
 
-def ssh_host(
-    directory: Path,
-    ssh: Ssh,
-    *,
-    python: str,
-    copies: Path,
-    files: Sequence[str] = (),
-    variables: Mapping[str, str] | None = None,
-) -> Host:
+class SshHost(Host):
     """The host behind an ssh, where runs are kept in `directory`; `copies` is a directory of this machine.
 
     `files` of attempts are copied there beside those that every attempt has.
     """
-    layout, seen = Layout(directory), Layout(copies)
-    there = _There(ssh, python, ReportCopies(layout, seen, files=(*FILES, *files)))
-    return Host(layout, there, seen=seen, variables=variables)
 
-
-class _There:
-    """The way to another machine."""
-
-    def __init__(self, ssh: Ssh, python: str, report_copies: ReportCopies) -> None:
-        self.where = f"on {ssh.target}"
+    def __init__(
+        self,
+        directory: Path,
+        ssh: Ssh,
+        *,
+        python: str,
+        copies: Path,
+        files: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(Layout(directory), f"on {ssh.target}", seen=Layout(copies), variables=variables)
         self._ssh = ssh
         self._python = python
-        self._report_copies = report_copies
+        self._report_copies = ReportCopies(self.layout, self.seen, files=(*FILES, *files))
         self._lock = Lock()
         self._connection: Connection | None = None
-        self._end: weakref.finalize[..., _There] | None = None
+        self._end: weakref.finalize[..., SshHost] | None = None
         self._failure: Unavailable | None = None
         self._rest_s = 0.0
         self._next_at = float("-inf")
 
-    def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
+    def call(self, operation: str, *, timeout_s: float = FILE_S, **arguments: Any) -> Any:
         return self._call(self._connected(), operation, timeout_s, arguments)
 
-    def stream(
-        self, argv: Sequence[str], *, keep: Sequence[str], variables: Mapping[str, str], mark: str
-    ) -> int:
+    def stream(self, argv: Sequence[str], *, variables: Mapping[str, str], mark: str) -> int:
         """Open a stream with an ssh of its own that shares the open session; the login sets variables."""
-        del keep
         self._connected()
-        given = ["env", *(f"{name}={value}" for name, value in variables.items())]
+        given = ["env", *(f"{name}={value}" for name, value in {**self._variables, **variables}.items())]
         try:
             return open_stream([*self._ssh.argv(), login_command([*given, *argv])], mark=mark)
         except Unavailable as error:
             raise self._named(error.message) from None
 
-    def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
+    def take_code(self, directory: Path, digest: str, pieces: Iterator[bytes]) -> None:
         try:
-            self._connected().upload("take_code", {"directory": directory, "digest": digest}, pieces)
+            self._connected().upload("take_code", {"directory": str(directory), "digest": digest}, pieces)
         except Lost as error:
             raise self._named(str(error)) from None
 

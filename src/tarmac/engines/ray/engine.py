@@ -119,7 +119,7 @@ def examined(
         if member is not None:
             checks = [*_checks(node, member)]
             if node.up:  # always well, because most runs need no image
-                trial = try_containers(node.host, installation, driver)
+                trial = try_containers(node, installation, driver)
                 checks.append((True, f"{'' if trial.works else 'no run starts in an image: '}{trial.text}"))
             found += [Finding(what=node.name, ok=ok, text=text) for ok, text in checks]
     if len(found) == 1:
@@ -137,7 +137,7 @@ def _checks(node: RayNode, member: Member) -> Iterator[tuple[bool, str]]:
         sent_at = time.time()
         survey = node.call("survey")
         found_s = ahead_s(survey["at"], sent_at=sent_at, received_at=time.time())
-        free_bytes, free_files = node.host.room()
+        free_bytes, free_files = node.room()
     except Unavailable as error:
         yield False, error.message
         return
@@ -160,4 +160,4 @@ def _checks(node: RayNode, member: Member) -> Iterator[tuple[bool, str]]:
     if node.forward_problem:
         yield False, f"runs there do not reach the gateway at {node.forward_problem}"
     if free_bytes < LEAST_FREE_BYTES or (free_files is not None and free_files < 1000):
-        yield False, f"{node.host.layout.home}: {free_bytes / 2**30:.1f} GiB and {free_files} files free"
+        yield False, f"{node.layout.home}: {free_bytes / 2**30:.1f} GiB and {free_files} files free"

@@ -114,8 +114,8 @@ class RayHosts:
         values = dict(self._secrets(view.secrets)) if view.secrets else {}
         try:
             code = read_document(view.paths.description).code
-            bring_code(place.host, code, self._code, place=place.name)
-            given = {"files": files, "secrets": values, "area": place.host.area, **place.travels.installation}
+            bring_code(place, code, self._code, place=place.name)
+            given = {"files": files, "secrets": values, "area": place.area, **place.travels.installation}
             place.call("start", directory=str(directory), node=node.node, **given)
         except ValueError as error:
             raise InvalidInput(str(error)) from None
@@ -147,8 +147,8 @@ class RayHosts:
                 continue
             try:
                 directory = self.directory(view.attempt_id)
-                place.host.make_directory(directory, {})
-                place.host.fence(directory, [node.node])
+                place.make_directory(directory, {})
+                place.fence(directory, [node.node])
                 place.copy_reports({view.attempt_id: node.node})
             except OSError as error:
                 if error.errno not in writing.SPACE_ERRORS:
@@ -246,7 +246,7 @@ class RayHosts:
             place = self.node(view, node.node)
             try:
                 with suppress(FileNotFoundError):  # absent there: it comes with the attempt
-                    place.host.request_leave(self.directory(view.attempt_id), content, [node.node])
+                    place.request_leave(self.directory(view.attempt_id), content, [node.node])
                 self._asks[key] = content
             except OSError as error:
                 failure = Unavailable(f"{place.name}: cannot pass on what is asked: {error.strerror}")
@@ -282,10 +282,10 @@ class RayHosts:
     def with_file(self, view: AttemptView | None, path: str) -> Host | None:
         if view is None or not view.nodes:
             return None
-        return self.node(view, _place_of(view, path)).host
+        return self.node(view, _place_of(view, path))
 
     def reachable(self) -> Mapping[str, Host]:
-        return {node.name: node.host for node in self._nodes.all() if node.up}
+        return {node.name: node for node in self._nodes.all() if node.up}
 
     # --- inside ----------------------------------------------------------------------------------
 
@@ -326,7 +326,7 @@ class RayHosts:
         """Remove the document if a full disk takes neither claim nor fence: without it no runner starts."""
         document = self.directory(view.attempt_id) / protocol.ATTEMPT_FILE
         try:
-            place.host.remove_trees([document])
+            place.remove_trees([document])
         except OSError as problem:
             raise Unavailable(f"cannot fence attempt {view.attempt_id}: {problem.strerror}") from None
         self._lose_by_disk(place, view, node, error)

@@ -18,7 +18,7 @@ from typing import Any
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.supervision import Life
 from tarmac.engines.attempts.writing import SPACE_ERRORS
-from tarmac.engines.hosts.host import FILE_S, Host, Reached
+from tarmac.engines.hosts.host import FILE_S, Host
 from tarmac.engines.hosts.installing import Forward
 from tarmac.engines.hosts.relaying import AnswerRequest, forward_operation, store_operation
 from tarmac.engines.hosts.report_copies import NODE_FILES, ReportCopies
@@ -90,12 +90,14 @@ class Travels:
         return {"package": self.package, "python": self.python}
 
 
-class RayNode:
+class RayNode(Host):
     """A node by its address. `name` is its name in runs, `on_news` is told of attempts there. Thread-safe."""
 
     def __init__(
         self, address: str, *, home: Layout, seen: Layout, travels: Travels, on_news: Callable[[str], None]
     ) -> None:
+        area = home.staging / address.replace(":", "_")  # its own, because several nodes may share a disk
+        super().__init__(home, f"on {address}", seen=seen, area=area)
         self.address = address
         self.name = ""
         self.alive = True
@@ -123,9 +125,6 @@ class RayNode:
         self._report_copies: dict[str, ReportCopies] = {}
         self._heard_at = time.monotonic()
         self.ports = FreePorts(self._find_ports)
-        self.where = f"on {address}"
-        area = home.staging / address.replace(":", "_")  # its own, because several nodes may share a disk
-        self.host = Host(home, self, seen=seen, area=area)
 
     # --- the link --------------------------------------------------------------------------------
 
@@ -201,35 +200,31 @@ class RayNode:
         with self._linked() as link:
             return link.call(operation, arguments, timeout_s=timeout_s)
 
-    def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
+    def take_code(self, directory: Path, digest: str, pieces: Iterator[bytes]) -> None:
         """Send a snapshot of code. Raises as `call`; ValueError for one that is refused."""
         with self._linked() as link:
-            link.upload("take_code", {"directory": directory, "digest": digest}, pieces)
+            link.upload("take_code", {"directory": str(directory), "digest": digest}, pieces)
 
-    def examine(self) -> Reached | None:
-        """None: it is examined by its survey."""
-        return None
+    def stream(self, argv: Sequence[str], *, variables: Mapping[str, str], mark: str) -> int:  # noqa: ARG002
+        """Not supported."""
+        raise Unavailable(f"{argv[0]} cannot be connected to {self.where}")
 
     def refresh(self, attempt_ids: Sequence[str]) -> None:
         """Not supported: attempts have a name for this node, see `copy_reports`."""
         raise NotImplementedError(f"see copy_reports: {attempt_ids}")
 
-    def stream(self, argv: Sequence[str], **_more: Any) -> int:
-        """Not supported."""
-        raise Unavailable(f"{argv[0]} cannot be connected to {self.where}")
-
     def prepare(self) -> None:
         """Create its directory, and send the software. Raises Unavailable."""
-        home, travels = str(self.host.layout.home), self.travels
-        given = {"home": home, "area": self.host.area, **travels.installation}
+        home, travels = str(self.layout.home), self.travels
+        given = {"home": home, "area": self.area, **travels.installation}
         try:
             if not self.call("prepare", **given):
-                self.host.make_directory(Path(travels.package).parent.parent, travels.files)
+                self.make_directory(Path(travels.package).parent.parent, travels.files)
                 self.call("prepare", **given)
             self.call("serve_store", path=socket_path(home, self.address))
         except OSError as error:
             self.note_disk(error)
-            raise Unavailable(f"{self.host.layout.home} cannot be used: {error.strerror}") from None
+            raise Unavailable(f"{self.layout.home} cannot be used: {error.strerror}") from None
         self._offer()
 
     def check(self) -> None:
@@ -245,7 +240,7 @@ class RayNode:
         self.ill = problem(facts, sent_at=sent_at, received_at=time.time(), before=self.ill)
         self._offer()
         try:
-            free_bytes, free_files = self.host.room()
+            free_bytes, free_files = self.room()
         except OSError as error:
             self.note_disk(error)
             return
@@ -258,11 +253,11 @@ class RayNode:
     def note_disk(self, error: OSError) -> None:
         """Note a failed write there."""
         full = error.errno in SPACE_ERRORS
-        self.full = self._full_text if full else f"{self.host.layout.home}: {error.strerror}"
+        self.full = self._full_text if full else f"{self.layout.home}: {error.strerror}"
 
     def lives(self, attempts: Mapping[str, str]) -> Mapping[str, Life]:
         """The states of the runners here, for attempts that each map to this node's name in them."""
-        places = [[str(self.host.layout.attempt(attempt)), node] for attempt, node in attempts.items()]
+        places = [[str(self.layout.attempt(attempt)), node] for attempt, node in attempts.items()]
         words = self.call("lives", places=places)
         return {attempt: _LIVES[word] for attempt, word in zip(attempts, words, strict=True)}
 
@@ -297,11 +292,11 @@ class RayNode:
     def _copies_of(self, node: str) -> ReportCopies:
         names = (*NODE_FILES, *NODE_PEER_FILES)
         files = (*PEER_FILES, *(f"{protocol.NODES}/{node}/{name}" for name in names))
-        return ReportCopies(self.host.layout, self.host.seen, files=files)
+        return ReportCopies(self.layout, self.seen, files=files)
 
     @property
     def _full_text(self) -> str:
-        return f"the disk of {self.host.layout.home} is full"
+        return f"the disk of {self.layout.home} is full"
 
 
 _LIVES = {

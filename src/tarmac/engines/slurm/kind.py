@@ -34,7 +34,7 @@ class SlurmKind:
 
     def open(self, cluster: Cluster) -> SlurmEngine:
         """The engine of a cluster."""
-        from tarmac.engines.hosts.remote import ssh_host  # noqa: PLC0415
+        from tarmac.engines.hosts.remote import SshHost  # noqa: PLC0415
         from tarmac.engines.hosts.ssh import Ssh  # noqa: PLC0415
         from tarmac.engines.slurm.engine import SlurmEngine  # noqa: PLC0415
 
@@ -44,7 +44,7 @@ class SlurmKind:
         sidecar = supplies.sidecar
         if sidecar is not None and sidecar.is_directory:  # nodes cannot access a store on this machine
             supplies = replace(supplies, sidecar=sidecar.in_directory(settings.directory))
-        host = ssh_host(
+        host = SshHost(
             settings.directory,
             Ssh(settings.ssh),
             python=settings.python,

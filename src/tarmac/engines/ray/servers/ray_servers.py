@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tarmac.engines.hosts.host import Host
-from tarmac.engines.hosts.remote import ssh_host
+from tarmac.engines.hosts.remote import SshHost
 from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.ray.servers import commands, examining
 from tarmac.engines.ray.servers.examining import Examined, problem
@@ -154,7 +154,7 @@ class RayServers:
         way = _way(machine)
         if way not in self._hosts:
             python = machine.python or commands.PYTHON
-            self._hosts[way] = ssh_host(
+            self._hosts[way] = SshHost(
                 Path("/"), self._ssh(machine.target), python=python, copies=self._tokens
             )
         return self._hosts[way]
