@@ -212,9 +212,9 @@ def test_a_path_that_leaves_the_artifact_is_refused(path: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "number", "rank"),
-    [("r1.checkpoint.3", 3, 0), ("r1.checkpoint", None, 0), ("r1.lossy.12.4", 12, 4)],
+    [("r1.checkpoint.3", 3, 0), ("r1.checkpoint", 0, 0), ("r1.lossy.12.4", 12, 4)],
 )
-def test_an_id_names_a_version(text: str, number: int | None, rank: int) -> None:
+def test_an_id_names_a_version(text: str, number: int, rank: int) -> None:
     found = parse_id(text)
     assert found is not None
     assert (found.run_id, found.number, found.rank) == ("r1", number, rank)

@@ -27,7 +27,6 @@ from tarmac.artifacts.versions.manifest import (
     Chunk,
     Entry,
     Manifest,
-    Reference,
     Version,
     latest,
     parse_id,
@@ -94,18 +93,17 @@ class Catalog:
 
     def exact(self, reference: str) -> Version | None:
         """The version that an id names (the latest one without a number); None for any other text."""
-        parts = parse_id(reference)
-        if parts is None:
+        named = parse_id(reference)
+        if named is None:
             return None
-        newest = self.latest(parts.run_id, parts.kind, parts.rank)
-        if newest is None or parts.number is None or parts.number == newest.number:
+        newest = self.latest(named.run_id, named.kind, named.rank)
+        if newest is None or named.number in (0, newest.number):
             return newest
-        return parts.version if self.holds(parts) else None
+        return named if self.holds(named) else None
 
-    def holds(self, reference: Reference) -> bool:
-        """Whether the store has exactly the version that a reference names."""
-        version = reference.version
-        return version is not None and self.blobs.has(version.name)
+    def holds(self, version: Version) -> bool:
+        """Whether the store has exactly this version."""
+        return bool(version.number) and self.blobs.has(version.name)
 
     def latest(self, run_id: str, kind: str, rank: int = 0) -> Version | None:
         """The newest whole version of one kind of artifact of a run."""

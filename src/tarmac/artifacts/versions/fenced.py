@@ -8,7 +8,7 @@ a mark is written between them, the version may still appear.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -17,14 +17,14 @@ from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.blobs import Blobs, Piece
 from tarmac.artifacts.versions.relayed import SCHEME, RelayedBlobs, Writer
 from tarmac.model.errors import Refused
-from tarmac.node.attempt.document import ArtifactSync, Unreadable, read_document
+from tarmac.node.attempt.document import ArtifactSync, NodeLaunch, Unreadable, read_document
 from tarmac.node.attempt.protocol import AttemptPaths
 from tarmac.node.host.relay import socket_path
 from tarmac.node.processes.lease import Lease
 
 
 class Order(NamedTuple):
-    """One node's part. `state` is a file beside the directories that describes their content.
+    """One node's part. `state` is a file beside the directories of the part that describes their content.
 
     `sync` has the settings that are the same for all nodes.
     """
@@ -32,11 +32,7 @@ class Order(NamedTuple):
     run_id: str
     attempt: int
     writer: Writer
-    node: str
-    rank: int
-    address: str
-    own_disk: bool
-    directories: Mapping[str, str]
+    part: NodeLaunch
     state: Path
     sync: ArtifactSync
     lease: Lease
@@ -53,11 +49,7 @@ def read_order(attempt_directory: Path, node: str) -> Order:
         run_id=document.run_id,
         attempt=document.number,
         writer=Writer(document.attempt_id, document.token),
-        node=node,
-        rank=part.rank,
-        address=part.address,
-        own_disk=part.own_disk,
-        directories=part.artifacts,
+        part=part,
         state=Path(part.artifact_state),
         sync=sync,
         lease=Lease(document, part, paths.node(node)),
@@ -71,7 +63,7 @@ def open_store(order: Order) -> Blobs:
     """The store of a sidecar's order. Raises InvalidInput, and Unavailable."""
     parts = urlsplit(order.sync.store)
     if parts.scheme == SCHEME:
-        return RelayedBlobs(socket_path(unquote(parts.path), order.address), order.writer)
+        return RelayedBlobs(socket_path(unquote(parts.path), order.part.address), order.writer)
     blobs = open_blobs(order.sync.store)
     return blobs if order.lease.left_s() is None else FencedBlobs(blobs, order)
 

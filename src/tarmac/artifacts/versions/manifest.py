@@ -130,27 +130,12 @@ def version_named(name: str) -> Version | None:
     return Version(run_id=match[1], kind=match[2], rank=int(match[3]), number=int(match[4]))
 
 
-class Reference(NamedTuple):
-    """A reference in the form of an artifact id; without a number, the latest version."""
-
-    run_id: str
-    kind: str
-    number: int | None
-    rank: int
-
-    @property
-    def version(self) -> Version | None:
-        """The version of that number; None if the latest is meant."""
-        return None if self.number is None else Version(self.run_id, self.kind, self.rank, self.number)
-
-
-def parse_id(text: str) -> Reference | None:
-    """The artifact that an id names; None for a text of another form."""
+def parse_id(text: str) -> Version | None:
+    """The version that an id names, with the number 0 for the latest; None for a text of another form."""
     match = _ID.fullmatch(text)
     if match is None or match["kind"] not in KINDS:
         return None
-    number = int(match["number"]) if match["number"] else None
-    return Reference(match["run"], match["kind"], number, int(match["rank"] or 0))
+    return Version(match["run"], match["kind"], int(match["rank"] or 0), int(match["number"] or 0))
 
 
 def to_bytes(manifest: Manifest) -> bytes:

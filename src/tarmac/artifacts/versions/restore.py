@@ -161,8 +161,8 @@ def restore_inputs(
     state, older = _state(order, lost), _version_before(blobs, order)
     placed: list[Version] = []
     checkpoint: str | None = None
-    for kind, directory in order.directories.items():
-        if kind == "log" and not order.own_disk:
+    for kind, directory in order.part.artifacts.items():
+        if kind == "log" and not order.part.own_disk:
             continue
         chosen = [older] if older is not None and kind == _CHECKPOINT else None
         manifests = chosen or _manifests_to_place(blobs, order, kind, state)
@@ -170,9 +170,9 @@ def restore_inputs(
             continue
         fill(blobs, manifests, Path(directory), seen_at=seen.get(kind, directory))
         placed += [manifest.version for manifest in manifests]
-        if kind == _CHECKPOINT and manifests and (order.rank != 0 or chosen):
+        if kind == _CHECKPOINT and manifests and (order.part.rank != 0 or chosen):
             checkpoint = manifests[0].version.id
-    write_state(order.state, State(attempt=order.attempt, rank=order.rank, checkpoint=checkpoint))
+    write_state(order.state, State(attempt=order.attempt, rank=order.part.rank, checkpoint=checkpoint))
     return placed
 
 
@@ -181,19 +181,19 @@ def unsynced_kinds(blobs: Blobs, order: Order, lost: Lost) -> list[str]:
     state = _state(order, lost)
     if state is None or state.attempt != lost.number:
         return []
-    return [kind for kind in order.directories if _is_newest(blobs, order, kind, state)]
+    return [kind for kind in order.part.artifacts if _is_newest(blobs, order, kind, state)]
 
 
 def placed_checkpoint(blobs: Blobs, order: Order) -> Manifest | None:
     """The checkpoint on this node that another one syncs, or that is not the newest."""
     state, newest = read_state(order.state), _newest(blobs, order, _CHECKPOINT)
-    reference = parse_id(state.checkpoint or "") if state and state.attempt == order.attempt else None
-    if reference is None or (order.rank != 0 and not order.own_disk):
+    placed = parse_id(state.checkpoint or "") if state and state.attempt == order.attempt else None
+    if placed is None or (order.part.rank != 0 and not order.part.own_disk):
         return None
-    if order.rank == 0 and newest is not None and newest.attempt == order.attempt:
+    if order.part.rank == 0 and newest is not None and newest.attempt == order.attempt:
         return None  # it has saved one of its own since
     with suppress(NotFound):
-        return read_manifest(blobs, reference.version) if reference.version is not None else None
+        return read_manifest(blobs, placed)
     return None
 
 
@@ -223,7 +223,7 @@ def _manifests_to_place(
     if newest is not None:
         return [newest]
     inputs = input_manifests(blobs, order, kind)
-    return inputs if inputs or order.own_disk else None
+    return inputs if inputs or order.part.own_disk else None
 
 
 def _version_before(blobs: Blobs, order: Order) -> Manifest | None:
@@ -246,19 +246,23 @@ def _version_before(blobs: Blobs, order: Order) -> Manifest | None:
 
 def _state(order: Order, lost: Lost | None) -> State | None:
     """The content of a node's directories; on a shared disk, that of the last attempt."""
-    return read_state(order.state) if lost is None or order.own_disk else State(lost.number, order.rank)
+    return (
+        read_state(order.state)
+        if lost is None or order.part.own_disk
+        else State(lost.number, order.part.rank)
+    )
 
 
 def _is_newest(blobs: Blobs, order: Order, kind: str, state: State) -> bool:
     """Whether this node's content is its own, and no later attempt has stored another."""
-    if state.rank != order.rank or (kind == _CHECKPOINT and order.rank != 0):
+    if state.rank != order.part.rank or (kind == _CHECKPOINT and order.part.rank != 0):
         return False
     newest = _newest(blobs, order, kind)
     return newest is None or state.attempt >= newest.attempt
 
 
 def _newest(blobs: Blobs, order: Order, kind: str) -> Manifest | None:
-    found = latest(blobs, order.run_id, kind, 0 if kind == _CHECKPOINT else order.rank)
+    found = latest(blobs, order.run_id, kind, 0 if kind == _CHECKPOINT else order.part.rank)
     return read_manifest(blobs, found) if found is not None else None
 
 
@@ -271,8 +275,8 @@ def inputs_of(ids: Sequence[str]) -> list[Version]:
     """The versions that a run names as its input; raises NotFound for an unresolved one."""
     found = []
     for text in ids:
-        reference = parse_id(text)
-        if reference is None or reference.version is None:
+        version = parse_id(text)
+        if version is None or not version.number:
             raise NotFound(f"there is no artifact {text!r}")
-        found.append(reference.version)
+        found.append(version)
     return found

@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
     order = read_order(Path(directory), node)
     paths = dict(item.split("=", 1) for item in seen)
     if command == "fill":
-        nodes = [node] if order.own_disk else None
+        nodes = [node] if order.part.own_disk else None
         return _fill(order, paths, lost_before(AttemptPaths(directory), order.attempt, nodes))
     return Sidecar(order, paths).run()
 
@@ -76,7 +76,7 @@ def report(**message: object) -> None:
 def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
     """Fill, and retry within the order's patience."""
     if order.sync.rejected_by is not None and lost is None:  # files that are not stored yet would be removed
-        state = restore.read_state(order.state) if order.own_disk else None
+        state = restore.read_state(order.state) if order.part.own_disk else None
         lost = Lost(order.attempt - 1 if state is None else state.attempt, time.time())
     deadline, delay_s = time.monotonic() + order.sync.patience_s, FIRST_DELAY_S
     while True:
@@ -87,12 +87,12 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
                 _sync_lost(blobs, order, paths, lost)
             for version in restore.restore_inputs(blobs, order, seen=paths, lost=lost):
                 report(placed=version.id)
-            if (root := order.directories.get(_CHECKPOINT)) is not None:
+            if (root := order.part.artifacts.get(_CHECKPOINT)) is not None:
                 seen_at = (root, paths.get(_CHECKPOINT, root))
                 found = quiescence.finished(quiescence.scan(root), seen_at=seen_at)
                 saved_at, step = newest_checkpoint(root, found)
                 report(restored=round(min(time.time(), saved_at), 6), step=step)
-            if order.rank == 0 and (older := restore.placed_checkpoint(blobs, order)) is not None:
+            if order.part.rank == 0 and (older := restore.placed_checkpoint(blobs, order)) is not None:
                 rejected = (
                     f"attempt {order.sync.rejected_by} failed soon after it had begun"
                     " from the newest checkpoint"
@@ -143,7 +143,7 @@ class Sidecar:
         # The first look is at once: the runner starts the sidecar when a sync is due, or at the end.
         self._kinds = [
             _Kind(kind, order.sync.every_s.get(kind, 600.0), now, Logs(directory))
-            for kind, directory in order.directories.items()
+            for kind, directory in order.part.artifacts.items()
         ]
 
     def run(self) -> int:
@@ -251,7 +251,7 @@ class Sidecar:
 
     def _report_kept(self, kind: _Kind) -> None:
         """Report the save time of the next attempt's first checkpoint."""
-        if kind.kind == _CHECKPOINT and self._order.rank == 0 and kind.syncer is not None:
+        if kind.kind == _CHECKPOINT and self._order.part.rank == 0 and kind.syncer is not None:
             last = kind.syncer.last
             report(kept=0.0 if last is None else last.saved_at, step=last and last.step)
 
@@ -262,7 +262,7 @@ class Sidecar:
         torn, put_back = kind.syncer.left_out, kind.syncer.put_back
         if not torn:
             return
-        root = self._order.directories[kind.kind]
+        root = self._order.part.artifacts[kind.kind]
         seen_at = self._paths.get(kind.kind, root)
         restore.mend(self._blobs, Path(root), seen_at=seen_at, torn=torn, put_back=put_back)
         why = f"{in_words(torn)} being written when {what} ended, and {_fate(torn, put_back)}"
@@ -273,12 +273,12 @@ class Sidecar:
             blobs = open_store(self._order)
             check_store(blobs)
             self._blobs = blobs
-        order, root = self._order, self._order.directories[kind]
+        order, root = self._order, self._order.part.artifacts[kind]
         place = Place(
             run_id=order.run_id,
             attempt=order.attempt,
             kind=kind,
-            rank=order.rank,
+            rank=order.part.rank,
             root=root,
             seen_at=tuple(dict.fromkeys((root, self._paths.get(kind, root)))),
         )
@@ -288,7 +288,7 @@ class Sidecar:
         with suppress(NotFound):  # removed since
             inputs = restore.input_manifests(self._blobs, order, kind)
         placed = restore.placed_checkpoint(self._blobs, order)
-        foreign, older = (None, placed) if order.rank == 0 else (placed, None)
+        foreign, older = (None, placed) if order.part.rank == 0 else (placed, None)
         return Syncer(self._blobs, place, foreign=foreign, older=older, inputs=inputs, logs=logs)
 
     def _forget(self, kind: _Kind) -> None:
@@ -313,7 +313,7 @@ class Sidecar:
                     clean=bool(end["clean"]),
                     # A runner of an earlier version sends the paths alone.
                     torn=dict.fromkeys(torn, 0) if isinstance(torn, list) else torn,
-                    full=any(map(is_full, self._order.directories.values())),
+                    full=any(map(is_full, self._order.part.artifacts.values())),
                 )
 
 

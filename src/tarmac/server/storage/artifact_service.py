@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tarmac.artifacts.versions.catalog import Catalog, Rules, VersionSummary, collect, expired_versions
-from tarmac.artifacts.versions.manifest import Manifest, Reference, Version, clashes, parse_id
+from tarmac.artifacts.versions.manifest import Manifest, Version, clashes, parse_id
 from tarmac.artifacts.versions.store_server import Grant, StoreServer
 from tarmac.control.permissions import Action, check
 from tarmac.model.actor import Actor
@@ -111,7 +111,7 @@ class ArtifactService:
             )
         return latest
 
-    def _fetch(self, reference: Reference | None) -> str:
+    def _fetch(self, reference: Version | None) -> str:
         """Request a missing version from its site; returns the reason if it is still missing, or ""."""
         if reference is None or self._catalog.holds(reference):
             return ""
