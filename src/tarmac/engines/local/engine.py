@@ -12,7 +12,6 @@ is one, its slots are unknown, and no slots of that node are free.
 
 import contextlib
 import os
-import select
 import shutil
 import socket
 import stat
@@ -63,36 +62,28 @@ class NewsBoard:
 
     def __init__(self, path: Path, on_news: Callable[[str], None]) -> None:
         self._on_news = on_news
+        self._closed = False
         _make_fifo(path)
-        # A writing end of our own: without one, the reading end would repeatedly be at its end.
-        self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        self._stopped, self._stop = os.pipe2(os.O_CLOEXEC)
+        # Open for writing as well: without a writer, reading would repeatedly be at its end.
+        self._fifo = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._thread = Thread(target=self._listen, name="tarmac-news", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Stop reading; runners continue without a reader."""
-        if self._stop < 0:
+        if self._closed:
             return
-        os.close(self._stop)
-        self._stop = -1
+        self._closed = True
+        os.write(self._fifo, b"\n")
         self._thread.join()
-        os.close(self._stopped)
         os.close(self._fifo)
 
     def _listen(self) -> None:
-        poll = select.poll()
-        poll.register(self._fifo, select.POLLIN)
-        poll.register(self._stopped, select.POLLIN)
         rest = b""
-        while True:
-            ready = {descriptor for descriptor, _ in poll.poll()}
-            if self._stopped in ready:
-                return
-            with contextlib.suppress(BlockingIOError):
-                *lines, rest = (rest + os.read(self._fifo, READ_BYTES)).split(b"\n")
-                for line in dict.fromkeys(lines):
-                    self._on_news(line.decode(errors="replace"))
+        while not self._closed:
+            *lines, rest = (rest + os.read(self._fifo, READ_BYTES)).split(b"\n")
+            for line in filter(None, dict.fromkeys(lines)):
+                self._on_news(line.decode(errors="replace"))
 
 
 def _make_fifo(path: Path) -> None:
