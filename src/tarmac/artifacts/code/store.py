@@ -209,44 +209,24 @@ class DirectoryCodeStore:
         entries = tree.scan(source, code=code, leave_out=self._leave_out, check_time=check_time)
         tree.check_size(entries, source=str(source), code=code, limit_bytes=self.limit_of(code))
         known = self._memory.known(source, entries)
-        if self._all_stored(entries, known):
+        files = [entry.path for entry in entries if entry.kind is tree.Kind.FILE]
+        if all(self._is_stored(known.get(path)) for path in files):
             return self.commit(entries, known, {})
         try:
             with self.packs.writer() as writer:
-                write = _timed(writer.write, check_time)
-                hashes = {
-                    entry.path: self._content(source, entry, known, writer, write)
-                    for entry in entries
-                    if entry.kind is tree.Kind.FILE
-                }
+                write, hashes = _timed(writer.write, check_time), dict(known)
+                for path in files:
+                    if not self._is_stored(hashes.get(path)):
+                        content = hashes[path] = hash_file(source / path, write)
+                        self.packs.keep(writer, content)  # copied during the reading
                 fresh = self.packs.add(writer)
             self._memory.remember(source, entries, hashes)
             return self.commit(entries, hashes, fresh)
         except OSError as error:
             raise self._no_room(str(source), error) from None
 
-    def _all_stored(self, entries: Sequence[tree.Entry], known: Mapping[str, str]) -> bool:
-        return all(
-            entry.path in known and self.packs.place(known[entry.path]) is not None
-            for entry in entries
-            if entry.kind is tree.Kind.FILE
-        )
-
-    def _content(
-        self,
-        source: Path,
-        entry: tree.Entry,
-        known: Mapping[str, str],
-        writer: packs.PackWriter,
-        write: Callable[[bytes], object],
-    ) -> str:
-        """The hash of a file's content, which is stored from now on: copied during the reading if needed."""
-        content = known.get(entry.path)
-        if content is not None and self.packs.place(content) is not None:
-            return content
-        content = hash_file(source / entry.path, write)
-        self.packs.keep(writer, content)
-        return content
+    def _is_stored(self, content: str | None) -> bool:
+        return content is not None and self.packs.place(content) is not None
 
     def _no_room(self, source: str, error: OSError) -> Unavailable:
         return Unavailable(
