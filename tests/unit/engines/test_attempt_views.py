@@ -12,9 +12,11 @@ import pytest
 from tarmac.engines.attempts.view import NodeView, open_view
 from tarmac.model.progress import Cause, CauseCode, SavedWork
 from tarmac.node.attempt import claims, protocol
-from tarmac.node.attempt.document import Launch, to_json
+from tarmac.node.attempt.document import Launch, NodeLaunch, to_json
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.protocol import NodePaths
+
+PART = NodeLaunch(node="n1", rank=0, workers=())
 
 
 class Coming(PosixPath):
@@ -44,7 +46,7 @@ def test_the_newest_word_on_what_is_kept_counts(tmp_path: Path) -> None:
     paths = NodePaths(str(tmp_path))
     claims.take(paths, "t", pid=os.getpid())
     events = EventLog(paths.events)
-    view = NodeView(paths, "n1", [])
+    view = NodeView(paths, PART)
     seen = []
     for kept in ({"saved_at": 8.0, "step": 3}, {"saved_at": 9.5}, {"saved_at": 0.0}):
         events.append("artifact_kept", **kept)
@@ -65,7 +67,7 @@ def test_a_lost_node_ends_at_its_last_sign_of_life(tmp_path: Path) -> None:
     os.utime(paths.heartbeat, (time.time() - 4.0,) * 2)
     ends = []
     for alive_at in (None, time.time() - 0.5, time.time() + 9.0):
-        view = NodeView(paths, "n1", [])
+        view = NodeView(paths, PART)
         view.refresh()
         view.alive_at = alive_at
         view.lose(Cause(code=CauseCode.PLATFORM_FAULT, message="it died"))
@@ -92,7 +94,7 @@ def test_what_a_run_has_written_in_the_place_of_its_figures_is_no_figure(
     tmp_path: Path, written: str
 ) -> None:
     (tmp_path / protocol.UTILIZATION_FILE).write_text(written)
-    assert NodeView(NodePaths(str(tmp_path)), "n1", []).utilization() is None
+    assert NodeView(NodePaths(str(tmp_path)), PART).utilization() is None
 
 
 def test_figures_that_cannot_be_are_cut_to_what_can(tmp_path: Path) -> None:
@@ -100,7 +102,7 @@ def test_figures_that_cannot_be_are_cut_to_what_can(tmp_path: Path) -> None:
         '{"at": 9e99, "memory_bytes": -5, "cpus": NaN, "gpus": '
         '[{"index": 0, "busy_percent": 900, "used_bytes": 1, "total_bytes": 1' + "0" * 40 + "}]}"
     )
-    found = NodeView(NodePaths(str(tmp_path)), "n1", []).utilization()
+    found = NodeView(NodePaths(str(tmp_path)), PART).utilization()
     assert found is not None
     assert found.at <= time.time()
     assert (found.memory_bytes, found.cpus, found.gpus[0].busy_percent) == (0, 0.0, 100)

@@ -7,8 +7,7 @@ interprets the facts; each engine acts on them.
 import os
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock, RLock
 from typing import Any
@@ -26,7 +25,7 @@ from tarmac.model.resources import NodeUtilization
 from tarmac.model.run import Release
 from tarmac.node.attempt import claims, document, protocol
 from tarmac.node.attempt.claims import Claim
-from tarmac.node.attempt.document import Launch
+from tarmac.node.attempt.document import Launch, NodeLaunch
 from tarmac.node.attempt.protocol import AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
 
@@ -49,10 +48,9 @@ class NodeView:
     name.
     """
 
-    def __init__(
-        self, paths: NodePaths, node: str, workers: Sequence[document.WorkerLaunch], *, late: bool = False
-    ) -> None:
-        self._late = late
+    def __init__(self, paths: NodePaths, part: NodeLaunch) -> None:
+        node = part.node
+        self._late = part.address == protocol.late_address(part.rank)
         self.node = node
         self.name = node
         self.paths = paths
@@ -73,7 +71,7 @@ class NodeView:
         self._begun = 0
         self._ending: tuple[float, Mapping[str, Any]] | None = None
         self._complaints: set[str] = set()
-        for worker in workers:
+        for worker in part.workers:
             self.workers[worker.role, worker.replica, worker.worker] = WorkerStatus(
                 role=worker.role,
                 replica=worker.replica,
@@ -249,7 +247,6 @@ def _unstarted(worker: WorkerStatus) -> WorkerStatus:
     return replace(worker, pid=None, started_at=None, ended_at=None, exit_code=None, signal=None)
 
 
-@dataclass(slots=True, kw_only=True)
 class AttemptView:
     """One attempt. Readers and writers hold `lock`.
 
@@ -257,18 +254,19 @@ class AttemptView:
     command of the process beside each runner, if any; `released` are the replicas known to have ended.
     """
 
-    attempt_id: str
-    directory: Path
-    paths: AttemptPaths
-    token: str = ""
-    secrets: tuple[str, ...] = ()
-    nodes: tuple[NodeView, ...] = ()
-    damage: str | None = None
-    reaped: bool = False
-    sidecar: tuple[str, ...] = ()
-    released: dict[tuple[str, int], Release] = field(default_factory=dict)
-    final: Observation | None = None
-    lock: RLock = field(default_factory=RLock)
+    def __init__(self, directory: Path, launch: Launch, *, damage: str | None = None) -> None:
+        self.attempt_id = launch.attempt_id
+        self.directory = directory
+        self.paths = AttemptPaths(str(directory))
+        self.token = launch.token
+        self.secrets = tuple(secret.name for secret in launch.secrets)
+        self.nodes = tuple(NodeView(self.paths.node(part.node), part) for part in launch.nodes)
+        self.damage = damage
+        self.reaped = False
+        self.sidecar = launch.sync.command if launch.sync is not None else ()
+        self.released: dict[tuple[str, int], Release] = {}
+        self.final: Observation | None = None
+        self.lock = RLock()
 
     def refresh(self) -> None:
         """Read new reports of every node."""
@@ -318,7 +316,7 @@ class Views:
 
     def add(self, directory: Path, launch: Launch) -> AttemptView:
         """The view of an attempt whose directory was just created."""
-        return self._remember(_view(launch.attempt_id, directory, launch))
+        return self._remember(AttemptView(directory, launch))
 
     def _remember(self, opened: AttemptView) -> AttemptView:
         with self._lock:
@@ -336,27 +334,8 @@ def open_view(attempt_id: str, directory: Path) -> AttemptView | None:
     """
     if not directory.is_dir():
         return None
-    paths = AttemptPaths(str(directory))
     try:
-        return _view(attempt_id, directory, document.read_document(paths.description))
+        return AttemptView(directory, document.read_document(str(directory / protocol.ATTEMPT_FILE)))
     except document.Unreadable as problem:
         damage = f"its attempt.json cannot be read, the disk lost it: {problem}"
-        return AttemptView(attempt_id=attempt_id, directory=directory, paths=paths, damage=damage)
-
-
-def _view(attempt_id: str, directory: Path, launch: Launch) -> AttemptView:
-    paths = AttemptPaths(str(directory))
-    return AttemptView(
-        attempt_id=attempt_id,
-        directory=directory,
-        paths=paths,
-        token=launch.token,
-        secrets=tuple(secret.name for secret in launch.secrets),
-        nodes=tuple(_node_view(paths, part) for part in launch.nodes),
-        sidecar=launch.sync.command if launch.sync is not None else (),
-    )
-
-
-def _node_view(paths: AttemptPaths, part: document.NodeLaunch) -> NodeView:
-    late = part.address == protocol.late_address(part.rank)
-    return NodeView(paths.node(part.node), part.node, part.workers, late=late)
+        return AttemptView(directory, Launch(attempt_id, number=0, token="", nodes=()), damage=damage)
