@@ -73,7 +73,7 @@ class RayEngine(PlacedEngine):
             cluster, settings, membership, seen=seen, travels=travels, on_news=news_of(self)
         )
         self._reservations = Reservations(self._nodes, membership)
-        self._hosts = hosts = RayHosts(self._nodes, layout, self._reservations, self._views, supplies)
+        self._hosts = hosts = RayHosts(self._nodes, self._reservations, self._views, supplies)
         self._nodes.after_look = (hosts.end_leftovers, self._reservations.release_idle)
 
     def close(self) -> None:

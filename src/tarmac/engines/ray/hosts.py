@@ -12,11 +12,9 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
-from pathlib import Path
 
 from tarmac.engines.attempts import writing
 from tarmac.engines.attempts.aggregate_outcome import PartState
-from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.supervision import Life
 from tarmac.engines.attempts.view import AttemptView, NodeView, Views
 from tarmac.engines.hosts.host import Host
@@ -51,18 +49,16 @@ LOCK_S = 5.0
 
 
 class RayHosts:
-    """The nodes of a Ray, each with a disk of its own. `home` has the directories of attempts there."""
+    """The nodes of a Ray, each with a disk of its own."""
 
     def __init__(
         self,
         nodes: RayNodes,
-        home: Layout,
         reservations: Reservations,
         views: Views,
         supplies: Supplies,
     ) -> None:
         self._nodes = nodes
-        self._home = home
         self._reservations = reservations
         self._views = views
         self._being_cleared: set[str] = set()
@@ -86,12 +82,6 @@ class RayHosts:
             addresses = self._addresses[view.attempt_id] = {part.node: part.address for part in parts}
         return addresses
 
-    def directory(self, attempt_id: str) -> Path:
-        """The directory of an attempt on its nodes."""
-        directory = self._home.attempt(attempt_id)
-        assert directory is not None, "it has a view"
-        return directory
-
     # --- runners ---------------------------------------------------------------------------------
 
     def reserve(self, view: AttemptView) -> None:
@@ -105,7 +95,8 @@ class RayHosts:
             start.result()
 
     def start(self, view: AttemptView, node: NodeView) -> None:
-        place, directory = self.node(view, node.node), self.directory(view.attempt_id)
+        place = self.node(view, node.node)
+        directory = place.directory(view.attempt_id)
         files = {
             name: untrusted.read_bytes(str(view.directory / name), MOST_FILE_BYTES)
             for name in (protocol.ATTEMPT_FILE, protocol.ASK_FILE)
@@ -136,9 +127,8 @@ class RayHosts:
 
     def end(self, view: AttemptView, node: NodeView) -> None:
         with suppress(Unavailable, OSError):
-            self.node(view, node.node).call(
-                "end", directory=str(self.directory(view.attempt_id)), node=node.node
-            )
+            place = self.node(view, node.node)
+            place.call("end", directory=str(place.directory(view.attempt_id)), node=node.node)
 
     def fence(self, view: AttemptView) -> None:
         for node in view.nodes:
@@ -146,7 +136,7 @@ class RayHosts:
             if node.facts.state is not PartState.UNCLAIMED or place.life() is Life.LOST:
                 continue
             try:
-                directory = self.directory(view.attempt_id)
+                directory = place.directory(view.attempt_id)
                 place.make_directory(directory, {})
                 place.fence(directory, [node.node])
                 place.copy_reports({view.attempt_id: node.node})
@@ -186,7 +176,7 @@ class RayHosts:
                 for attempt_id, name in place.call("living"):
                     view = self._views.find(attempt_id)
                     if view is not None and self._was_given_up(view, name, place):
-                        place.call("end", directory=str(self.directory(attempt_id)), node=name)
+                        place.call("end", directory=str(place.directory(attempt_id)), node=name)
                         self._end_orphans(place, view, name)
                 place.cleared = True
         finally:
@@ -204,7 +194,7 @@ class RayHosts:
             view.lock.release()
 
     def _end_orphans(self, place: RayNode, view: AttemptView, name: str) -> None:
-        directory = str(self.directory(view.attempt_id))
+        directory = str(place.directory(view.attempt_id))
         place.call(
             "end_orphans", attempt_id=view.attempt_id, token=view.token, directory=directory, node=name
         )
@@ -246,7 +236,7 @@ class RayHosts:
             place = self.node(view, node.node)
             try:
                 with suppress(FileNotFoundError):  # absent there: it comes with the attempt
-                    place.request_leave(self.directory(view.attempt_id), content, [node.node])
+                    place.request_leave(place.directory(view.attempt_id), content, [node.node])
                 self._asks[key] = content
             except OSError as error:
                 failure = Unavailable(f"{place.name}: cannot pass on what is asked: {error.strerror}")
@@ -317,14 +307,15 @@ class RayHosts:
             known = self._files.setdefault((view.attempt_id, node.node), set())
             new = {p: content for p, content in there.items() if own.get(p) != node.node and p not in known}
             if new and not node.over:
-                directory = str(self.directory(view.attempt_id))
+                place = self.node(view, node.node)
+                directory = str(place.directory(view.attempt_id))
                 with suppress(Unavailable, OSError):  # the next poll tries again
-                    self.node(view, node.node).call("relay", directory=directory, node=node.node, files=new)
+                    place.call("relay", directory=directory, node=node.node, files=new)
                     known.update(new)
 
     def _withdraw(self, place: RayNode, view: AttemptView, node: NodeView, error: OSError) -> None:
         """Remove the document if a full disk takes neither claim nor fence: without it no runner starts."""
-        document = self.directory(view.attempt_id) / protocol.ATTEMPT_FILE
+        document = place.directory(view.attempt_id) / protocol.ATTEMPT_FILE
         try:
             place.remove_trees([document])
         except OSError as problem:

@@ -6,7 +6,6 @@ Ray reads the token from a file, never from a command line, which every user of 
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tarmac.model.cluster import Machine
 
@@ -35,43 +34,25 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _PREFIX = re.compile(r"^\d{4}-\d\d-\d\d [\d:,]+\s+[A-Z]+ \S+ -- ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The paths of a machine's files: below `directory`, which other machines may share.
+    """The paths of the files of a cluster's machine: below `directory`, which other machines may share.
 
     `own` is the directory of this machine alone, `service` the place of its service; `state` is that of the
     head, and survives a restart.
     """
 
-    directory: str
-    own: str
-    service: str
-    token: str
-    state: str
-    environment: str
-    """The virtual environment that `--install` creates: nodes need their Python at one path."""
-
-    runs: str
-    """The engine's directory for runs, at one path on all nodes."""
-
-    scratch: str
-    """Sockets and logs of Ray; short, because names of sockets may have 107 characters."""
-
-
-def place_of(cluster: str, machine: Machine) -> Place:
-    """The paths of a machine of a cluster."""
-    directory = machine.directory or f"/var/tmp/tarmac-{cluster}"
-    own = f"{directory}/{machine.name}"
-    return Place(
-        directory=directory,
-        own=own,
-        service=f"{own}/{SERVICE}",
-        token=f"{own}/token",
-        state=f"{own}/state",
-        environment=f"{directory}/venv",
-        runs=f"{directory}/runs",
-        scratch=f"/tmp/tarmac-ray-{hashlib.sha256(own.encode()).hexdigest()[:12]}",
-    )
+    def __init__(self, cluster: str, machine: Machine) -> None:
+        self.directory = machine.directory or f"/var/tmp/tarmac-{cluster}"
+        self.own = f"{self.directory}/{machine.name}"
+        self.service = f"{self.own}/{SERVICE}"
+        self.token = f"{self.own}/token"
+        self.state = f"{self.own}/state"
+        self.environment = f"{self.directory}/venv"
+        """The virtual environment that `--install` creates: nodes need their Python at one path."""
+        self.runs = f"{self.directory}/runs"
+        """The engine's directory for runs, at one path on all nodes."""
+        self.scratch = f"/tmp/tarmac-ray-{hashlib.sha256(self.own.encode()).hexdigest()[:12]}"
+        """Sockets and logs of Ray; short, because names of sockets may have 107 characters."""
 
 
 def start_argv(

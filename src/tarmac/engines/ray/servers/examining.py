@@ -67,7 +67,7 @@ class Examination:
                 "have it set by NTP or chrony",
             )
         python = machine.python or commands.PYTHON
-        place = commands.place_of(cluster, machine)
+        place = Place(cluster, machine)
         installed, beside = f"{place.environment}/bin/ray", commands.ray_beside(python)
         programs, own_address = host.facts([installed, beside, python])
         ray = programs[installed] or programs[beside]

@@ -91,7 +91,7 @@ class RayServers:
             try:
                 host = self._host(machine)
                 host.examine()
-                state = host.service(commands.place_of(name, machine).service)
+                state = host.service(commands.Place(name, machine).service)
             except (Unavailable, OSError) as error:
                 words = examining.reason(machine, error)
                 return MachineReport(machine=machine, state=MachineState.UNREACHABLE, problem=words)
@@ -140,7 +140,7 @@ class RayServers:
     def _end(self, name: str, machine: Machine, *, purge: bool, progress: MachineProgress) -> None:
         host = self._host(machine)
         host.examine()
-        place = commands.place_of(name, machine)
+        place = commands.Place(name, machine)
         ran = host.end_service(place.service, grace_s=END_S)
         host.end_agents(place.runs)  # after Ray, which would start another
         host.remove_trees([place.token, place.state, place.scratch])
