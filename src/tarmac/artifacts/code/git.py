@@ -70,7 +70,9 @@ class RepositoryCodeStore:
             shutil.rmtree(leftover, ignore_errors=True)
 
     def stage(self, code: LocalDirectory | Repository) -> StagedCode:
-        return self.fetch(code, _always) if isinstance(code, Repository) else self._directories.stage(code)
+        return (
+            self.fetch(code, lambda: True) if isinstance(code, Repository) else self._directories.stage(code)
+        )
 
     def check_sent(self, code: LocalDirectory) -> None:
         self._directories.check_sent(code)
@@ -148,10 +150,6 @@ class RepositoryCodeStore:
             self._place(git, code, tree, budget, depth=depth)
         except (Refused, GitFailed) as problem:
             raise InvalidInput(f"its submodule {tree.name!r}: {problem}") from None
-
-
-def _always() -> bool:
-    return True
 
 
 def _resolved(repo: Repo, code: Repository) -> str:

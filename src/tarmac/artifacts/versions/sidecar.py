@@ -307,12 +307,11 @@ class Sidecar:
             line, _, self._heard = self._heard.partition(b"\n")
             message: Mapping[str, Any] = json.loads(line)
             if "end" in message:
-                end, torn = message["end"], message["end"].get("torn")
+                end = message["end"]
                 self._ending = Ending(
                     at=float(end["at"]),
                     clean=bool(end["clean"]),
-                    # A runner of an earlier version sends the paths alone.
-                    torn=dict.fromkeys(torn, 0) if isinstance(torn, list) else torn,
+                    torn=end.get("torn"),
                     full=any(map(is_full, self._order.part.artifacts.values())),
                 )
 

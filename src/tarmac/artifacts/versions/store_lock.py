@@ -8,7 +8,7 @@ for a while has expired: its holder is dead.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
@@ -57,7 +57,13 @@ def _claim(blobs: Blobs, key: str) -> Iterator[None]:
     """Hold a claim, and renew it, while inside."""
     blobs.put(key, timestamp())
     done = Event()
-    renewing = Thread(target=_renew, args=(lambda: blobs.put(key, timestamp()), done), daemon=True)
+
+    def renew() -> None:
+        while not done.wait(RENEW_S):
+            with suppress(TarmacError):  # tried again before the claim expires
+                blobs.put(key, timestamp())
+
+    renewing = Thread(target=renew, daemon=True)
     renewing.start()
     try:
         yield
@@ -66,14 +72,6 @@ def _claim(blobs: Blobs, key: str) -> Iterator[None]:
         renewing.join()
         with suppress(Unavailable):  # the claim expires by itself
             blobs.remove(key)
-
-
-def _renew(put: Callable[[], None], done: Event) -> None:
-    while not done.wait(RENEW_S):
-        try:
-            put()
-        except TarmacError:
-            continue  # tried again before the claim expires
 
 
 def _fresh(blobs: Blobs, key: str) -> bool:

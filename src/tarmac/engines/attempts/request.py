@@ -141,11 +141,8 @@ def _nodes(launch: Launch, layout: Layout, *, state: bool) -> tuple[document.Nod
             state_file = str(layout.artifact_state(launch.run_id, disk=disk)) if state else None
             kept[disk] = {kind: str(path) for kind, path in directories.items()}, state_file
         artifacts, artifact_state = kept[disk]
-        workers = tuple(_sorted(worker) for worker in node.workers)
+        workers = tuple(  # with sorted variables, for people who read the request
+            worker._replace(env=dict(sorted(worker.env.items()))) for worker in node.workers
+        )
         found.append(node._replace(workers=workers, artifacts=artifacts, artifact_state=artifact_state))
     return tuple(found)
-
-
-def _sorted(worker: document.WorkerLaunch) -> document.WorkerLaunch:
-    """The worker with its variables sorted, for people who read the request."""
-    return worker._replace(env=dict(sorted(worker.env.items())))

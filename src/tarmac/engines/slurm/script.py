@@ -230,7 +230,7 @@ def _resources(nodes: Sequence[NodeLaunch], batch: BatchLaunch, partition: Parti
 
     GPUs are requested by type if the run names one, or there is only one.
     """
-    slots = max(_slots(node) for node in nodes)
+    slots = max((slot + 1 for node in nodes for worker in node.workers for slot in worker.slots), default=0)
     cpus = max(math.ceil(sum(worker.cpus for worker in node.workers)) for node in nodes)
     memory = max(sum(worker.memory_bytes for worker in node.workers) for node in nodes)
     gpus = slots if partition.types else 0  # else its slots are processors
@@ -290,10 +290,6 @@ def job_limit_s(launch: Launch, pool: PoolSettings, partition: Partition) -> flo
     if launch.time_limit_s is not None:
         limits.append(launch.time_limit_s + launch.grace_s + END_MARGIN_S)
     return min(limits, default=None)
-
-
-def _slots(node: NodeLaunch) -> int:
-    return max((slot + 1 for worker in node.workers for slot in worker.slots), default=0)
 
 
 def _directives(
