@@ -32,6 +32,7 @@ from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Refused
 from tarmac.model.resources import CPU_ONLY, Resources
 from tarmac.node.attempt.document import NODE_NAME
+from tarmac.node.kernel.nvml import Nvml, NvmlError
 
 LASTING_FIRST = "127.0.0.1"
 REHEARSAL_FIRST = int(IPv4Address("127.1.0.1"))
@@ -188,20 +189,13 @@ def gpu_products() -> list[str]:
     """The product name of every GPU, in the order of their numbers; empty without a driver."""
     if not any(sign.exists() for sign in DRIVER_SIGNS):
         return []
-    import pynvml  # noqa: PLC0415 - slow to load, and of use on few machines
-
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
+        library = Nvml()
+    except (OSError, NvmlError):
         return []
     try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(number) for number in range(pynvml.nvmlDeviceGetCount())]
-        return [_text(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
-    except pynvml.NVMLError:
+        return [library.product(gpu) for gpu in range(library.count())]
+    except NvmlError:
         return []
     finally:
-        pynvml.nvmlShutdown()
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
+        library.close()
