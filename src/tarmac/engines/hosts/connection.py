@@ -89,6 +89,8 @@ class Connection(wire.Connection):
             )
         except OSError as error:
             raise NotConnected(f"ssh cannot be run on this machine: {error.strerror}") from None
+        self.pid = self._process.pid
+        """The process of ssh."""
         assert self._process.stdin is not None
         descriptor = self._process.stdin.fileno()
         os.set_blocking(descriptor, False)
@@ -97,11 +99,6 @@ class Connection(wire.Connection):
         self._errors.start()
         Thread(target=self._read_answers, name="ssh-answers", daemon=True).start()
         self._load(program, connect_s)
-
-    @property
-    def pid(self) -> int:
-        """The process of ssh."""
-        return self._process.pid
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ Each verb exists once, here: it finds the view of the attempt, fences one that w
 lock and informs the listeners. The inheriting class defines how reports are fetched and how runners leave.
 """
 
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import Notice, WorkerStatus
 from tarmac.model.resources import NodeUtilization
 from tarmac.node.attempt import clearing
+from tarmac.node.session import frames
+from tarmac.node.wire.frames import pack_document
 
 
 class HostFiles(ABC):
@@ -180,8 +183,8 @@ class AttemptEngine(HostFiles):
         """End the attempt without its consent, and all that it left. Raises Unavailable."""
 
     @abstractmethod
-    def _open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
-        """Like `open_session` for a worker with a pid, without the lock."""
+    def _open_session(self, view: AttemptView, worker: WorkerStatus) -> socket.socket:
+        """A connection to the far end of a session beside a worker with a pid, without the lock."""
 
     def _withdraw(self, view: AttemptView) -> None:
         """Withdraw what waits for the attempt outside tarmac, without the lock. Raises Unavailable."""
@@ -246,7 +249,13 @@ class AttemptEngine(HostFiles):
         view = self._find(attempt_id)
         if view is None or worker.pid is None:
             raise Refused("the worker has not started")
-        return self._open_session(view, worker)
+        near = self._open_session(view, worker)
+        try:
+            near.sendall(pack_document(frames.WORKER, pid=worker.pid, token=view.token))
+        except OSError as error:
+            near.close()
+            raise Unavailable(f"the session cannot be started: {error}") from None
+        return near.detach()
 
     # --- for the inheriting class ----------------------------------------------------------------
 

@@ -286,13 +286,8 @@ class Host(ABC):
 
 def _state(found: Mapping[str, Any]) -> ServiceState:
     text = bytes(found["lines"]).decode(errors="replace")
-    return ServiceState(
-        pid=found["pid"],
-        since=found["since"],
-        lines=tuple(line.strip() for line in text.splitlines() if line.strip()),
-        left=int(found["left"]),
-        started=bool(found.get("started")),
-    )
+    lines = tuple(line.strip() for line in text.splitlines() if line.strip())
+    return ServiceState(**{**found, "lines": lines})
 
 
 class HostStoreFiles:

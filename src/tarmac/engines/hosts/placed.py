@@ -5,6 +5,7 @@ from their reports. The only state that must outlive the server is in the direct
 that the next server adopts everything.
 """
 
+import socket
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -57,8 +58,8 @@ class PlacedHosts(Runners, Protocol):
     def forget(self, view: AttemptView) -> None:
         """Release what an ended attempt holds here; idempotent."""
 
-    def open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
-        """As `OpensSessions` defines, without the lock; the worker has a pid."""
+    def open_session(self, view: AttemptView, worker: WorkerStatus) -> socket.socket:
+        """As `AttemptEngine` defines."""
 
     def with_file(self, view: AttemptView | None, path: str) -> Host | None:
         """The host that has this file of an attempt; None without one. Needs no lock."""
@@ -137,7 +138,7 @@ class PlacedEngine(AttemptEngine):
             if self._settings.node.lease_s is None:
                 raise  # with a lease the runner of an unreachable host ends its work itself
 
-    def _open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
+    def _open_session(self, view: AttemptView, worker: WorkerStatus) -> socket.socket:
         return self._hosts.open_session(view, worker)
 
     def _reachable(self) -> Mapping[str, Host]:

@@ -45,9 +45,7 @@ from tarmac.node.container.making import Trial
 from tarmac.node.files import secretfiles, untrusted
 from tarmac.node.host.warm_parent import OpenFiles, WarmParent
 from tarmac.node.kernel import procfs, sockets, workergroup
-from tarmac.node.session import frames
 from tarmac.node.starting import Installation
-from tarmac.node.wire.frames import pack_document
 
 READ_BYTES = 65_536
 
@@ -124,7 +122,9 @@ class LocalEngine(PlacedEngine):
         super().__init__(layout, layout, settings, patience=patience, secrets=secrets)
         self._nodes = tuple(nodes)
         self._installation = installation
-        surveyed = self._machine = machine or survey()
+        surveyed = machine or survey()
+        self.note = surveyed.note
+        """An explanation of this machine's slots, if they are not real."""
         self._described = NodeCache(lambda cluster: cluster_nodes(surveyed, cluster))
         self._warm = WarmParent(installation, open_files=open_files)
         self._host = local_host(layout.home)
@@ -167,13 +167,6 @@ class LocalEngine(PlacedEngine):
             return sockets.find_free_port(address, taken)
         except OSError as error:
             raise Unavailable(str(error)) from None
-
-    # --- for people ------------------------------------------------------------------------------
-
-    @property
-    def note(self) -> str | None:
-        """An explanation of this machine's slots, if they are not real."""
-        return self._machine.note
 
 
 def examined(home: Path, containers: Trial) -> Sequence[Finding]:
@@ -279,17 +272,16 @@ class LocalHosts:
     def forget(self, view: AttemptView) -> None:
         """Do nothing: an attempt holds nothing here."""
 
-    def open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
+    def open_session(self, view: AttemptView, worker: WorkerStatus) -> socket.socket:  # noqa: ARG002
         near, far = socket.socketpair()
         try:
             self._installation.start_session(far)
-            near.sendall(pack_document(frames.WORKER, pid=worker.pid, token=view.token))
         except (OSError, subprocess.SubprocessError) as error:
             near.close()
             raise Unavailable(f"the session cannot be started: {error}") from None
         finally:
             far.close()
-        return near.detach()
+        return near
 
     def with_file(self, view: AttemptView | None, path: str) -> Host:  # noqa: ARG002 - it has all files
         return self.host

@@ -8,6 +8,7 @@ files that a node's runner writes for its peers to those. After a restart of the
 once more.
 """
 
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import wait
@@ -30,9 +31,7 @@ from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import read_document
 from tarmac.node.files import untrusted
 from tarmac.node.host.agent import SESSION, SESSION_LOST_S
-from tarmac.node.session import frames
 from tarmac.node.starting import SESSION_TIMEOUT_S
-from tarmac.node.wire.frames import pack_document
 from tarmac.node.wire.opening import keep_watch
 
 _SETUP = f"{protocol.LOGS}/setup."
@@ -255,7 +254,7 @@ class RayHosts:
             for known in (self._lives, self._asks, self._files):
                 known.pop((view.attempt_id, node.node), None)
 
-    def open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
+    def open_session(self, view: AttemptView, worker: WorkerStatus) -> socket.socket:
         place = self.node(view, worker.node)
         endpoint = place.endpoint
         if endpoint is None or not place.up:
@@ -263,11 +262,10 @@ class RayHosts:
         connection = connected(endpoint, SESSION, within_s=SESSION_TIMEOUT_S, **place.travels.installation)
         try:
             keep_watch(connection, lost_s=SESSION_LOST_S)
-            connection.sendall(pack_document(frames.WORKER, pid=worker.pid, token=view.token))
         except OSError as error:
             connection.close()
             raise Unavailable(f"{place.name}: the session cannot be started: {error}") from None
-        return connection.detach()
+        return connection
 
     def with_file(self, view: AttemptView | None, path: str) -> Host | None:
         if view is None or not view.nodes:

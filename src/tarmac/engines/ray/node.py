@@ -114,6 +114,7 @@ class RayNode(Host):
         self.forward_problem = ""
         """Why programs there do not reach the forwarded address; empty while they do."""
         self._examined_at = -math.inf
+        self._full_text = f"the disk of {home.home} is full"
         self.travels = travels
         self._operations: dict[str, Callable[..., Any]] = {"news": on_news}
         if travels.answer is not None:
@@ -293,10 +294,6 @@ class RayNode(Host):
         names = (*NODE_FILES, *NODE_PEER_FILES)
         files = (*PEER_FILES, *(f"{protocol.NODES}/{node}/{name}" for name in names))
         return ReportCopies(self.layout, self.seen, files=files)
-
-    @property
-    def _full_text(self) -> str:
-        return f"the disk of {self.layout.home} is full"
 
 
 _LIVES = {

@@ -38,8 +38,6 @@ from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.node.attempt.document import Launch
-from tarmac.node.session import frames
-from tarmac.node.wire.frames import pack_document
 
 NO_ANSWER = Observation(state=ObservedState.UNKNOWN, native_state="Slurm does not answer")
 NOT_SUBMITTED = Observation(state=ObservedState.UNKNOWN, native_state="no job of it is known yet")
@@ -157,7 +155,7 @@ class SlurmEngine(AttemptEngine):
             self._requests.pass_on(view, LeaveRequest.STOP)  # for runners whose job Slurm no longer knows
         view.reaped = True
 
-    def _open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
+    def _open_session(self, view: AttemptView, worker: WorkerStatus) -> socket.socket:
         """The far end is a step of the job, on the node of the worker.
 
         Its standard streams are the connection: `srun` passes them on, and ssh does so to another machine.
@@ -169,19 +167,13 @@ class SlurmEngine(AttemptEngine):
         try:
             place = [f"--jobid={job_id}", *self._component(job_id, worker.node), f"--nodelist={worker.node}"]
             argv = [*SESSION_STEP, *place, *self._delivery.installation.session_on_streams(mark)]
-            descriptor = self._host.stream(argv, variables=ENVIRONMENT, mark=mark)
+            return socket.socket(fileno=self._host.stream(argv, variables=ENVIRONMENT, mark=mark))
         except Unavailable as error:
             with view.lock:
                 view.refresh()  # a step that is just starting ends with the runners' job
                 if view.over or any(words in error.message.lower() for words in SESSION_OVER):
                     raise Refused("the worker has ended") from None
             raise
-        with socket.socket(fileno=descriptor) as near:
-            try:
-                near.sendall(pack_document(frames.WORKER, pid=worker.pid, token=view.token))
-            except OSError as error:
-                raise Unavailable(f"the session cannot be started: {error}") from None
-            return near.detach()
 
     # --- optional abilities ----------------------------------------------------------------------
 
