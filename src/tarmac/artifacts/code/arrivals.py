@@ -12,7 +12,6 @@ import os
 import struct
 from collections.abc import Mapping, Sequence
 from io import RawIOBase
-from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
 
 from tarmac.artifacts.code.content import Vanished
@@ -34,11 +33,8 @@ class Arrivals:
 
     def __init__(self, store: DirectoryCodeStore) -> None:
         self._store = store
-
-    @property
-    def limit_bytes(self) -> int:
+        self.limit_bytes = store.limit_bytes
         """The size limit of code whose run file sets no limit."""
-        return self._store.limit_bytes
 
     def missing(self, contents: Sequence[str]) -> list[str]:
         """The contents among these that the client has to send."""
@@ -99,10 +95,8 @@ class Receiver:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._writer.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._writer.__exit__(*error)
 
     def feed(self, piece: bytes) -> None:
         """The next piece; raises InvalidInput for a content that does not match its hash."""

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.artifacts.code.gitcache import Git, GitCache, GitFailed, Repo
+from tarmac.artifacts.code.gitcache import Git, GitFailed, Repo, cached
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import CodeStore, StagedCode
 from tarmac.model.secret import SecretValues, no_secrets
@@ -64,15 +64,14 @@ class RepositoryCodeStore:
         self._timeout_s = timeout_s
         self._limit_bytes = limit_bytes
         self._secrets = secrets
-        self._cache = GitCache(root)
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         for leftover in root.glob(f"{_PARTIAL}*"):  # of an interrupted server: a home has only one
             shutil.rmtree(leftover, ignore_errors=True)
 
     def stage(self, code: LocalDirectory | Repository) -> StagedCode:
-        return (
-            self.fetch(code, lambda: True) if isinstance(code, Repository) else self._directories.stage(code)
-        )
+        if isinstance(code, Repository):
+            return self.fetch(code, lambda: True)
+        return self._directories.stage(code)
 
     def check_sent(self, code: LocalDirectory) -> None:
         self._directories.check_sent(code)
@@ -129,7 +128,7 @@ class RepositoryCodeStore:
     def _place(self, git: Git, code: Repository, tree: Path, budget: _Budget, *, depth: int) -> str:
         """Write the files of a repository into `tree`; returns their commit."""
         url = gitrules.check_url(code.url, git.rules)
-        with self._cache.of(url, git) as repo:
+        with cached(self._root, url, git) as repo:
             commit = _resolved(repo, code)
             repo.ensure(commit)
             links = _extract(git, repo.objects, commit, tree, budget)

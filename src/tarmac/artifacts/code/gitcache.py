@@ -262,23 +262,17 @@ class Repo:
 _OLD_SERVER = ("unadvertised object", "dumb http transport", "does not support shallow", "no path specified")
 
 
-class GitCache:
-    """The caches of all repositories, below one directory."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    @contextmanager
-    def of(self, url: str, git: Git) -> Iterator[Repo]:
-        """The cache of a repository, locked for this process. Raises the errors of `Git.check`."""
-        directory = self._root / hashlib.sha256("\0".join([url, git.owner]).encode()).hexdigest()[:32]
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(f"{directory}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            _take(lock, git)
-            yield Repo(directory, url, git, lock)
-        finally:
-            os.close(lock)
+@contextmanager
+def cached(root: Path, url: str, git: Git) -> Iterator[Repo]:
+    """The cache of a repository below `root`, locked for this process. Raises the errors of `Git.check`."""
+    directory = root / hashlib.sha256("\0".join([url, git.owner]).encode()).hexdigest()[:32]
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(f"{directory}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _take(lock, git)
+        yield Repo(directory, url, git, lock)
+    finally:
+        os.close(lock)
 
 
 def _take(lock: int, git: Git) -> None:

@@ -84,6 +84,8 @@ class Syncer:
         """
         self._blobs = blobs
         self._place = place
+        self._strict = place.kind in (_CHECKPOINT, _CRUD)
+        """Whether a version must be of one moment; other files are stored up to their present end."""
         self._foreign = {entry.path: entry for entry in foreign.entries} if foreign is not None else {}
         self._older = older
         self._inputs = inputs
@@ -147,13 +149,6 @@ class Syncer:
         return self.last
 
     # --- what to take
-
-    @property
-    def _strict(self) -> bool:
-        """Whether a version must be the content of one moment; other files are stored up to their present
-        end.
-        """
-        return self._place.kind in (_CHECKPOINT, _CRUD)
 
     def _known(self) -> dict[str, Entry]:
         """The entries of the last version, by path."""
