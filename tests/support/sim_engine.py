@@ -18,12 +18,13 @@ from tarmac.engines.sim import engine, story
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.engine import SimRequest, SimulatedEngine
 from tarmac.engines.sim.story import first_worker
+from tarmac.engines.sim.world import World
 from tarmac.model.abilities import ReportPiece
 from tarmac.model.cluster import Cluster, Node, NodeState
 from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
-from tarmac.model.ports import Observation
+from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import Notice, Outcome, WorkerStatus
 from tarmac.model.resources import NodeUtilization
 from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch
@@ -35,11 +36,39 @@ class Behaviour(story.Behaviour):
     """The behaviour of one attempt, with what its nodes report.
 
     Its first node sends `notices` at once, and its first worker reports `reports` (whole lines of the SDK)
-    once it has started.
+    once it has started. From `unknown_from_s` after submission and for `unknown_for_s` the engine reports its
+    state as unknown.
     """
 
     reports: bytes = b""
     notices: tuple[str, ...] = ()
+    unknown_from_s: float = 0.0
+    unknown_for_s: float = 0.0
+
+
+class LossyWorld(World):
+    """A world whose nodes can be lost, and that says when an attempt begins and ceases to be unknown."""
+
+    def lose_node(self, name: str) -> None:
+        """End every attempt with a live part on this node."""
+        for attempt_id in sorted(self.live()):
+            facts, ended = self._facts[attempt_id], self._released(attempt_id)
+            nodes = facts.launch.nodes if facts.launch is not None else ()
+            parts = [worker for node in nodes if node.node == name for worker in node.workers]
+            if any((worker.role, worker.replica) not in ended for worker in parts):
+                facts.lost_at, facts.lost_node = self._clock.now(), name
+                self._retell(attempt_id)
+
+    def _retell(self, attempt_id: str) -> None:
+        super()._retell(attempt_id)
+        facts = self._facts[attempt_id]
+        if isinstance(facts.behaviour, Behaviour) and facts.behaviour.unknown_for_s:
+            begin = facts.submitted_at + facts.behaviour.unknown_from_s
+            self._appointments[attempt_id] += [
+                self._clock.call_at(at, lambda: self._news(attempt_id))
+                for at in (begin, begin + facts.behaviour.unknown_for_s)
+                if at >= self._clock.now()
+            ]
 
 
 class Moment(StrEnum):
@@ -66,6 +95,7 @@ class KnobbedEngine(SimulatedEngine):
 
     def __init__(self, clock: VirtualClock, *, behaviour: Callable[[Launch], story.Behaviour]) -> None:
         super().__init__(clock, behaviour=behaviour)
+        self.world: LossyWorld = LossyWorld(clock, self._on_news)
         self.interrupt: Callable[[Moment, str], None] = lambda _moment, _attempt_id: None
         self.reach: Callable[[], None] = lambda: None
         self.unreachable = False
@@ -159,6 +189,14 @@ class KnobbedEngine(SimulatedEngine):
             self._listeners.clear()
 
     # --- for the engines -------------------------------------------------------------------------
+
+    def _observe(self, attempt_id: str) -> Observation:
+        facts = self.world.facts(attempt_id)
+        if facts is not None and isinstance(facts.behaviour, Behaviour):
+            since_s = self._clock.now() - facts.submitted_at - facts.behaviour.unknown_from_s
+            if 0 <= since_s < facts.behaviour.unknown_for_s:
+                return Observation(state=ObservedState.UNKNOWN, native_state="no answer")
+        return super()._observe(attempt_id)
 
     def _submit(self, request: SimRequest) -> None:
         super().submit(request)

@@ -57,8 +57,3 @@ class VirtualClock:
         appointment = Appointment(callback)
         heapq.heappush(self._appointments, (at, self._made, appointment))
         return appointment
-
-    @staticmethod
-    def cancel(appointment: Appointment) -> None:
-        """Cancel an appointment."""
-        appointment.callback = None

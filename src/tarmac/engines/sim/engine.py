@@ -102,9 +102,6 @@ class SimulatedEngine:
         facts = self.world.facts(attempt_id)
         if facts is None:
             return Observation(state=ObservedState.ABSENT)
-        since_s = self._clock.now() - facts.submitted_at - facts.behaviour.unknown_from_s
-        if 0 <= since_s < facts.behaviour.unknown_for_s:
-            return Observation(state=ObservedState.UNKNOWN, native_state="no answer")
         story, horizon = self._visible(attempt_id), self._clock.now() - self.world.delay_s
         return replace(
             story,

@@ -27,10 +27,9 @@ class Behaviour:
     instruction; one that `hangs_at_start` never gets there. After a request to leave, it takes `leave_s`
     (never more than its grace), and all of its grace if it `ignores_requests`. Its first output comes
     `first_output_s` after the start. It exits with `exit_code` or by `exit_signal`; after `finished`, an exit
-    0 is complete despite any request. Its node is lost `vanishes_after_s` after the start. From
-    `unknown_from_s` after submission and for `unknown_for_s` the engine reports its state as unknown. A
-    replica in `replicas_end_s`, by role and number, completes after that time, while the others continue. The
-    attempt writes `output` to its first worker's log.
+    0 is complete despite any request. Its node is lost `vanishes_after_s` after the start. A replica in
+    `replicas_end_s`, by role and number, completes after that time, while the others continue. The attempt
+    writes `output` to its first worker's log.
     """
 
     duration_s: float = 60.0
@@ -44,8 +43,6 @@ class Behaviour:
     exit_signal: str | None = None
     finished: bool = False
     vanishes_after_s: float | None = None
-    unknown_from_s: float = 0.0
-    unknown_for_s: float = 0.0
     replicas_end_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
     output: bytes = b""
 

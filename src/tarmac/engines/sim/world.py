@@ -81,16 +81,6 @@ class World:
             facts.reaped_at = self._clock.now()
             self._retell(attempt_id)
 
-    def lose_node(self, name: str) -> None:
-        """End every attempt with a live part on this node."""
-        for attempt_id in sorted(self.live()):
-            facts, ended = self._facts[attempt_id], self._released(attempt_id)
-            nodes = facts.launch.nodes if facts.launch is not None else ()
-            parts = [worker for node in nodes if node.node == name for worker in node.workers]
-            if any((worker.role, worker.replica) not in ended for worker in parts):
-                facts.lost_at, facts.lost_node = self._clock.now(), name
-                self._retell(attempt_id)
-
     def live(self) -> frozenset[str]:
         """The attempts that exist now."""
         self._open = set(filter(self._lives, tuple(self._open)))
@@ -154,14 +144,11 @@ class World:
         facts = self._facts[attempt_id]
         story = self._stories[attempt_id] = tell(facts)
         for appointment in self._appointments.pop(attempt_id, ()):
-            self._clock.cancel(appointment)
+            appointment.callback = None  # cancelled
         moments = [story.started_at, story.ended_at]
         if story.started_at is not None:
             moments += [story.started_at + each_s for each_s in facts.behaviour.replicas_end_s.values()]
         turns = [at + self.delay_s for at in moments if at is not None]
-        if facts.behaviour.unknown_for_s:
-            unknown_at = facts.submitted_at + facts.behaviour.unknown_from_s
-            turns += [unknown_at, unknown_at + facts.behaviour.unknown_for_s]
         self._appointments[attempt_id] = [
             self._clock.call_at(at, lambda: self._news(attempt_id)) for at in turns if at >= self._clock.now()
         ]
