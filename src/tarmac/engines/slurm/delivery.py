@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class Delivery:
-    """Submits attempts. Thread-safe: one at a time."""
+    """Submits attempts, one at a time; passes on requests to leave, fences and takes back. Thread-safe."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Delivery:
         if self.store_files is not None and self._send is not None and attempt.sync is not None:
             self._send(self.store_files, attempt.run_id, attempt.sync.inputs)
         script = directory / files.SCRIPT
-        content = {**writing.attempt_files(request), files.SCRIPT: request.script.encode()}
+        content = {**writing.attempt_files(request.document), files.SCRIPT: request.script.encode()}
         if not self._host.make_directory(directory, content):  # an earlier call: did it submit a job?
             if self._has_job(request.attempt_id):
                 return
@@ -175,16 +175,9 @@ class Delivery:
         self._submitted_at[request.attempt_id] = time.monotonic()
         self._host.write(request.directory / files.SUBMITTED, job_id.encode())
 
-
-class LeaveRequests:
-    """Passes on requests to leave through the directory; fences and takes back attempts.
-
-    Callers hold the lock of the view. Every call may be repeated, after a crash or a lost connection at any
-    point. All raise Unavailable.
-    """
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    # --- requests to leave -----------------------------------------------------------------------
+    # Callers hold the lock of the view. Every call may be repeated, after a crash or a lost connection at any
+    # point. All raise Unavailable.
 
     def pass_on(self, view: AttemptView, request: LeaveRequest) -> None:
         """Store a request to leave, unless a stronger one exists."""

@@ -21,7 +21,7 @@ from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.slurm import observing
 from tarmac.engines.slurm.account_limits import AccountLimits
 from tarmac.engines.slurm.commands import ENVIRONMENT, Commands
-from tarmac.engines.slurm.delivery import Delivery, LeaveRequests
+from tarmac.engines.slurm.delivery import Delivery
 from tarmac.engines.slurm.examining import examined
 from tarmac.engines.slurm.partition import Site
 from tarmac.engines.slurm.queue import Job, Places, Queue, Snapshot
@@ -80,7 +80,6 @@ class SlurmEngine(AttemptEngine):
         self._limits = AccountLimits(self._commands, self._tell, every_s=tempo.places_s)
         self._tempo = tempo
         self._queue = Queue(self._commands, every_s=tempo.query_s)
-        self._requests = LeaveRequests(self._host)
         self._following = observing.Following(self._host, self._views, self._tell, every_s=tempo.look_s)
         self._site = Site(cluster, settings, self._commands)
         sidecar = self._sidecar = supplies.sidecar
@@ -142,17 +141,17 @@ class SlurmEngine(AttemptEngine):
         return self._host.make_directory(there, files)
 
     def _leave(self, view: AttemptView, request: LeaveRequest) -> bool:
-        self._requests.pass_on(view, request)
-        never_begins = self._requests.take_back(view)
+        self._delivery.pass_on(view, request)
+        never_begins = self._delivery.take_back(view)
         if request.ends:
-            self._requests.fence(view)
+            self._delivery.fence(view)
         return never_begins
 
     def _end(self, view: AttemptView) -> None:
-        self._requests.take_back(view)
-        self._requests.fence(view)
+        self._delivery.take_back(view)
+        self._delivery.fence(view)
         if not view.over:
-            self._requests.pass_on(view, LeaveRequest.STOP)  # for runners whose job Slurm no longer knows
+            self._delivery.pass_on(view, LeaveRequest.STOP)  # for runners whose job Slurm no longer knows
         view.reaped = True
 
     def _open_session(self, view: AttemptView, worker: WorkerStatus) -> socket.socket:
@@ -292,12 +291,10 @@ class SlurmEngine(AttemptEngine):
         if job is not None and stage is Stage.WAITS and claimed:
             claimed_at = self._claimed_at.setdefault(view.attempt_id, time.monotonic())
             if snapshot.began_at > claimed_at:
-                self._requests.end_survivors(
-                    view, observing.REQUEUED
-                )  # first: the cancellation is not its end
-                self._commands.cancel(
-                    [job.id]
-                )  # Slurm would start it again: the next attempt has its own job
+                # First, because the cancellation is not its end. Slurm would start the job again: the next
+                # attempt has its own.
+                self._delivery.end_survivors(view, observing.REQUEUED)
+                self._commands.cancel([job.id])
                 return observing.requeued(job.id)
             # The query preceded the start of the job: the next answer shows whether it still waits.
         if job is not None and stage in (Stage.WAITS, Stage.ACTIVE):
@@ -316,7 +313,7 @@ class SlurmEngine(AttemptEngine):
         now = time.monotonic()
         over_s, lag_s = now - self._over_since.setdefault(view.attempt_id, now), self._tempo.report_lag_s
         late = seen.state is not ObservedState.ENDED
-        if late and self._requests.may_say_more(view, state, over_s=over_s, lag_s=lag_s):
+        if late and self._delivery.may_say_more(view, state, over_s=over_s, lag_s=lag_s):
             return Observation(state=ObservedState.UNKNOWN, native_state=state)
         assert job is not None or job_id is not None
         found_id = job.id if job is not None else job_id or ""

@@ -73,7 +73,8 @@ class Driver:
         deadline = time.monotonic() + RESERVE_S
         missing = list(groups)
         while missing and time.monotonic() < deadline:
-            missing = [place for place in missing if _state(groups[place]) != "CREATED"]
+            tables = {place: placement_group_table(groups[place]) for place in missing}
+            missing = [place for place, table in tables.items() if table["state"] != "CREATED"]
             if missing:
                 time.sleep(RESERVE_LOOK_S)
         if missing:
@@ -123,10 +124,6 @@ class Driver:
 
     def _name(self, address: str) -> str:
         return f"tarmac-{self._key}-{address}"
-
-
-def _state(group: Any) -> str:
-    return str(placement_group_table(group)["state"])
 
 
 def _member(node: dict[str, Any], reserved: set[str], available: dict[str, float] | None) -> dict[str, Any]:
