@@ -131,10 +131,8 @@ def _ranked(
     total = sum(map(_count, ordered))
     for placement in ordered:
         here = [other for other in ordered if other.node == placement.node]
-        local_count, node_slots = (
-            sum(map(_count, here)),
-            tuple(slot for other in here for slot in other.slots),
-        )
+        local_count = sum(map(_count, here))
+        node_slots = tuple(slot for other in here for slot in other.slots)
         for index in range(_count(placement)):
             place = Place(
                 neighbours=_count(placement),

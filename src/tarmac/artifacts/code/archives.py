@@ -14,11 +14,13 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
+from os import SEEK_END
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from tarmac.artifacts.code.ignore import excluding
+from tarmac.artifacts.code.ignore import Layer, excluding
 from tarmac.artifacts.code.members import Bad, Member, XzReader, tar_members, zip_members
 from tarmac.artifacts.code.tree import MOST_ENTRIES, Entry, Kind, mebibytes, refusal_of_name, refusals
 from tarmac.model.errors import InvalidInput, Problem, listed
@@ -65,8 +67,10 @@ def read_archive(
     Raises InvalidInput, with all known problems, for an archive that is broken, too large, or contains
     entries that a directory of code cannot have.
     """
+    packed_bytes = file.seek(0, SEEK_END)
+    file.seek(0)
     try:
-        reading = _Reading(code, _size_bytes(file), write, keep, limit_bytes)
+        reading = _Reading(excluding(code.exclude), code.path, packed_bytes, write, keep, limit_bytes)
         reading.take(_members(file, code.path), most=most_entries)
         return reading.tree()
     except Bad as bad:
@@ -104,27 +108,20 @@ def _inflated(file: BinaryIO, name: str) -> IO[bytes]:
     return file
 
 
+@dataclass
 class _Reading:
     """The entries found in an archive so far."""
 
-    def __init__(
-        self,
-        code: LocalDirectory,
-        packed_bytes: int,
-        write: Callable[[bytes], object],
-        keep: Callable[[str], object],
-        limit_bytes: int,
-    ) -> None:
-        self._exclude = excluding(code.exclude)
-        self._path = code.path
-        self._packed_bytes = packed_bytes
-        self._write = write
-        self._keep = keep
-        self._limit_bytes = limit_bytes
-        self._total_bytes = 0
-        self._entries: dict[str, Entry] = {}
-        self._hashes: dict[str, str] = {}
-        self._problems: list[str] = []
+    exclude: Layer | None
+    path: str
+    packed_bytes: int
+    write: Callable[[bytes], object]
+    keep: Callable[[str], object]
+    limit_bytes: int
+    total_bytes: int = 0
+    entries: dict[str, Entry] = field(default_factory=dict)
+    hashes: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
 
     def take(self, members: Iterator[Member], *, most: int) -> None:
         """Read member after member; a member with a refused name is not read."""
@@ -133,42 +130,42 @@ class _Reading:
                 raise Bad(f"holds more than the {most:,} files and directories allowed")
             problem = _refusal(member)
             if problem is not None:
-                self._problems.append(problem)
+                self.problems.append(problem)
             elif member.entry.path and not self._left_out(member.entry):
                 self._take_one(member.entry, member.content)
 
     def tree(self) -> tuple[list[Entry], dict[str, str]]:
         """The whole tree, with all parent directories; raises InvalidInput if it is refused."""
-        for path in list(self._entries):
+        for path in list(self.entries):
             while path := path.rpartition("/")[0]:
-                self._entries.setdefault(path, Entry(path, Kind.DIRECTORY, 0o755))
+                self.entries.setdefault(path, Entry(path, Kind.DIRECTORY, 0o755))
         entries = sorted(
-            self._entries.values(), key=lambda entry: entry.path.encode("utf-8", "surrogateescape")
+            self.entries.values(), key=lambda entry: entry.path.encode("utf-8", "surrogateescape")
         )
-        problems = self._problems or refusals(entries)
+        problems = self.problems or refusals(entries)
         if problems:
-            raise _refused(self._path, problems)
-        return entries, self._hashes
+            raise _refused(self.path, problems)
+        return entries, self.hashes
 
     def _left_out(self, entry: Entry) -> bool:
         """Whether the entry, or one of its parent directories, is excluded."""
-        if self._exclude is None:
+        if self.exclude is None:
             return False
         parts = entry.path.split("/")
         for depth in range(1, len(parts) + 1):
             is_directory = depth < len(parts) or entry.kind is Kind.DIRECTORY
-            if self._exclude.decision("/".join(parts[:depth]), is_directory=is_directory):
+            if self.exclude.decision("/".join(parts[:depth]), is_directory=is_directory):
                 return True
         return False
 
     def _take_one(self, entry: Entry, content: Callable[[], Iterable[bytes]]) -> None:
-        before = self._entries.get(entry.path)
+        before = self.entries.get(entry.path)
         if before is not None and not (before.kind is entry.kind is Kind.DIRECTORY):
-            self._problems.append(f"{entry.path!r:.200} is there twice")
+            self.problems.append(f"{entry.path!r:.200} is there twice")
             return
         if entry.kind is Kind.FILE:
-            self._hashes[entry.path] = self._stored(entry, content())
-        self._entries[entry.path] = entry
+            self.hashes[entry.path] = self._stored(entry, content())
+        self.entries[entry.path] = entry
 
     def _stored(self, entry: Entry, content: Iterable[bytes]) -> str:
         """The hash of a file's content, which is stored from now on."""
@@ -179,18 +176,18 @@ class _Reading:
             if read_bytes > entry.size_bytes:
                 raise Bad(f"is damaged: {entry.path!r:.200} holds more than it says")
             digest.update(chunk)
-            self._write(chunk)
+            self.write(chunk)
         if read_bytes != entry.size_bytes:
             raise Bad(f"is damaged: {entry.path!r:.200} ends early")
-        self._keep(digest.hexdigest())
+        self.keep(digest.hexdigest())
         return digest.hexdigest()
 
     def _count(self, size_bytes: int) -> None:
         """Refuse a bomb before more of it is unpacked."""
-        self._total_bytes += size_bytes
-        if self._total_bytes > self._limit_bytes:
-            raise Bad(f"unpacks to more than the {mebibytes(self._limit_bytes)} allowed")
-        if self._total_bytes > max(BOMB_BYTES, BOMB_RATIO * self._packed_bytes):
+        self.total_bytes += size_bytes
+        if self.total_bytes > self.limit_bytes:
+            raise Bad(f"unpacks to more than the {mebibytes(self.limit_bytes)} allowed")
+        if self.total_bytes > max(BOMB_BYTES, BOMB_RATIO * self.packed_bytes):
             raise Bad(f"unpacks to more than {BOMB_RATIO} times its size: that is no code")
 
 
@@ -206,9 +203,3 @@ def _refusal(member: Member) -> str | None:
 def _refused(path: str, problems: Sequence[str]) -> InvalidInput:
     message = listed(problems, MOST_SHOWN, "; ")
     return InvalidInput([Problem(message=message, file=path, hint="nothing of the archive was kept")])
-
-
-def _size_bytes(file: BinaryIO) -> int:
-    size_bytes = file.seek(0, 2)
-    file.seek(0)
-    return size_bytes

@@ -238,12 +238,10 @@ def _predecessors(
 
 def _only_grew(root: Path, item: Found, old: Entry, *, pieces: int) -> bool:
     """Whether a file was only appended to, judged by its first `pieces` pieces, as logs are."""
-    if old.kind != FILE or item.size_bytes < old.size_bytes:
-        return False
-    if not old.chunks:
+    if old.kind != FILE or item.size_bytes < old.size_bytes or not old.chunks:
         return False
     try:
-        with os.fdopen(untrusted.open_to_read(str(root / item.path)), "rb") as file:
+        with _opened(root / item.path) as file:
             for chunk in old.chunks[:pieces]:
                 if hashlib.sha256(file.read(chunk.size_bytes)).hexdigest() != chunk.digest:
                     return False
@@ -258,17 +256,7 @@ _MOST_TEXT_BYTES = 1_000_000
 _FEW_WORDS = 256
 _NEVER_EMPTY = frozenset({".bin", ".ckpt", ".json", ".npy", ".npz", ".pkl", ".pt", ".pth", ".safetensors"})
 _ZIP = b"PK\x03\x04"
-_UNREADABLE = (
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    IndexError,
-    zipfile.BadZipFile,
-    NotImplementedError,
-    RuntimeError,
-    EOFError,
-)
+_UNREADABLE = (OSError, ValueError, LookupError, TypeError, zipfile.BadZipFile, RuntimeError, EOFError)
 
 
 def _is_complete(path: Path) -> bool:

@@ -77,8 +77,7 @@ class SiteBlobs:
         self._files.remove([name])
 
     def pieces(self, prefix: str) -> Iterator[Piece]:
-        for name, size_bytes, changed_at in self._files.listing(prefix):
-            yield Piece(name, size_bytes, changed_at)
+        return (Piece(*found) for found in self._files.listing(prefix))
 
     def _check_ending(self) -> None:
         if self._ending.is_set():

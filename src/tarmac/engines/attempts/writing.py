@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.engines.attempts.aggregate_outcome import PartState
-from tarmac.engines.attempts.request import AttemptRequest
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.model import codec
 from tarmac.model.errors import Unavailable
@@ -100,15 +99,14 @@ def hint(error: OSError) -> str | None:
     return "free some space under the tarmac home" if error.errno in SPACE_ERRORS else None
 
 
-def attempt_files(request: AttemptRequest) -> Mapping[str, bytes]:
+def attempt_files(launch: Launch) -> dict[str, bytes]:
     """The initial files of an attempt directory, by name."""
-    return {protocol.ATTEMPT_FILE: json.dumps(to_json(request.document)).encode()}
+    return {protocol.ATTEMPT_FILE: json.dumps(to_json(launch)).encode()}
 
 
 def fence_files(attempt_id: str, request: LeaveRequest | None) -> Mapping[str, bytes]:
     """The initial files of an attempt that never starts."""
-    document = Launch(attempt_id, number=0, token="", nodes=())
-    files = {protocol.ATTEMPT_FILE: json.dumps(to_json(document)).encode()}
+    files = attempt_files(Launch(attempt_id, number=0, token="", nodes=()))
     if request is not None:
         files[protocol.ASK_FILE] = json.dumps(pending_request(request)).encode()
     return files

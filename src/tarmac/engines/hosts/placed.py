@@ -106,7 +106,7 @@ class PlacedEngine(AttemptEngine):
             self._secrets(request.secrets)  # all must be readable
         directory = self._seen.attempt(request.attempt_id)
         assert directory is not None, "a request has a directory"
-        made = self._stage(request.attempt_id, directory, writing.attempt_files(request))
+        made = self._stage(request.attempt_id, directory, writing.attempt_files(request.document))
         view = self._views.add(directory, request.document) if made else self._views.find(request.attempt_id)
         if view is None or not view.nodes:
             return
