@@ -198,14 +198,6 @@ def _contents(path: Path) -> Iterator[tuple[str, Place]]:
             yield content.hex(), Place(path.name, offset, length)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The totals of a snapshot."""
-
-    size_bytes: int
-    packs: frozenset[str]
-
-
 def write_snapshot(root: Path, digest: str, entries: Sequence[Entry], places: Mapping[str, Place]) -> None:
     """Write a snapshot to the disk; `places` has the place of each file's content, by path."""
     packs = sorted({place.pack for place in places.values()})
@@ -227,11 +219,11 @@ def write_snapshot(root: Path, digest: str, entries: Sequence[Entry], places: Ma
     flush_directory(root)
 
 
-def summary(path: Path) -> Summary:
-    """The totals of a snapshot; raises OSError if it does not exist."""
+def summary(path: Path) -> tuple[int, set[str]]:
+    """The bytes of a snapshot, and the packs that it needs; raises OSError if it does not exist."""
     with path.open(encoding="ascii") as file:
         head = json.loads(file.readline())
-    return Summary(head["bytes"], frozenset(head["packs"]))
+    return head["bytes"], set(head["packs"])
 
 
 def snapshots(root: Path) -> Iterator[Path]:

@@ -7,13 +7,12 @@ or not at all. `refuse_unfit` checks a run's code on the submitter's machine bef
 server and `tarmac check`.
 """
 
-import contextlib
 import errno
 import hashlib
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -79,7 +78,7 @@ class DirectoryCodeStore:
             if not is_digest(code.digest):
                 raise FileNotFoundError
             os.utime(self._root / code.digest)
-            size_bytes = packs.summary(self._root / code.digest).size_bytes
+            size_bytes, _ = packs.summary(self._root / code.digest)
         except FileNotFoundError:
             raise InvalidInput(
                 f"code: there is no snapshot {code.digest[:80]!r} here", hint="send the directory again"
@@ -175,7 +174,7 @@ class DirectoryCodeStore:
         needed: set[str] = set()
         for path in packs.snapshots(self._root):
             if path.stat().st_mtime >= snapshots_before:
-                needed |= packs.summary(path).packs
+                needed |= packs.summary(path)[1]
                 continue
             path.unlink()
             removed += 1
@@ -184,7 +183,7 @@ class DirectoryCodeStore:
     def use(self, digests: Iterable[str], *, now: float) -> None:
         """Record the use of these snapshots at `now`."""
         for digest in digests:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.utime(self._root / digest, (now, now))
 
     def _copied(self, code: LocalDirectory, check_time: Callable[[], None]) -> str:
@@ -257,7 +256,7 @@ _THIS_PROCESS = secrets.token_hex(8)
 """Process ids are reused, this value is not."""
 
 
-@contextlib.contextmanager
+@contextmanager
 def counted(root: Path, code: LocalDirectory) -> Iterator[None]:
     """Record that this code is being copied; raises InvalidInput if the server ended in too many copies.
 
@@ -274,12 +273,12 @@ def counted(root: Path, code: LocalDirectory) -> Iterator[None]:
             f"{code.path} cannot be copied: the server ended {before} times while it tried",
             hint="server.log in the tarmac home may tell why",
         )
-    with contextlib.suppress(OSError):  # a full disk: the copy reports it
+    with suppress(OSError):  # a full disk: the copy reports it
         untrusted.write_new(str(mark), f"{before + 1} {_THIS_PROCESS}".encode())
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             mark.unlink()
 
 

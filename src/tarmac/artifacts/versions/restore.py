@@ -172,7 +172,8 @@ def restore_inputs(
         placed += [manifest.version for manifest in manifests]
         if kind == _CHECKPOINT and manifests and (order.part.rank != 0 or chosen):
             checkpoint = manifests[0].version.id
-    write_state(order.state, State(attempt=order.attempt, rank=order.part.rank, checkpoint=checkpoint))
+    record = {"attempt": order.attempt, "rank": order.part.rank, "given": checkpoint}
+    untrusted.replace(str(order.state), json.dumps(record).encode())
     return placed
 
 
@@ -204,12 +205,6 @@ def read_state(path: Path) -> State | None:
         return State(attempt=int(record["attempt"]), rank=int(record["rank"]), checkpoint=record.get("given"))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def write_state(path: Path, state: State) -> None:
-    """Write the current content, in one step."""
-    record = {"attempt": state.attempt, "rank": state.rank, "given": state.checkpoint}
-    untrusted.replace(str(path), json.dumps(record).encode())
 
 
 def _manifests_to_place(

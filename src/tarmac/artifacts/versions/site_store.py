@@ -109,7 +109,7 @@ class SiteStore:
         check_store(near)
         if not near.has(version.name):
             _copy(version, self._far, near)
-        self._mark(version)
+        self._far.put(self._mark_of(version), b"1")
 
     def send(self, run_id: str, inputs: Sequence[str]) -> None:
         """Send the inputs of an attempt and the newest versions of its run, if they are missing there."""
@@ -122,7 +122,7 @@ class SiteStore:
             if not self._far.has(version.name):
                 with suppress(NotFound):  # removed since: the sidecar reports it
                     _copy(version, near, self._far)
-                    self._mark(version)
+                    self._far.put(self._mark_of(version), b"1")
 
     def clear(self, *, inputs: Collection[str], old: Collection[Version]) -> int:
         """Remove versions that the server's store no longer has, and `old`; returns the number of removals.
@@ -147,9 +147,6 @@ class SiteStore:
         prefix = f"{self._marks}/{run_id}" if run_id else self._marks
         names = (f"{MANIFESTS}{piece.name[len(self._marks) :]}" for piece in self._far.pieces(prefix))
         return {version for name in names if (version := version_named(name)) is not None}
-
-    def _mark(self, version: Version) -> None:
-        self._far.put(self._mark_of(version), b"1")
 
     def _mark_of(self, version: Version) -> str:
         return f"{self._marks}{version.name[len(MANIFESTS) :]}"

@@ -29,8 +29,6 @@ from tarmac.node.attempt.document import Launch, NodeLaunch
 from tarmac.node.attempt.protocol import AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
 
-WorkerKey = tuple[str, int, int]
-
 REMEMBERED_VIEWS = 8192
 
 _MILESTONES = {"first_output": "first_output_at", "checkpoint": "checkpoint_at", "checkpoint_read": "read_at"}
@@ -65,7 +63,7 @@ class NodeView:
         self._heartbeat_seen_at: float | None = None
         self.facts = NodeFacts(node=node, state=PartState.UNCLAIMED)
         self.claim: Claim | None = None
-        self.workers: dict[WorkerKey, WorkerStatus] = {}
+        self.workers: dict[tuple[str, int, int], WorkerStatus] = {}
         self.notices: deque[Notice] = deque(maxlen=KEPT_NOTICES)
         self._lines = untrusted.Lines(paths.events)
         self._begun = 0

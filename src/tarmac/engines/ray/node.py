@@ -285,10 +285,8 @@ class RayNode(Host):
             self.forward_problem = f"{forward.address}:{forward.port}: {words}"
 
     def _find_ports(self, taken: Collection[int], count: int) -> list[int]:
-        found: list[int] = self.call(
-            "find_ports", timeout_s=PORT_S, address=self.address, taken=sorted(taken), count=count
-        )
-        return found
+        given = {"address": self.address, "taken": sorted(taken), "count": count}
+        return list(self.call("find_ports", timeout_s=PORT_S, **given))
 
     def _copies_of(self, node: str) -> ReportCopies:
         names = (*NODE_FILES, *NODE_PEER_FILES)

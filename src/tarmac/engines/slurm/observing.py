@@ -71,11 +71,6 @@ class JobLog:
     host: Host
     directory: Path
 
-    @property
-    def path(self) -> Path:
-        """The path of the log."""
-        return self.directory / files.LOG
-
     def is_missing(self) -> bool:
         """Whether there is none: Slurm makes it, on the first node, before any command of the job."""
         return self._last(1) is None
@@ -190,15 +185,15 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
     if job is not None and job.state == "FAILED" and any(map(_MEMORY.search, log.tail())):
         # Slurm ended it for its memory: where Slurm itself counts that, the state omits it.
         end = meaning("OUT_OF_MEMORY")
-    message = f"job {job_id} {end.text}"
+    message, path = f"job {job_id} {end.text}", log.directory / files.LOG
     if silent and end is SILENT and log.is_missing() and not any_begun(log.host.seen):
         message += f" and left nothing in {log.directory}: {NOT_SHARED}"
         end = dataclasses.replace(end, outcome=Outcome.FAILED, code=CauseCode.UNSUPPORTED)
     elif silent and job is None and log.is_missing():
         message += ", nor that it ever began"
     elif silent and end.outcome is Outcome.LOST:
-        wrote_none = f", and could not write {log.path}: do its nodes see that directory?"
-        message += wrote_none if log.is_missing() else f"; {log.path} has what it said"
+        wrote_none = f", and could not write {path}: do its nodes see that directory?"
+        message += wrote_none if log.is_missing() else f"; {path} has what it said"
     request, stopped_by_us = view.leave_request(), over_as(view.directory) is not None
     reported_end = seen.state is ObservedState.ENDED and (
         seen.outcome is not Outcome.LOST or end.outcome is Outcome.LOST
