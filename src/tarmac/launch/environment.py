@@ -76,6 +76,7 @@ class Environments(NamedTuple):
             "LOCAL_RANK": local_rank,
             "LOCAL_WORLD_SIZE": local_count,
             "CUDA_VISIBLE_DEVICES": ",".join(map(str, slots)),
+            **_FIXED.get(launcher, {}),
         }
         match launcher:
             case Launcher.TORCH | Launcher.ACCELERATE:
@@ -93,11 +94,7 @@ class Environments(NamedTuple):
                     "LOCAL_SIZE": local_count,
                 }
             case Launcher.JAX:
-                # The only device that the process sees. JAX has no variable for a process's number, and reads
-                # Open MPI's if the address of its daemon is set, to whatever value.
                 found |= {
-                    "JAX_LOCAL_DEVICE_IDS": "0",
-                    "OMPI_MCA_orte_hnp_uri": "tarmac",
                     "JAX_COORDINATOR_ADDRESS": f"{address}:{port}",
                     "OMPI_COMM_WORLD_RANK": rank,
                     "OMPI_COMM_WORLD_SIZE": count,
@@ -105,8 +102,6 @@ class Environments(NamedTuple):
                 }
             case Launcher.HOROVOD:  # its processes meet at a server beside the first: `node/peers/rendezvous`
                 found |= {
-                    "HOROVOD_CONTROLLER": "gloo",
-                    "HOROVOD_CPU_OPERATIONS": "gloo",
                     "HOROVOD_RANK": rank,
                     "HOROVOD_SIZE": count,
                     "HOROVOD_LOCAL_RANK": local_rank,
@@ -226,6 +221,14 @@ def _is_loopback(address: str) -> bool:
     except ValueError:  # a host name
         return address == "localhost"
 
+
+_FIXED: Mapping[Launcher, Mapping[str, str]] = {
+    # The only device that the process sees. JAX has no variable for a process's number, and reads Open MPI's
+    # if the address of its daemon is set, to whatever value.
+    Launcher.JAX: {"JAX_LOCAL_DEVICE_IDS": "0", "OMPI_MCA_orte_hnp_uri": "tarmac"},
+    Launcher.HOROVOD: {"HOROVOD_CONTROLLER": "gloo", "HOROVOD_CPU_OPERATIONS": "gloo"},
+}
+"""The variables of a launcher that are the same for all processes."""
 
 _SEE_THEIR_NODE = frozenset({Launcher.TORCH, Launcher.DEEPSPEED, Launcher.ACCELERATE, Launcher.HOROVOD})
 """Their users choose a device by LOCAL_RANK, so every process sees the slots of all processes of its node."""

@@ -18,8 +18,7 @@ from tarmac.control.reconcilers.schedule import schedule_pass
 from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
-from tarmac.engines.sim.clock import VirtualClock
-from tarmac.engines.sim.engine import SimEngine
+from tarmac.engines.sim import clock, engine
 from tarmac.engines.sim.story import Behaviour
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Cluster, Policy
@@ -98,7 +97,7 @@ class Play:
         self._arrivals = [job.submitted_at + offset_s for job in jobs]
         self._jobs = jobs
         self._next = 0
-        self._clock = VirtualClock(self._arrivals[0])
+        self._clock = clock.VirtualClock(self._arrivals[0])
         self.store = PlayStore()
         self._news: set[str] = set()
         self._specs: dict[tuple[object, ...], RunSpec] = {}  # one for all that differ in name and limit alone
@@ -106,7 +105,7 @@ class Play:
             Behaviour(duration_s=job.duration_s, start_s=rules.restart_s, checkpoint_period_s=KEEPS_ALL_S)
             for job in jobs
         ]
-        self.engine = SimEngine(self._clock, behaviour=self._behaviour)
+        self.engine = engine.SimEngine(self._clock, behaviour=self._behaviour)
         ruled = with_rules(cluster, rules.policy, preemption=rules.preempting)
         self.store.put_cluster(ruled)
         self._plane = ControlPlane(

@@ -1,7 +1,7 @@
 """The story of one simulated attempt: a pure function of its behaviour and of the actions on it.
 
 Tests and simulations give the engine a function from a launch to a `Behaviour`. Used by `world` and
-`simulated`. They store the facts (when it was submitted, which requests it got and when) and compute the
+`engine`. They store the facts (when it was submitted, which requests it got and when) and compute the
 story here; time is not stepped, so a history costs nothing between its events.
 """
 
