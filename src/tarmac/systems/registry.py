@@ -107,9 +107,12 @@ def choose(
 ) -> Dialect:
     """The dialect that is surest that the text is its own.
 
-    Of several equally sure ones, the only one that can read it, or the one that finds the fewest problems.
-    Raises InvalidInput if none or several remain.
+    If the native one is certain, no other is asked: none is certain of native fields alone. Of several
+    equally sure ones, the only one that can read it, or the one that finds the fewest problems. Raises
+    InvalidInput if none or several remain.
     """
+    if NATIVE.detect(filename, text).certainty is Certainty.CERTAIN:
+        return NATIVE
     detections = [(dialect, dialect.detect(filename, text)) for dialect in dialects]
     surest = max((found for _, found in detections if isinstance(found, Certainty)), default=None)
     if surest is None or (surest is Certainty.POSSIBLE and _binary(text)):
