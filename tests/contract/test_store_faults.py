@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, insert, text
 
 import store_client
 from histories import new_run, placed
@@ -24,6 +24,7 @@ from tarmac.model.run import Run
 from tarmac.store import SqlStore, open_store, rows
 from tarmac.store import statements as sql
 from tarmac.store.database import Database
+from tarmac.store.schema import node
 
 CLIENT = store_client.__file__
 
@@ -276,7 +277,7 @@ def test_a_damaged_file_is_said_to_be_one(tmp_path: Path) -> None:
 def test_a_transaction_that_an_exception_leaves_never_was(database_url: str) -> None:
     def interrupted(database: Database) -> None:
         with database.writing() as connection:
-            connection.execute(sql.INSERT_NODE, {"name": "node-1", "drained": True})
+            connection.execute(insert(node), {"name": "node-1", "drained": True})
             raise KeyboardInterrupt
 
     with closing(Database(database_url)) as database:

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy import event as hooks
 from sqlalchemy.pool import StaticPool
 
-from tarmac.store.database import Database, storage_full, translated
+from tarmac.model.actor import Lease
+from tarmac.store.database import Database, fence, storage_full, translated
 from tarmac.store.schema import metadata
 from tarmac.store.sql import SqlStore
 
@@ -44,7 +45,7 @@ class ScratchDatabase(Database):
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self, lease: Lease | None = None) -> Iterator[Connection]:
         self.interrupt()
         with self._turn:
             self.writes += 1
@@ -56,16 +57,18 @@ class ScratchDatabase(Database):
             if self.disk_full:
                 raise storage_full(self.name)
             with translated(self.name, None), self._engine.begin() as connection:
+                if lease is not None:
+                    fence(connection, lease)
                 yield connection
         if after is not None:
             raise after
         self.interrupt()
 
     @contextmanager
-    def adding(self) -> Iterator[Connection]:
+    def adding(self, lease: Lease | None = None) -> Iterator[Connection]:
         if self.reserve_only:
             raise storage_full(self.name)
-        with self.writing() as connection:
+        with self.writing(lease) as connection:
             yield connection
 
     def close(self) -> None:

@@ -28,9 +28,11 @@ from sqlalchemy import event as hooks
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from tarmac.model.errors import InvalidInput, Refused, StorageFull, TarmacError, Unavailable
+from tarmac.model.actor import Lease
+from tarmac.model.errors import InvalidInput, LeaseLost, Refused, StorageFull, TarmacError, Unavailable
 from tarmac.node.kernel import syscalls
 from tarmac.store.checks import storable
+from tarmac.store.statements import LEASE
 
 FULL_BELOW_BYTES = 1 << 16
 """The free space below which an I/O error of SQLite means a full disk: it grows files by 32 KiB."""
@@ -193,25 +195,37 @@ class Database:
             return connection.execute(statement, values).rowcount
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction with the right to write: durable on a normal exit, otherwise undone."""
+    def writing(self, lease: Lease | None = None) -> Iterator[Connection]:
+        """A transaction with the right to write: durable on a normal exit, otherwise undone.
+
+        Raises LeaseLost unless `lease` is still that of its cluster.
+        """
         with self._lock:
             if self._reserve is not None:
                 self._reserve.look()
             with translated(self.name, self.path), self._writer.begin() as connection:
+                if lease is not None:
+                    fence(connection, lease)
                 yield connection
 
     @contextmanager
-    def adding(self) -> Iterator[Connection]:
+    def adding(self, lease: Lease | None = None) -> Iterator[Connection]:
         """A transaction that adds records which can wait. Raises StorageFull if only the reserve is left."""
         if self._reserve is not None and self._reserve.is_needed():
             raise storage_full(self.name)
-        with self.writing() as connection:
+        with self.writing(lease) as connection:
             yield connection
 
     def close(self) -> None:
         self._reader.dispose()
         self._writer.dispose()
+
+
+def fence(connection: Connection, lease: Lease) -> None:
+    """Raise LeaseLost unless the home of the lease serves its cluster under the same token."""
+    row = connection.execute(LEASE, {"of_cluster": lease.cluster}).one_or_none()
+    if row is None or (row.home, row.token) != (lease.home, lease.token):
+        raise LeaseLost(f"the cluster {lease.cluster!r} was taken over by another server")
 
 
 def each_of(

@@ -18,7 +18,7 @@ from tarmac.store.checks import check_experiment_change
 from tarmac.store.database import Conflict, Database, Stale
 from tarmac.store.rows import body, written
 from tarmac.store.schema import experiment, trial
-from tarmac.store.statements import LAST_CHARACTER, fence, words
+from tarmac.store.statements import LAST_CHARACTER, words
 
 WriteRuns = Callable[[Connection, Sequence[NewRun], Sequence[RunStep]], None]
 """Stores new runs and applies steps within a transaction; raises Stale if a step is stale."""
@@ -85,8 +85,7 @@ class SqlExperiments:
         assert change.before is not None, "a new experiment is created"
         guard = {"guard_id": change.before.id, "guard_seq": change.before.seq}
         try:
-            with self._database.writing() as connection:
-                fence(connection, lease)
+            with self._database.writing(lease) as connection:
                 values = {**guard, **_row(change.after)}
                 if change.after.spec is not change.before.spec:
                     values["spec"] = written(change.after.spec)

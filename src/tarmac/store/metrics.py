@@ -72,8 +72,7 @@ class SqlMetrics:
         if not batches:
             return []
         run_ids = sorted({batch.run_id for batch in batches})
-        with self._database.adding() as connection:
-            sql.fence(connection, lease)
+        with self._database.adding(lease) as connection:
             existing = {row[0] for row in each_of(connection, _EXISTING, run_ids)}
             positions = _positions(connection, run_ids)
             taken = []

@@ -11,7 +11,7 @@ from tarmac.model.codec import decode, encode
 from tarmac.model.notification import Notification
 from tarmac.store.database import Database
 from tarmac.store.schema import notification
-from tarmac.store.statements import fence, insert_or_skip
+from tarmac.store.statements import insert_or_skip
 
 _COLUMNS = ("id", "run_id", "key", "server", "at", "tries", "due_at", "sent_at", "error")
 """Fields with a column of their own; the rest is JSON in `body`."""
@@ -57,8 +57,7 @@ class SqlNotifications:
         results = [
             {"of_id": message.id, **{name: getattr(message, name) for name in changed}} for message in tried
         ]
-        with self._database.writing() as connection:
-            fence(connection, lease)
+        with self._database.writing(lease) as connection:
             if results:
                 connection.execute(_RECORD, results)
 

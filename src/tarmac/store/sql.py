@@ -36,9 +36,9 @@ from tarmac.store.numbers import SqlNumbers
 from tarmac.store.run_records import SqlAnnotations, SqlRunRecords
 from tarmac.store.schema import cluster as cluster_table
 from tarmac.store.schema import dataset as dataset_table
+from tarmac.store.schema import node as node_table
 from tarmac.store.secrets import SqlSecrets
 from tarmac.store.spans import keep_spans, read_spans
-from tarmac.store.statements import fence
 from tarmac.store.upgrade import bring_up_to_date
 
 
@@ -68,6 +68,7 @@ class SqlStore:
         self.experiments: Experiments = SqlExperiments(database, self._write_runs)
         self._put_attempts = sql.put_attempts(database.dialect)
         self._add_usage = sql.add_usage(database.dialect)
+        self._put_node = sql.put(node_table, database.dialect)
         self._put_cluster = sql.put(cluster_table, database.dialect)
         self._put_dataset = sql.put(dataset_table, database.dialect)
 
@@ -194,8 +195,7 @@ class SqlStore:
         return lease
 
     def renew_lease(self, lease: Lease, *, now: float) -> None:
-        with self._database.writing() as connection:
-            fence(connection, lease)
+        with self._database.writing(lease) as connection:
             guard = {"guard_cluster": lease.cluster, "guard_token": lease.token}
             connection.execute(sql.UPDATE_SERVER, {**guard, "seen_at": now})
 
@@ -206,12 +206,9 @@ class SqlStore:
 
     def set_drained(self, nodes: Collection[str], drain: Drain | None) -> None:
         values = {"drained": drain is not None, "drain": rows.body(drain)}
-        with self._database.writing() as connection:
-            known = set(connection.execute(sql.NODES).scalars())
-            if old := [{"guard_name": node, **values} for node in sorted(known & set(nodes))]:
-                connection.execute(sql.UPDATE_NODE, old)
-            if new := [{"name": node, **values} for node in sorted(set(nodes) - known)]:
-                connection.execute(sql.INSERT_NODE, new)
+        if changed := [{"name": name, **values} for name in sorted(set(nodes))]:
+            with self._database.writing() as connection:
+                connection.execute(self._put_node, changed)
 
     # --- usage and clusters -----------------------------------------------------------------------
 
@@ -254,14 +251,12 @@ class SqlStore:
         return existing
 
     def _apply_all(self, steps: Sequence[RunStep], lease: Lease | None) -> list[bool]:
-        with self._database.writing() as connection:
-            fence(connection, lease)
+        with self._database.writing(lease) as connection:
             self._write_runs(connection, (), steps)
         return [True] * len(steps)
 
     def _apply_each(self, steps: Sequence[RunStep], lease: Lease | None) -> list[bool]:
-        with self._database.writing() as connection:
-            fence(connection, lease)
+        with self._database.writing(lease) as connection:
             taken = [connection.execute(sql.STEP_RUNS, rows.of_step(step)).rowcount == 1 for step in steps]
             self._record(connection, [step for step, done in zip(steps, taken, strict=True) if done])
         return taken

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
-from tarmac.model.actor import Lease
-from tarmac.model.errors import LeaseLost
 from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, TERMINAL_STATES, RunEvent, sources
 from tarmac.model.progress import Event
 from tarmac.model.run import Attempt, Run
@@ -232,21 +230,7 @@ INSERT_SERVER = sa.insert(server)
 UPDATE_SERVER = sa.update(server).where(
     server.c.cluster == sa.bindparam("guard_cluster"), server.c.token == sa.bindparam("guard_token")
 )
-
-
-def fence(connection: sa.Connection, lease: Lease | None) -> None:
-    """Raise LeaseLost unless the home of the lease serves its cluster under the same token."""
-    if lease is None:
-        return
-    row = connection.execute(LEASE, {"of_cluster": lease.cluster}).one_or_none()
-    if row is None or (row.home, row.token) != (lease.home, lease.token):
-        raise LeaseLost(f"the cluster {lease.cluster!r} was taken over by another server")
-
-
-NODES = sa.select(node.c.name)
 DRAINED = sa.select(node.c.name, node.c.drain).where(node.c.drained)
-UPDATE_NODE = sa.update(node).where(node.c.name == sa.bindparam("guard_name"))
-INSERT_NODE = sa.insert(node)
 
 # --- clusters and datasets --------------------------------------------------------------------------
 
