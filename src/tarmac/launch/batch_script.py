@@ -39,14 +39,11 @@ def batch_script(
     return "\n".join(["#!/bin/bash -l", *lines, "", *place, *site_steps(spec)]) + "\n"
 
 
-def site_directives(spec: RunSpec) -> dict[str, str | None]:
+def site_directives(site: SiteRequest) -> dict[str, str | None]:
     """The directives of a site's run for its job on a cluster that starts it by a job of its own.
 
     The cluster sets nodes, pool and times itself; values that the run does not request are left out.
     """
-    site = spec.site
-    if site is None:
-        return {}
     resources = _resources(site, None)
     found = {name: resources[name] for name in ("cpus-per-task", "mem", "reservation", "constraint", "qos")}
     values = {name: str(value) for name, value in found.items() if value is not None}

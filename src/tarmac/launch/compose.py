@@ -200,7 +200,7 @@ def _batch(run: Run, allocation: Allocation) -> document.BatchLaunch:
     return document.BatchLaunch(
         pool=allocation.pool,
         slot_types=_slot_types(spec, allocation),
-        directives={**site_directives(spec), **spec.slurm},
+        directives=spec.slurm if spec.site is None else {**site_directives(spec.site), **spec.slurm},
         starts_steps=spec.site is not None and spec.rehearsal is None,
         hostnames=spec.target.hostnames,
         excluded=(*spec.target.excluded, *run.excluded_nodes),

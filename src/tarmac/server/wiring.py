@@ -199,7 +199,7 @@ class _Joining:
                 clock=self._clock,
                 ids=RandomIds(newest_run(self._store)),
                 pools=settings.pools,
-                apply_conventions=self._datasets.with_datasets(apply_conventions),
+                apply_conventions=apply_conventions,
                 allow_system_packages=settings.setup.allow_system_packages,
                 serving=self._serving,
                 notify_always=settings.notifications.every_run,

@@ -23,7 +23,8 @@ from tarmac.artifacts.code.archives import is_archive, read_archive
 from tarmac.artifacts.code.content import HashMemory, Unreadable, Vanished, hash_file, tree_digest
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Unavailable
 from tarmac.model.ports import StagedCode
-from tarmac.model.spec import LocalDirectory, Repository, RunSpec
+from tarmac.model.site import SiteRequest
+from tarmac.model.spec import LocalDirectory, Repository
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import PACKS, is_digest
 
@@ -319,9 +320,9 @@ def refuse_unfit(code: LocalDirectory, *, filename: str, usual_bytes: int = DEFA
     raise InvalidInput([Problem(message=message, file=filename, hint=hint)])
 
 
-def missing_image(spec: RunSpec, *, directory: str) -> str | None:
+def missing_image(site: SiteRequest, *, directory: str) -> str | None:
     """The error for a missing image on this machine: only a rehearsal starts without it."""
-    image = spec.site.apptainer if spec.site is not None else None
+    image = site.apptainer
     path = Path(directory, image.source or image.path) if image is not None and not image.remote else None
     if path is None or path.is_file():
         return None

@@ -54,7 +54,8 @@ def _check(file: str, how: runfile.How) -> dict[str, Any]:
             refuse_unfit(reading.spec.code, filename=text.filename)
     except InvalidInput as error:
         return {"file": file, "problems": error.problems, "warnings": [], "run": None}
-    missing = missing_image(reading.spec, directory=text.directory)
+    site = reading.spec.site
+    missing = missing_image(site, directory=text.directory) if site is not None else None
     warnings = [*reading.warnings, *([missing] if missing else [])]
     shown = {key: value for key, value in encode(reading.spec).items() if key != "source"}
     return {"file": file, "problems": [], "warnings": warnings, "run": shown}

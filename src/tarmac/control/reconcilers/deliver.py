@@ -13,7 +13,7 @@ from tarmac.control.delegation import unnamed_nodes
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.node_inventory import rehearsal_nodes
-from tarmac.launch.compose import compose
+from tarmac.launch.compose import compose, with_datasets
 from tarmac.model.cluster import Node
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
@@ -72,6 +72,10 @@ def launch_of(control: ControlState, run: Run, attempt: Attempt, nodes: dict[str
     if unknown := sorted(set(attempt.allocation.nodes) - nodes.keys()):
         raise Unavailable(f"cluster {attempt.allocation.cluster} has no node {', '.join(unknown)} now")
     launch = _after_earlier(control, attempt, compose(run, attempt, nodes))
+    if run.spec.datasets:  # first: a dialect may refer to them
+        stored = {each.id: each.path for each in control.store.datasets() if each.server == control.server}
+        paths = {name: path for name in run.spec.datasets if (path := stored.get(name)) is not None}
+        launch = with_datasets(launch, paths)
     return control.apply_conventions(run, attempt, launch)
 
 

@@ -66,7 +66,8 @@ def _spec(run: Section, usual: RunSpec) -> RunSpec:
     roles = found.get("roles", ()) if "roles" in run else read_role(run, found)
     values = {**attributes(found, RUN), "roles": roles}
     check_cycles(run, found.get("mode", Mode.BATCH))
-    if (search := complete_search(run, found.get("search"))) is not None:
+    search = complete_search(run, found.get("search")) if "search" in run else None
+    if search is not None:
         values |= {"search": search, "parameters": None}
     if (short := run.get("env")) is not None and "env" in found:
         variables = found.get("environment", Environment()).variables

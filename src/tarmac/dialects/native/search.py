@@ -197,12 +197,12 @@ SEARCH = record(
 
 def complete_search(run: Section, search: SearchSpec | None) -> SearchSpec | None:
     """The search of a run with the ranges among its parameters; reports what its method lacks there."""
-    value, parameters = run.get("search"), run.get("parameters")
-    space = tuple(_ranges(parameters)) if value is not None and parameters is not None else ()
-    if value is None or search is None:
+    parameters = run.get("parameters")
+    space = tuple(_ranges(parameters)) if parameters is not None else ()
+    if search is None:
         return None
     if search.method is SearchMethod.CMA_ES and not any(item.kind in NUMBERS for item in space):
-        value.refuse("cma_es moves through ranges of numbers, and 'parameters' has none", "use tpe")
+        run["search"].refuse("cma_es moves through ranges of numbers, and 'parameters' has none", "use tpe")
     for item in space if search.method is SearchMethod.GRID else ():
         if item.kind in NUMBERS and item.count is None and parameters is not None:
             parameters.refuse(

@@ -1,4 +1,4 @@
-"""Datasets for the routes: add, fetch once, list and remove them, and add them to the launches of runs.
+"""Datasets for the routes: add, fetch once, list and remove them; check those of new runs.
 
 A thread fetches datasets with a URL, one at a time; after a crash it repeats an interrupted fetch.
 """
@@ -13,16 +13,13 @@ from threading import Event, Thread
 
 from tarmac.artifacts.datasets import check_url, fetch, is_url, local_path, shown
 from tarmac.control.permissions import Action, check
-from tarmac.launch.compose import dataset_variable, with_datasets
+from tarmac.launch.compose import dataset_variable
 from tarmac.model.actor import Actor
-from tarmac.model.changes import ApplyConventions
 from tarmac.model.cluster import LOCAL_CLUSTER
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, TarmacError, suggestion
 from tarmac.model.ports import Clock, Store
-from tarmac.model.run import Attempt, Run
 from tarmac.model.run_records import Dataset, DatasetState
-from tarmac.node.attempt.document import Launch
 
 NOTE_EVERY_S = 1.0
 """The interval at which the progress of a fetch is stored."""
@@ -132,18 +129,6 @@ class DatasetService:
         self.store.remove_dataset(dataset_id)
         shutil.rmtree(self._place(dataset_id), ignore_errors=True)
         return dataset
-
-    def with_datasets(self, apply_conventions: ApplyConventions) -> ApplyConventions:
-        """`apply_conventions`, preceded by the run's datasets: a dialect may refer to them."""
-
-        def and_datasets(run: Run, attempt: Attempt, launch: Launch) -> Launch:
-            if run.spec.datasets:
-                known = {dataset.id: dataset.path for dataset in self._all()}
-                paths = {name: path for name in run.spec.datasets if (path := known.get(name)) is not None}
-                launch = with_datasets(launch, paths)
-            return apply_conventions(run, attempt, launch)
-
-        return and_datasets
 
     def _all(self) -> list[Dataset]:
         return [dataset for dataset in self.store.datasets() if dataset.server == self.server]

@@ -20,7 +20,7 @@ from tarmac.control.service import ControlPlane
 from tarmac.dialects.dialect import Dialect, Extras, Reading
 from tarmac.dialects.native.sweeps import swept
 from tarmac.dialects.overrides import override
-from tarmac.dialects.site_names import use_local_names
+from tarmac.dialects.site_names import NO_NAMES, use_local_names
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem, Refused
 from tarmac.model.home import INHERITED_VARIABLES
@@ -105,8 +105,9 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     if isinstance(spec.code, LocalDirectory) and spec.code.digest is None and draft.caller.local:
         refuse_unfit(spec.code, filename=draft.body.filename, usual_bytes=draft.rules.code_limit_bytes)
     submission = Submission(spec=spec, actor=draft.caller.actor, idempotency_key=key)
-    here = draft.caller.local and draft.body.source is not None
-    missing = missing_image(spec, directory=draft.body.directory) if here else None
+    missing = None
+    if spec.site is not None and draft.caller.local and draft.body.source is not None:
+        missing = missing_image(spec.site, directory=draft.body.directory)
     return Prepared(
         submission=submission, warnings=(*reading.warnings, *([missing] if missing else [])), missing=missing
     )
@@ -144,7 +145,8 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
     spec = override(reading.spec, draft.body.overrides, scale=scale) if draft.body.overrides else reading.spec
     spec = swept(spec, tuple(draft.body.sweep.items())) if draft.body.sweep else spec
     notes: tuple[str, ...] = ()
-    if draft.body.clone is None and draft.base is None:  # the names in a cloned run are local names already
+    foreign = draft.body.clone is None and draft.base is None  # those in a cloned run are local already
+    if foreign and draft.rules.names != NO_NAMES:
         spec, notes = use_local_names(spec, draft.rules.names)
     if draft.body.code_digest is not None and isinstance(spec.code, LocalDirectory):
         spec = replace(spec, code=replace(spec.code, digest=draft.body.code_digest))
