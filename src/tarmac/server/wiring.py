@@ -54,7 +54,7 @@ from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
 from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store import SqlStore, open_store
-from tarmac.systems.gateways import dialects_of, resolve_sources
+from tarmac.systems.gateways import dialects_of, sources_of
 from tarmac.systems.registry import apply_conventions
 from tarmac.vault import KeyFile, Vault
 
@@ -182,7 +182,11 @@ class _Joining:
         home, settings, supplies = self._home, self._settings, self._supplies()
         mail = settings.notifications.mail
         resolve = resolve_references(
-            self._artifacts, self._datasets, self._secrets, sends_mail=mail is not None
+            self._artifacts,
+            self._datasets,
+            self._secrets,
+            sends_mail=mail is not None,
+            sources=sources_of(self._store),
         )
         return ControlPlane(
             ControlState(
@@ -205,7 +209,7 @@ class _Joining:
                 notify_always=settings.notifications.every_run,
                 kinds={"ray": RayKind(supplies), "slurm": SlurmKind(supplies)},
             ),
-            resolve=resolve_sources(resolve, self._store),
+            resolve=resolve,
             sender=Sender(
                 mail=mail, secrets=self._secrets.values, private_addresses=settings.private_addresses
             ),

@@ -4,19 +4,21 @@ Joined by `server.wiring` and `server.daemon`, which know no system by name.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from starlette.types import ASGIApp
 
 from tarmac.dialects.dialect import Dialect
 from tarmac.model.home import Home
-from tarmac.model.ports import ResolveReferences
+from tarmac.model.spec import RunSpec
 from tarmac.server.http.auth import Access
 from tarmac.server.http.listeners import token_of
 from tarmac.server.service import Service
 from tarmac.store import SqlStore
 from tarmac.systems.determined.defaults import read_defaults
-from tarmac.systems.determined.gateway.specs import with_sources
+from tarmac.systems.determined.gateway.specs import with_source
+from tarmac.systems.determined.reader import NAME
 from tarmac.systems.registry import for_cluster
 from tarmac.systems.settings import Systems
 
@@ -28,9 +30,9 @@ def dialects_of(systems: Systems, *, filename: str) -> Sequence[Dialect]:
     return for_cluster(read_defaults(systems.determined.of_experiments, filename=filename))
 
 
-def resolve_sources(resolve: ResolveReferences, store: SqlStore) -> ResolveReferences:
-    """`resolve`, extended to the runs that foreign files name by number."""
-    return with_sources(resolve, store.numbers, store.run_records)
+def sources_of(store: SqlStore) -> Mapping[str, Callable[[RunSpec], RunSpec]]:
+    """By system, what adds the runs that its files name by number to the inputs of a spec."""
+    return {NAME: partial(with_source, numbers=store.numbers, records=store.run_records)}
 
 
 def serve_gateway(

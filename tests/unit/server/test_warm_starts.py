@@ -9,7 +9,7 @@ from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
 from tarmac.model.run_records import NumberKind, RunRecord, RunRecordKind
 from tarmac.model.spec import RunSpec
-from tarmac.systems.determined.gateway.specs import with_sources
+from tarmac.systems.determined.gateway.specs import with_source
 from tarmac.systems.registry import read
 
 UUID = "3dfe5b86-8a5b-4b92-9bbb-16c4b9d62681"
@@ -37,7 +37,7 @@ def spec_of(searcher: str) -> RunSpec:
 def inputs(spec: RunSpec) -> tuple[str, ...]:
     numbers = ScratchStore().numbers
     assert numbers.numbers(NumberKind.TRIAL, ["r1"]) == {"r1": 1}
-    return with_sources(lambda found: found, numbers, Records())(spec).input_artifacts
+    return with_source(spec, numbers=numbers, records=Records()).input_artifacts
 
 
 @pytest.mark.parametrize(

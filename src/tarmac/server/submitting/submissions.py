@@ -8,7 +8,7 @@ ones in repositories must not be stored, shown or passed to git.
 import dataclasses
 import hashlib
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from uuid import uuid4
@@ -42,6 +42,8 @@ from tarmac.systems.registry import changed, dialect_of, read
 _STAND_IN = frozenset({"name", "slots", "code"})
 """Overrides that supply values missing in a text; other overrides do not affect its reading."""
 
+
+NO_SOURCES: Mapping[str, Callable[[RunSpec], RunSpec]] = {}
 
 _MOST_READINGS = 64
 _END = 6
@@ -218,14 +220,22 @@ def _inheriting(spec: RunSpec, submitter: Mapping[str, str]) -> RunSpec:
 
 
 def resolve_references(
-    artifacts: ArtifactService, datasets: DatasetService, secrets: SecretService, *, sends_mail: bool = False
+    artifacts: ArtifactService,
+    datasets: DatasetService,
+    secrets: SecretService,
+    *,
+    sends_mail: bool = False,
+    sources: Mapping[str, Callable[[RunSpec], RunSpec]] = NO_SOURCES,
 ) -> ResolveReferences:
     """Checks all three, and pins input artifacts to current versions, so that the record names those in use.
 
-    It also checks the receivers of messages: without `sends_mail`, mail is refused.
+    It also checks the receivers of messages: without `sends_mail`, mail is refused. `sources` adds the runs
+    that files of a system name in their own way to the inputs.
     """
 
     def resolve(spec: RunSpec) -> RunSpec:
+        if (with_source := sources.get(spec.conventions.system)) is not None:
+            spec = with_source(spec)
         spec, unknown = secrets.resolved(spec)
         receivers = [each.receiver for each in spec.notify]
         unknown += secrets.unknown([receiver.address for receiver in receivers if receiver.secret])

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
-from tarmac.model.ports import ResolveReferences
 from tarmac.model.run_records import NumberKind, Numbers, RunRecordKind, RunRecords
 from tarmac.model.spec import RunSpec
 from tarmac.systems.determined.reader import NAME
@@ -26,16 +25,12 @@ def named_source(spec: RunSpec) -> int | str | None:
     return uuid if isinstance(uuid, str) else trial if type(trial) is int else None
 
 
-def with_sources(resolve: ResolveReferences, numbers: Numbers, records: RunRecords) -> ResolveReferences:
-    """`resolve`, extended to the sources of Determined's configurations."""
-
-    def and_sources(spec: RunSpec) -> RunSpec:
-        source = _source(named_source(spec), numbers, records)
-        if source is not None and not any(text.startswith(f"{source}.") for text in spec.input_artifacts):
-            spec = replace(spec, input_artifacts=(*spec.input_artifacts, source))
-        return resolve(spec)
-
-    return and_sources
+def with_source(spec: RunSpec, *, numbers: Numbers, records: RunRecords) -> RunSpec:
+    """The spec with the source of its configuration as an input; raises InvalidInput if there is none."""
+    source = _source(named_source(spec), numbers, records)
+    if source is None or any(text.startswith(f"{source}.") for text in spec.input_artifacts):
+        return spec
+    return replace(spec, input_artifacts=(*spec.input_artifacts, source))
 
 
 def _source(named: int | str | None, numbers: Numbers, records: RunRecords) -> str | None:
