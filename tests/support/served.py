@@ -45,7 +45,7 @@ from tarmac.server.changes import Changes
 from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.connections import SILENCE_S, Bodies, Limits, limited
 from tarmac.server.local_images import LocalImages
-from tarmac.server.service import ReadingRules, Service, SlotsNotice
+from tarmac.server.service import ReadingRules, Service
 from tarmac.server.settings import Settings
 from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import ArtifactService
@@ -227,7 +227,7 @@ class Served:
             code=self.code,
             clock=self.clock,
             changes=self.changes,
-            home=str(self.home.root),
+            home=self.home,
             pid=os.getpid(),
             started_at=self.clock.now(),
             ended_days=ENDED_DAYS,
@@ -238,7 +238,6 @@ class Served:
                     replaceable=False,
                 )
             ),
-            slots_note=SlotsNotice(None, self.home.slots_note_marker),
             attempt_directory=lambda attempt: f"/attempts/{attempt.id}",
             stop=self.stops.set,
             loop_trouble=lambda: self.loop_trouble,

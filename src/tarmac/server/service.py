@@ -3,12 +3,8 @@
 Made by `wiring` (and by tests, over fakes); passed to every function that makes routes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.artifacts.code.store import DirectoryCodeStore
@@ -16,10 +12,10 @@ from tarmac.control.service import ControlPlane
 from tarmac.dialects.dialect import Dialect
 from tarmac.dialects.site_names import NO_NAMES, Names
 from tarmac.model.engine_kinds import NO_CONTAINER_SETTINGS, ContainerSettings
+from tarmac.model.home import Home
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
 from tarmac.model.run_records import Numbers
-from tarmac.model.spec import RunSpec
 from tarmac.server.changes import Changes
 from tarmac.server.http.auth import RequestCounts
 from tarmac.server.local_images import LocalImages
@@ -51,8 +47,8 @@ class ReadingRules:
 class Service:
     """The parts of a running server. `attempt_directory` finds an attempt's files on this machine.
 
-    `ended_days`: plain lists omit runs that ended longer ago. `stop`, which `daemon` sets, asks the server to
-    end.
+    `ended_days`: plain lists omit runs that ended longer ago. `slots_note` is about this
+    machine's slots. `stop`, which `daemon` sets, asks the server to end.
     """
 
     plane: ControlPlane
@@ -68,32 +64,12 @@ class Service:
     code: DirectoryCodeStore
     clock: Clock
     changes: Changes
-    home: str
+    home: Home
     pid: int
     started_at: float
     ended_days: float
-    slots_note: SlotsNotice
     attempt_directory: Callable[[Attempt], str | None]
+    slots_note: str | None = None
     stop: Callable[[], None] = lambda: None
     loop_trouble: Callable[[], Sequence[str]] = tuple
     requests: RequestCounts = field(default_factory=RequestCounts)
-
-
-class SlotsNotice:
-    """A notice about this machine's slots, for the first run of a home that requests slots."""
-
-    def __init__(self, text: str | None, marker: Path) -> None:
-        self._text = text
-        self._marker = marker
-
-    def take(self, spec: RunSpec) -> tuple[str, ...]:
-        """The notice at its first use; rehearsals have their own slots and get none."""
-        if self._text is None or not spec.slots or spec.rehearsal is not None:
-            return ()
-        text, self._text = self._text, None
-        with suppress(OSError):  # a full disk: the notice may be repeated
-            try:
-                self._marker.touch(exist_ok=False)
-            except FileExistsError:
-                return ()
-        return (text,)

@@ -39,7 +39,7 @@ from tarmac.server.http.connections import allow_open_files
 from tarmac.server.http.listeners import loopback_address
 from tarmac.server.local_images import LocalImages
 from tarmac.server.notifying.sending import Sender
-from tarmac.server.service import ReadingRules, Service, SlotsNotice
+from tarmac.server.service import ReadingRules, Service
 from tarmac.server.serving import newest_run, take_cluster
 from tarmac.server.settings import Settings
 from tarmac.server.storage.annotation_service import AnnotationService
@@ -316,11 +316,11 @@ class _Joining:
             annotations=AnnotationService(self._plane, self._store.annotations, self._clock),
             clock=self._clock,
             changes=changes,
-            home=str(home.root),
+            home=home,
             pid=os.getpid(),
             started_at=self._clock.now(),
             ended_days=settings.listing.ended_days,
-            slots_note=SlotsNotice(None if settings.local else self._engine.note, home.slots_note_marker),
+            slots_note=None if settings.local else self._engine.note,
             attempt_directory=directory,
             loop_trouble=loops.trouble,
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from simulated import spec
 from tarmac.model.spec import Rehearsal
-from tarmac.server.service import SlotsNotice
+from tarmac.server.routes.submitting import SlotsNotice
 
 
 def test_it_is_told_to_the_first_run_with_slots_and_never_again(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def add_server_routes(routes: Routes, service: Service) -> None:
             api.Version(
                 version=tarmac.__version__,
                 pid=service.pid,
-                home=service.home,
+                home=str(service.home.root),
                 started_at=service.started_at,
                 now=time.time(),
             )

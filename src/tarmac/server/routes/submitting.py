@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -18,6 +20,7 @@ from tarmac.api.operation import Query
 from tarmac.control.admission import Accepted
 from tarmac.control.service import ControlPlane
 from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError
+from tarmac.model.spec import RunSpec
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.routing import Call, Routes
 from tarmac.server.records import dry_run_record, run_record
@@ -116,9 +119,30 @@ def _accepted(prepared: Sequence[Prepared], plane: ControlPlane) -> list[Accepte
     ]
 
 
+class SlotsNotice:
+    """A notice about this machine's slots, for the first run of a home that requests slots."""
+
+    def __init__(self, text: str | None, marker: Path) -> None:
+        self._text = text
+        self._marker = marker
+
+    def take(self, spec: RunSpec) -> tuple[str, ...]:
+        """The notice at its first use; rehearsals have their own slots and get none."""
+        if self._text is None or not spec.slots or spec.rehearsal is not None:
+            return ()
+        text, self._text = self._text, None
+        with suppress(OSError):  # a full disk: the notice may be repeated
+            try:
+                self._marker.touch(exist_ok=False)
+            except FileExistsError:
+                return ()
+        return (text,)
+
+
 def add_submitting_routes(routes: Routes, service: Service) -> None:
     """Add the routes that accept runs."""
     submitter = BatchSubmitter(service.plane)
+    slots_notice = SlotsNotice(service.slots_note, service.home.slots_note_marker)
 
     @routes.serve(api.SUBMIT)
     async def submit(call: Call[api.SubmitQuery, api.SubmissionBody]) -> Response:
@@ -130,7 +154,7 @@ def add_submitting_routes(routes: Routes, service: Service) -> None:
         if call.query.dry_run:
             return await run_in_threadpool(_dry_run, service, draft)
         accepted = await submitter.enter(draft)
-        run, note = accepted.run, service.slots_note.take(accepted.run.spec)
+        run, note = accepted.run, slots_notice.take(accepted.run.spec)
         record = run_record(run, warnings=accepted.warnings + note)
         return JsonAnswer(record, status_code=201 if accepted.created else 200)
 

@@ -13,7 +13,6 @@ from starlette.responses import StreamingResponse
 from tarmac.model.cluster import Packing, Policy, Pool
 from tarmac.model.errors import NotFound
 from tarmac.model.experiment import ExperimentQuery
-from tarmac.model.home import Home
 from tarmac.model.lifecycle import ExperimentState
 from tarmac.systems.determined.gateway.calls import Access, Call, Route, framed, time_of
 from tarmac.systems.determined.gateway.gateway import UNCATEGORIZED, VERSION
@@ -38,9 +37,9 @@ def _info(call: Call) -> Any:
     service = call.gateway.service
     return {
         "version": VERSION,
-        "cluster_id": uuid_of("home", service.home),
+        "cluster_id": uuid_of("home", str(service.home.root)),
         "cluster_name": "tarmac",
-        "master_id": uuid_of("server", service.home, str(service.started_at)),
+        "master_id": uuid_of("server", str(service.home.root), str(service.started_at)),
         "telemetry": {"enabled": False},
         "external_login_uri": "",
         "external_logout_uri": "",
@@ -88,7 +87,7 @@ def _old_config(call: Call) -> Any:
     return {
         "cluster_name": "tarmac",
         "host": call.gateway.url,
-        "root": call.gateway.service.home,
+        "root": str(call.gateway.service.home.root),
         "checkpoint_storage": reading.spec.conventions.facts["config"]["checkpoint_storage"],
         "feature_switches": [],
         "launch_error": True,
@@ -116,7 +115,7 @@ def _scheduler(pool: Pool, priority: int) -> dict[str, Any]:
 def _logs(call: Call) -> StreamingResponse:
     """The lines of the server's log; a negative `offset` counts from the end."""
     offset, limit, follow = call.whole("offset"), call.whole("limit"), call.flag("follow") is True
-    path = Home(Path(call.gateway.service.home)).log
+    path = call.gateway.service.home.log
 
     async def body() -> AsyncIterator[bytes]:
         found = await run_in_threadpool(_entries, path)
