@@ -1,6 +1,5 @@
 """JSON answers, encoded by msgspec: a list of ten thousand runs takes milliseconds."""
 
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -12,8 +11,7 @@ class JsonAnswer(Response):
 
     media_type = "application/json"
 
-    def render(self, content: Any) -> bytes:
-        return msgspec.json.encode(content)
+    render = staticmethod(msgspec.json.encode)  # type: ignore[assignment]
 
 
 def notice(text: str | None) -> dict[str, str] | None:

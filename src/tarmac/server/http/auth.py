@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
-from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tarmac.model.actor import Actor, ActorRole
@@ -47,7 +46,9 @@ _TOKEN_HINT = (
     "a program sends the header Authorization: Bearer TOKEN"
 )
 
-_CALLER = "tarmac.caller"
+CALLER = "tarmac.caller"
+"""The key in the scope of an admitted request for its `Caller`."""
+
 PEER_UID = "tarmac.peer_uid"
 """The key in the scope of a request for the user id of the process that sent it over a unix socket."""
 
@@ -100,7 +101,7 @@ class AuthMiddleware:
             refusal = response(Unauthorized("this server wants its token", hint=_TOKEN_HINT))
             await refusal(scope, receive, send_with_version)
             return
-        scope[_CALLER] = caller
+        scope[CALLER] = caller
         await self._app(scope, receive, send_with_version)
 
     def _caller(self, scope: Scope) -> Caller | None:
@@ -150,10 +151,3 @@ def user_name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
-
-
-def caller_of(request: Request) -> Caller:
-    """The sender of a request that the middleware has admitted."""
-    caller = request.scope[_CALLER]
-    assert isinstance(caller, Caller)
-    return caller

@@ -18,7 +18,7 @@ from tarmac.api.operation import LARGEST, Answer, Body, BodyOf, Operation, Query
 from tarmac.model.actor import Actor
 from tarmac.model.errors import InvalidInput
 from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.http.auth import Caller, caller_of
+from tarmac.server.http.auth import CALLER, Caller
 
 Record = TypeVar("Record")
 
@@ -28,19 +28,15 @@ class Call(Generic[QueryOf, BodyOf]):
     """One request. `reference` is the variable part of its path, "" if there is none."""
 
     request: Request
+    caller: Caller
     reference: str
     query: QueryOf
     body: BodyOf
 
     @property
-    def caller(self) -> Caller:
-        """The sender of the request."""
-        return caller_of(self.request)
-
-    @property
     def actor(self) -> Actor:
         """The user who sent the request."""
-        return caller_of(self.request).actor
+        return self.caller.actor
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +70,7 @@ class Routes:
             async def endpoint(request: Request) -> Response:
                 call: Call[Any, Any] = Call(
                     request=request,
+                    caller=request.scope[CALLER],
                     reference=next(iter(request.path_params.values()), ""),
                     query=_query(operation.query or Query, request, lists),
                     body=await _body(operation.body, request),

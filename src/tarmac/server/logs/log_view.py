@@ -81,6 +81,9 @@ class LogView:
         self._actor = actor
         self._run = plane.find_here(actor, reference)
         check_choice(query, self._run, plane.attempts(actor, self._run.id))
+        self.run_id = self._run.id
+        self.follows = query.follow
+        """Whether the client also wants future messages."""
         self._query = query
         self._open: dict[int, _AttemptView] = {}
         self._closed: set[int] = set()
@@ -99,15 +102,6 @@ class LogView:
     def period_s(self) -> float:
         """The polling interval of open files: a follower's delay is slightly longer."""
         return max((view.period_s for view in self._open.values()), default=0.0)
-
-    @property
-    def follows(self) -> bool:
-        """Whether the client also wants future messages."""
-        return self._query.follow
-
-    @property
-    def run_id(self) -> str:
-        return self._run.id
 
     @property
     def run(self) -> api.Run:
@@ -244,7 +238,7 @@ class _AttemptView:
             self._add(*place, rank=worker.rank, node=worker.node, path=worker.log)
 
     def places(self) -> dict[str, int]:
-        return {log.source.name: log.next for log in self._logs.values()}
+        return {name: log.next for name, log in self._logs.items()}
 
     def look(self) -> Iterator[Message]:
         """New notices, and up to a block from each log."""
@@ -268,11 +262,12 @@ class _AttemptView:
         source = api.LogSource(
             attempt=self._attempt.number, role=role, replica=replica, worker=worker, rank=rank, node=node
         )
-        if source.name in self._logs or not self._query.wants(source):
+        name = source.name
+        if name in self._logs or not self._query.wants(source):
             return
         log = LogFile(self._read, path, source=source, mask=self._mask, times=self._times(role, path))
-        log.seek(self._first_offset(source.name, (role, replica, worker), path))
-        self._logs[source.name] = log
+        log.seek(self._first_offset(name, (role, replica, worker), path))
+        self._logs[name] = log
 
     def _times(self, role: str, path: str) -> LogTimes | None:
         if not self._query.times:

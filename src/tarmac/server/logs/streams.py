@@ -100,7 +100,7 @@ async def event_frames(
     service: Service, actor: Actor, request: Request, run_id: str, after: int
 ) -> AsyncIterator[bytes]:
     """The history of a run after event number `after`, then new events, until its end."""
-    pace = _Pace(request)
+    pace = _Pace()
     run = await service.changes.read(service.plane.find, actor, run_id)
     over = run.state in TERMINAL_STATES
     with service.changes.watch(run_id) as watch:
@@ -119,7 +119,7 @@ async def event_frames(
             if service.changes.stopping:
                 yield stopping_frame()
                 return
-            if await pace.abandoned():
+            if await request.is_disconnected():
                 return
             if pace.silent():
                 yield COMMENT
@@ -146,7 +146,7 @@ async def log_slices(service: Service, request: Request, view: LogView) -> Async
 
     It ends without that sign if the client has disconnected or the server is stopping.
     """
-    pace = _Pace(request)
+    pace = _Pace()
     survey = True
     with service.changes.watch(view.run_id) as watch:
         while True:
@@ -162,7 +162,7 @@ async def log_slices(service: Service, request: Request, view: LogView) -> Async
             if look.over or (not view.follows and not look.more):
                 yield THE_END
                 return
-            if service.changes.stopping or await pace.abandoned():
+            if service.changes.stopping or await request.is_disconnected():
                 return
             if pace.silent():
                 yield NOTHING
@@ -180,10 +180,9 @@ THE_END = LogSlice(messages=(), more=False, over=True)
 
 
 class _Pace:
-    """Decides when a stream reads again, sends a comment, or stops because the client has disconnected."""
+    """Decides when a stream reads again or sends a comment."""
 
-    def __init__(self, request: Request) -> None:
-        self._request = request
+    def __init__(self) -> None:
         self._spoke_at = time.monotonic()
         self._surveyed_at = 0.0
 
@@ -211,10 +210,6 @@ class _Pace:
         if due:
             self.spoke()
         return due
-
-    async def abandoned(self) -> bool:
-        """Whether the client has disconnected."""
-        return await self._request.is_disconnected()
 
 
 def _framed(look: LogSlice, view: LogView) -> bytes:
