@@ -9,7 +9,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import uvicorn
 import uvloop
@@ -54,7 +54,8 @@ def serve(home: Home, settings: Settings, home_listener: socket.socket, *, take_
         settings = replace(settings, systems=settings.systems.at(f"[{host}]:{port}"))
     parts = join(home, settings, take_over=take_over)
     try:
-        uvloop.run(_serve(parts, home, access=access, listeners=listeners, gateway=gateway))
+        server = Server(parts, home, access=access, gateway=gateway)
+        uvloop.run(server.serve(sockets=listeners))
     finally:
         for path in (home.socket, home.gateway):
             path.unlink(missing_ok=True)
@@ -62,49 +63,40 @@ def serve(home: Home, settings: Settings, home_listener: socket.socket, *, take_
         log.info("stopped")
 
 
-async def _serve(
-    parts: Parts,
-    home: Home,
-    *,
-    access: Access,
-    listeners: Sequence[socket.socket],
-    gateway: tuple[str, int] | None,
-) -> None:
-    loop = asyncio.get_running_loop()
-    server: Server | None = None
-
-    def stop() -> None:
-        """End the streams and then the server. From any thread."""
-        loop.call_soon_threadsafe(_stop_in_loop)
-
-    def _stop_in_loop() -> None:
-        service.changes.stop()
-        if server is not None:
-            server.should_exit = True
-
-    service = dataclasses.replace(parts.service, stop=stop)
-    service.changes.attach(loop)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _stop_in_loop)
-    app: ASGIApp = build(service, home=home, access=access)
-    if gateway is not None:
-        app = serve_gateway(app, service, parts.store, access=access, home=home, address=gateway)
-    server = Server(_config(app))
-    parts.start(stop=stop)
-    sys.setswitchinterval(SWITCH_S)
-    gc.freeze()  # all loaded objects stay: the collector need not visit them again
-    gc.enable()
-    log.info("serving %s as process %d", home.root, service.pid)
-    await server.serve(sockets=list(listeners))
-
-
 class Server(uvicorn.Server):
     """uvicorn, except for signals: a stop ends the streams first."""
 
+    def __init__(self, parts: Parts, home: Home, *, access: Access, gateway: tuple[str, int] | None) -> None:
+        self._parts = parts
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._service = dataclasses.replace(parts.service, stop=self.stop)
+        app: ASGIApp = build(self._service, home=home, access=access)
+        if gateway is not None:
+            app = serve_gateway(app, self._service, parts.store, access=access, home=home, address=gateway)
+        super().__init__(_config(app))
+
+    def stop(self) -> None:
+        """End the streams and then the server. From any thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stop_in_loop)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._service.changes.attach(self._loop)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._stop_in_loop)
+        self._parts.start(stop=self.stop)
+        sys.setswitchinterval(SWITCH_S)
+        gc.freeze()  # all loaded objects stay: the collector need not visit them again
+        gc.enable()
+        log.info("serving %s as process %d", self._service.home.root, self._service.pid)
         await super().startup(sockets)
         if sockets:
             sockets[0].listen(HOME_BACKLOG)  # uvicorn has one value for all sockets
+
+    def _stop_in_loop(self) -> None:
+        self._service.changes.stop()
+        self.should_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
