@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tarmac.engines.attempts.aggregate_outcome import combine
 from tarmac.node.attempt import words
 from tarmac.node.attempt.document import WorkerLaunch
 from tarmac.node.attempt.exit_outcome import (
     Exit,
     ExitOutcome,
     LeaveRequest,
-    combine,
     left_as_requested,
     node_outcome,
 )
@@ -156,12 +156,10 @@ COMBINED = [
 def test_nodes_together(outcomes: list[str], expected: str) -> None:
     ended = [{"outcome": outcome, "cause": {"code": outcome}} for outcome in outcomes]
     found = combine(ended)
-    assert found.outcome == expected
-    assert found.cause == next(
-        (item["cause"] for item in ended if item["outcome"] == expected != "completed"), None
-    )
+    cause = next((item["cause"] for item in ended if item["outcome"] == expected != "completed"), None)
+    assert found == (expected, cause)
 
 
 def test_finished_on_one_node_settles_it_for_all() -> None:
     ended = [{"outcome": "completed", "finished": True}, {"outcome": "paused", "finished": False}]
-    assert combine(ended) == ExitOutcome("completed", None)
+    assert combine(ended) == ("completed", None)

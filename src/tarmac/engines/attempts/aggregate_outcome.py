@@ -23,7 +23,6 @@ from tarmac.model.progress import (
     Sighting,
     merge_milestones,
 )
-from tarmac.node.attempt import exit_outcome
 
 
 class PartState(StrEnum):
@@ -100,9 +99,8 @@ def _image(seen: Sequence[AttemptImage]) -> AttemptImage | None:
 def _ending(facts: Sequence[NodeFacts], request: LeaveRequest | None) -> tuple[Outcome, Cause | None]:
     events = _explaining(facts)
     if events:
-        combined = exit_outcome.combine(events)
-        outcome = Outcome(combined.outcome)
-        cause = codec.decode(Cause, combined.cause) if combined.cause else None
+        outcome, found = combine(events)
+        cause = codec.decode(Cause, found) if found else None
         if outcome is Outcome.FAILED and cause is not None and cause.code in PLATFORM_FAULTS:
             outcome = Outcome.LOST  # reported by a peer of the lost node
         matches = [match for event in events for match in event.get("log_matches", ())]
@@ -112,6 +110,23 @@ def _ending(facts: Sequence[NodeFacts], request: LeaveRequest | None) -> tuple[O
     if request is not None and request.ends:
         return Outcome.STOPPED, Cause(code=CauseCode.USER_REQUEST, message="stopped before it started")
     return Outcome.LOST, Cause(code=CauseCode.PLATFORM_FAULT, message="cleared away before it started")
+
+
+def combine(ended: Sequence[Mapping[str, Any]]) -> tuple[Outcome, Mapping[str, Any] | None]:
+    """The outcome of an attempt and its cause, from the `ended` events of all its nodes.
+
+    The SDK's report on any node decides; otherwise the worst outcome counts: a failure, then the request to
+    leave.
+    """
+    if not any(item.get("finished") for item in ended):
+        for outcome in _WORST_FIRST:
+            for item in ended:
+                if item["outcome"] == outcome:
+                    return outcome, item.get("cause")
+    return Outcome.COMPLETED, None
+
+
+_WORST_FIRST = (Outcome.FAILED, Outcome.LOST, Outcome.STOPPED, Outcome.PREEMPTED, Outcome.PAUSED)
 
 
 def _explaining(facts: Sequence[NodeFacts]) -> list[Mapping[str, Any]]:

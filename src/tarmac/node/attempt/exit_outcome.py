@@ -1,6 +1,6 @@
 """The outcome of an attempt: a pure function of the request to leave, the exits and the SDK's report.
 
-Called by the runner and engines: `node_outcome` is for one node, `combine` for all nodes.
+Called by the runner for its node; `engines/attempts/aggregate_outcome.py` combines those of all nodes.
 
     finished, as the SDK reports                      -> completed, regardless of the exits
     a failure ended the attempt, here or elsewhere    -> failed, by that
@@ -21,7 +21,7 @@ A worker whose failure ends no others does not affect a pause: resuming the run 
 from __future__ import annotations
 
 import signal
-from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple, Optional, Sequence
 
 from tarmac.node.attempt import words
 from tarmac.node.attempt.document import WorkerLaunch
@@ -109,22 +109,6 @@ def node_outcome(
     return _outcome_of_request(exits, node=node, request=request, time_limit_s=time_limit_s)
 
 
-def combine(ended: Iterable[Mapping[str, Any]]) -> ExitOutcome:
-    """The outcome of an attempt, from the `ended` events of all its nodes.
-
-    The SDK's report on any node decides; otherwise the worst outcome counts: a failure, then the request to
-    leave.
-    """
-    found = list(ended)
-    if any(item.get("finished") for item in found):
-        return ExitOutcome(words.COMPLETED, None)
-    for outcome in _WORST_FIRST:
-        for item in found:
-            if item["outcome"] == outcome:
-                return ExitOutcome(outcome, item.get("cause"))
-    return ExitOutcome(words.COMPLETED, None)
-
-
 def failure(item: Exit, *, node: str) -> Cause:
     """The cause for a worker's failure."""
     if item.fault is not None:
@@ -163,9 +147,6 @@ def left_as_requested(item: Exit, by_signal: Optional[str]) -> bool:
         return False
     # 128 + n: a shell, or a program that handled the signal, passing it on.
     return item.signal == by_signal or item.exit_code == 128 + signal.Signals[by_signal] or item.by_launcher
-
-
-_WORST_FIRST = (words.FAILED, words.LOST, words.STOPPED, words.PREEMPTED, words.PAUSED)
 
 
 def _outcome_of_request(

@@ -81,7 +81,7 @@ EVENTS (every line has "at" (seconds) and "kind")
     artifact_placed  {"id"}              a version was restored into its directory, before the workers
     artifact_restored  {"saved_at", "step"}   the same for the checkpoint that the workers find
     ended            {"outcome", "cause", "finished"}   the last line: no process of the attempt is left on
-                     the node. `finished`: the SDK reported it. `exit_outcome.combine` merges all nodes
+                     the node. `finished`: the SDK reported it. `aggregate_outcome` merges all nodes
 
 `cause` is {"code", "message", "role", "replica", "worker", "node", "exit_code", "signal", "tail"}, without
 inapplicable fields; outcome and code are words of the glossary. A missing command counts as a worker that

@@ -60,7 +60,9 @@ class _FairOrder:
 
     def past_usage(self, now: float) -> PastUsage | None:
         """The past usage for a cycle under fair share; None otherwise."""
-        return self._accounts.past_usage(now, self._first)
+        if self._rules.policy is not Policy.FAIR_SHARE:
+            return None
+        return PastUsage(self._accounts, self._rules, now, self._first)
 
     def mode_queues(self, past_usage: PastUsage) -> Iterator[tuple[float, Key, queues.ModeQueue]]:
         """The mode queues, the least usage first, each with its usage and the key of its first run."""

@@ -232,10 +232,6 @@ class Accounts:
         fades += self._own(first, epoch * EPOCH_HALF_LIVES * self._rules.half_life_s)
         return (stays - advance) / share, fades / share
 
-    def past_usage(self, now: float, first: Callable[[str], Candidate | None]) -> PastUsage | None:
-        """The past usage for a cycle; None without a fair share policy."""
-        return PastUsage(self, self._rules, now, first) if self._fair else None
-
     def _own(self, first: Candidate | None, at: float) -> float:
         """The usage of a queued run with a share of its own, as of `at`."""
         if first is None or not (used := own_usage(first, self._rules)):
