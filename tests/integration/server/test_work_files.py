@@ -12,12 +12,12 @@ from actors import ADA
 from histories import attempt_of, new_run
 from served import HELLO, Served
 from tarmac.control.service import ControlPlane
-from tarmac.engines.attempts.reports import file_entries
+from tarmac.engines.hosts.host import local_host
 from tarmac.model.abilities import FileEntry
 from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.errors import Forbidden, NotFound, Refused
 from tarmac.model.run import Attempt, Run
-from tarmac.node.files.untrusted import list_inside, read_inside
+from tarmac.node.files.untrusted import read_inside
 from tarmac.server.storage.work_files import WorkFiles
 
 BOB = Actor(user="bob", roles=frozenset({ActorRole.MEMBER}))
@@ -62,7 +62,7 @@ class Files:
         return [attempt_of(self.run, node="n1")]
 
     def files(self, _actor: object, _attempt: str, path: str, *, limit: int) -> list[FileEntry]:
-        return file_entries(list_inside(str(self.root), path, limit=limit) or ())
+        return local_host(self.root).files(self.root, path, limit=limit) or []
 
     def read(self, _actor: object, _attempt: str, path: str, offset: int, limit: int) -> bytes:
         found = read_inside(str(self.root), path, offset=offset, limit=limit)

@@ -13,7 +13,7 @@ import pytest
 from scratch_store import ScratchStore
 from simulated import spec
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.reports import cleared_notices
+from tarmac.engines.hosts.engine import cleared_notices
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import RunState

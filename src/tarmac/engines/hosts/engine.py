@@ -6,13 +6,13 @@ lock and informs the listeners. The inheriting class defines how reports are fet
 
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
 from tarmac.engines.attempts import writing
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.reports import cleared_notices, report_pieces
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.host import Host
 from tarmac.model.abilities import FileEntry, KeptImage, ReportPiece, StoreFiles
@@ -24,6 +24,8 @@ from tarmac.model.resources import NodeUtilization
 from tarmac.node.attempt import clearing
 from tarmac.node.session import frames
 from tarmac.node.wire.frames import pack_document
+from tarmac.node.attempt.protocol import CLEARED_FILE, LONGEST_REPORTS_BYTES
+from tarmac.node.files import untrusted
 
 
 class HostFiles(ABC):
@@ -280,3 +282,41 @@ class AttemptEngine(HostFiles):
             return None
         self._stage(attempt_id, directory, writing.fence_files(attempt_id, request))
         return self._find(attempt_id)
+
+
+def report_pieces(view: AttemptView, known: Mapping[str, int], limit_bytes: int) -> Iterator[ReportPiece]:
+    """The complete lines of each node's file from a position."""
+    for node in view.nodes:
+        begin = known.get(node.node, 0)
+        room = min(limit_bytes, LONGEST_REPORTS_BYTES - begin)
+        with suppress(OSError):
+            content = untrusted.read_part(node.paths.reports, begin, room) if room > 0 else b""
+            if (piece := whole_lines(content, begin)) is not None:
+                yield ReportPiece(node=node.node, begin=begin, end=piece[1], content=piece[0])
+
+
+def whole_lines(content: bytes, begin: int) -> tuple[bytes, int] | None:
+    """The complete lines at the beginning of the content, and their end; an overlong line is skipped."""
+    lines = content[: content.rfind(b"\n") + 1]
+    if lines:
+        return lines, begin + len(lines)
+    return (b"", begin + len(content)) if len(content) > untrusted.LONGEST_LINE_BYTES else None
+
+
+_SENTENCES = {
+    "work": "its work directories, and what was installed for it, were removed {} after its end",
+    "logs": "its logs were removed {} after its end",
+}
+
+
+def cleared_notices(directory: Path, node: str) -> Iterator[Notice]:
+    """One notice for each kind of cleared files."""
+    path = directory / CLEARED_FILE
+    try:
+        record, at = untrusted.read_object(str(path)), path.lstat().st_mtime
+    except (OSError, ValueError):
+        return  # nothing was cleared
+    for what, sentence in _SENTENCES.items():
+        days = record.get(what)
+        if isinstance(days, int | float) and days >= 0:
+            yield Notice(at=at, node=node, text=sentence.format("1 day" if days == 1 else f"{days:g} days"))

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.reports import file_entries
 from tarmac.engines.hosts.streams import open_stream
 from tarmac.model.abilities import FileEntry, KeptImage
 from tarmac.model.errors import Unavailable
@@ -183,7 +182,12 @@ class Host(ABC):
     def files(self, directory: Path, path: str, *, limit: int) -> list[FileEntry] | None:
         """The entries of a directory below a directory; None if there is none."""
         found = self.call("files", directory=str(directory), path=path, limit=limit)
-        return None if found is None else file_entries(found)
+        if found is None:
+            return None
+        return [
+            FileEntry(name=str(name), kind=str(kind), size_bytes=int(size_bytes), modified_at=float(at))
+            for name, kind, size_bytes, at in found
+        ]
 
     def remove_trees(self, paths: Sequence[Path | str]) -> None:
         """Remove directories and files recursively; idempotent."""
