@@ -87,7 +87,8 @@ class Admission:
 
     def new_runs(self, submission: Submission, now: float) -> list[NewRun]:
         """The records of all members of an array, or of the single run; raises Refused as `new_run` does."""
-        return members_of(self.new_run(submission, now), self._control.ids, now)
+        new = self.new_run(submission, now)
+        return [new] if new.run.spec.array is None else members_of(new, self._control.ids, now)
 
     def warnings(self, run: Run) -> tuple[str, ...]:
         """The warnings for an admitted run, on the nodes that it was checked against."""

@@ -97,10 +97,9 @@ def awaited_runs(store: Store, actor: Actor, after: Sequence[Dependency]) -> tup
 
 
 def members_of(first: NewRun, ids: Ids, now: float) -> list[NewRun]:
-    """A new run as the members of its array; unchanged if it has no array. Raises Refused for a rehearsal."""
+    """A new run as the members of its array. Raises Refused for a rehearsal."""
     run, array = first.run, first.run.spec.array
-    if array is None:
-        return [first]
+    assert array is not None, "only an array has members"
     if run.spec.rehearsal is not None:
         raise Refused(
             f"{run.name} is an array, and a rehearsal makes a cluster for one run",

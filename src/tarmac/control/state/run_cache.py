@@ -172,8 +172,8 @@ class RunCache:
             self._hold(run, attempt)
         else:
             self._release(run_id)
-        # The actions of others in their group decide whether runs may start.
-        self._changed |= dict.fromkeys(self.limits.note(run, active=run_id in self.attempts))
+        if _has_group(run):  # the actions of others in their group decide whether runs may start
+            self._changed |= dict.fromkeys(self.limits.note(run, active=run_id in self.attempts))
 
     def is_live(self, identifier: str) -> bool:
         """Whether a run, or any member of an array, has not ended."""
@@ -255,7 +255,8 @@ class RunCache:
             return holding_of(run, attempt, self._shape(run))
         if run.state is not RunState.QUEUED:
             return None
-        return candidate_of(run, self._shape(run), over_limit=self.limits.holds_back(run.id))
+        over_limit = self.limits.holds_back(run.id) if _has_group(run) else None
+        return candidate_of(run, self._shape(run), over_limit=over_limit)
 
     def _delegated(self, run: Run, attempt: Attempt | None) -> bool:
         """Whether the run is for the queue of a cluster, not for the scheduler."""
@@ -280,9 +281,10 @@ class RunCache:
         self._release(run_id)
         self.waiters.forget(run_id)
         self.long_waits.forget(run_id)
-        self._changed |= dict.fromkeys(self.limits.forget(run_id))
         run = self.runs.get(run_id)
         if run is not None:
+            if _has_group(run):
+                self._changed |= dict.fromkeys(self.limits.forget(run_id))
             if run.array_id is not None:
                 self._live_arrays[run.array_id] -= 1
                 if not self._live_arrays[run.array_id]:
@@ -290,3 +292,8 @@ class RunCache:
             self.for_delegates.get(run.spec.target.cluster or "", {}).pop(run_id, None)
         for table in (self.runs, self.pending, self.rehearsals, self._shapes):
             table.pop(run_id, None)
+
+
+def _has_group(run: Run) -> bool:
+    """Whether `GroupLimits` may know the run."""
+    return run.spec.array is not None or run.spec.trial is not None
