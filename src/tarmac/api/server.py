@@ -1,4 +1,4 @@
-"""The server about itself, and errors. Made in `server.routes` and `server.http.errors`."""
+"""The server about itself, and errors. Made in `server.routes` and `server.http.answers`."""
 
 from collections.abc import Sequence
 

@@ -11,10 +11,9 @@ from starlette.routing import Route
 import tarmac
 from tarmac.api.operation import BASE
 from tarmac.model.home import Home
-from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.answers import JsonAnswer, error_handlers
 from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.connections import Bodies
-from tarmac.server.http.errors import error_handlers
 from tarmac.server.http.openapi import openapi
 from tarmac.server.http.routing import Routes
 from tarmac.server.logs.streams import OpenInTurn

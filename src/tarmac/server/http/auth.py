@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.errors import Unauthorized
-from tarmac.server.http.errors import response
+from tarmac.server.http.answers import response
 
 
 class RequestCounts:
@@ -28,9 +28,9 @@ class RequestCounts:
         self._counts: Counter[tuple[str, ...]] = Counter()
 
     def note(self, method: str, status: int) -> None:
-        """Count an answer."""
+        """Count an answer; all unknown methods have the same label."""
         with self._lock:
-            self._counts[method, str(status)] += 1
+            self._counts[method if method in _METHODS else "other", str(status)] += 1
 
     def counts(self) -> Mapping[tuple[str, ...], int]:
         """A copy of the counts."""
@@ -90,7 +90,7 @@ class AuthMiddleware:
         async def send_with_version(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), self._version]
-                self._requests.note(_method(scope), message["status"])
+                self._requests.note(scope.get("method", ""), message["status"])
             await send(message)
 
         caller = self._caller(scope)
@@ -137,12 +137,6 @@ def _open_to_all(scope: Scope) -> bool:
     address = (scope.get("client") or ("", 0))[0]
     local = address.startswith("127.") or address == "::1"
     return local and not any(name.lower() in _FORWARDED for name, _ in scope["headers"])
-
-
-def _method(scope: Scope) -> str:
-    """The method of a request; every unknown method has the same label."""
-    method: str = scope.get("method", "")
-    return method if method in _METHODS else "other"
 
 
 def user_name(uid: int) -> str:

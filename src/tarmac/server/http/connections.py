@@ -22,8 +22,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tarmac.model.errors import InvalidInput, TarmacError, TooLarge, Unavailable
 from tarmac.model.home import GATEWAY_SOCKET
+from tarmac.server.http.answers import response
 from tarmac.server.http.auth import PEER_UID
-from tarmac.server.http.errors import response
 
 LARGEST_HEAD_BYTES = 1 << 16
 MOST_OPEN_FILES = 1 << 16

@@ -97,7 +97,7 @@ class SecretService:
     def unknown(self, names: Sequence[str]) -> list[Problem]:
         """The problems of references to missing secrets."""
         uses = [SecretUse(name=name, form=SecretForm.VARIABLE) for name in names]
-        return self.vault.resolved(uses, every=False)[1] if uses else []
+        return self.vault.resolved(uses, every=False)[1]
 
     def mask(self, run: Run) -> Mask:
         """The mask that hides the secrets of a run: all their past values, and keys written in its file."""

@@ -238,7 +238,8 @@ def resolve_references(
             spec = with_source(spec)
         spec, unknown = secrets.resolved(spec)
         receivers = [each.receiver for each in spec.notify]
-        unknown += secrets.unknown([receiver.address for receiver in receivers if receiver.secret])
+        if named := [receiver.address for receiver in receivers if receiver.secret]:
+            unknown += secrets.unknown(named)
         if not sends_mail:
             unknown += [_no_mail(each) for each in receivers if each.channel is Channel.EMAIL]
         if not (spec.datasets or spec.input_artifacts or unknown):
