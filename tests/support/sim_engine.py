@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from threading import RLock
 
-from tarmac.engines.sim import engine, story
 from tarmac.engines.hosts.engine import whole_lines
+from tarmac.engines.sim import engine, story
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.engine import SimRequest, SimulatedEngine
 from tarmac.engines.sim.story import first_worker

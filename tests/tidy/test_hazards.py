@@ -24,7 +24,7 @@ BROAD_EXCEPTS = {
     "tarmac.server.notifying.sending:_settle": "the top level of a thread: its message has failed, no other",
     "tarmac.engines.ray.far.program:call": "what Ray raises is known at that end alone: it travels as words",
     "tarmac.node.wire.connection:_answer": "the top level of a thread: whoever waits is told of a bug too",
-    "tarmac.node.container.root:_build_and_hold": "the top level of a process: the waiting one hears of a bug",
+    "tarmac.node.container.root:_build_and_hold": "the top level of a process: the waiter hears of a bug",
     "tarmac.node.hooks.image:_be_puller": "the top level of a process: the run's end has to say it",
     "tarmac.node.runner:_supervise": "the top level of a runner: a bug leaves no worker behind",
 }

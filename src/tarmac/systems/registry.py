@@ -111,7 +111,7 @@ def choose(
     equally sure ones, the only one that can read it, or the one that finds the fewest problems. Raises
     InvalidInput if none or several remain.
     """
-    if NATIVE.detect(filename, text).certainty is Certainty.CERTAIN:
+    if NATIVE.detect(filename, text) is Certainty.CERTAIN:
         return NATIVE
     detections = [(dialect, dialect.detect(filename, text)) for dialect in dialects]
     surest = max((found for _, found in detections if isinstance(found, Certainty)), default=None)

@@ -22,10 +22,10 @@ from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import Notice, WorkerStatus
 from tarmac.model.resources import NodeUtilization
 from tarmac.node.attempt import clearing
-from tarmac.node.session import frames
-from tarmac.node.wire.frames import pack_document
 from tarmac.node.attempt.protocol import CLEARED_FILE, LONGEST_REPORTS_BYTES
 from tarmac.node.files import untrusted
+from tarmac.node.session import frames
+from tarmac.node.wire.frames import pack_document
 
 
 class HostFiles(ABC):
