@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.search import moves
-from tarmac.search.moves import GoOn, Step, Stop, TrialEnd, Wait, pack_trials, unpack_trials
+from tarmac.search.moves import GoOn, Method, Step, Stop, TrialEnd, Wait, pack_trials, unpack_trials
 from tarmac.search.rungs import Bracket
 
 
@@ -69,53 +69,25 @@ class _Rung:
     under_way: int = 0
 
 
-class _Halving:
-    """One bracket: what both forms share. `first` is the length of a trial at its beginning."""
-
-    def __init__(self, bracket: Bracket, divisor: float, *, first: int | None) -> None:
-        self.trials = bracket.max_trials
-        self._bracket = bracket
-        self._divisor = divisor
-        self._first = first
-        self._rung_of: dict[int, int] = {}
-        self._requested = 0
-        self._invalid = 0
-
-    def begin(self) -> list[Step]:
-        return [step for _ in range(self._bracket.concurrent) for step in self._next()]
-
-    @property
-    def state(self) -> dict[str, Any]:
-        rungs = moves.pack_pairs(self._rung_of)
-        return {"rung_of": rungs, "requested": self._requested, "invalid": self._invalid}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self._rung_of = moves.unpack_pairs(state["rung_of"])
-        self._requested, self._invalid = state["requested"], state["invalid"]
-
-    def _next(self) -> list[Step]:
-        if self._requested - self._invalid >= self.trials:
-            return []
-        self._requested += 1
-        return [moves.Begin(length=self._first)]
-
-
-class PromotingHalving(_Halving):
+class PromotingHalving(Method):
     """One bracket in which trials rest at their rungs."""
 
     def __init__(self, bracket: Bracket, divisor: float) -> None:
-        super().__init__(bracket, divisor, first=bracket.lengths[0])
+        super().__init__(bracket.max_trials, concurrent=bracket.concurrent, length=bracket.lengths[0])
+        self._lengths = bracket.lengths
+        self._divisor = divisor
+        self._rung_of: dict[int, int] = {}
         self._rungs = [_Rung() for _ in bracket.lengths]
         self._resting: set[int] = set()
         self._gone: set[int] = set()
         self._closed: set[int] = set()
 
-    def begun(self, trial: int, _bracket: int, /) -> None:
+    def begun(self, trial: int, /) -> None:
         self._rung_of[trial] = 0
         self._rungs[0].under_way += 1
 
     def validation(self, trial: int, length: float, metric: float, /) -> list[Step]:
-        reached = length >= self._bracket.lengths[self._rung_of[trial]]
+        reached = length >= self._lengths[self._rung_of[trial]]
         return self._rank(trial, metric) if reached and trial not in self._resting | self._closed else []
 
     def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> list[Step]:
@@ -126,7 +98,7 @@ class PromotingHalving(_Halving):
             self._resting.discard(trial)
             return self._close_out()
         if how is TrialEnd.INVALID:
-            self._invalid += 1
+            self._left += 1
             self._rungs[self._rung_of.pop(trial)].under_way -= 1
             for rung in self._rungs:
                 rung.ranked.remove(trial)
@@ -136,6 +108,7 @@ class PromotingHalving(_Halving):
     @property
     def state(self) -> dict[str, Any]:
         return super().state | {
+            "rung_of": moves.pack_pairs(self._rung_of),
             "rungs": [
                 [rung.ranked.state, pack_trials(rung.promoted), rung.under_way] for rung in self._rungs
             ],
@@ -146,6 +119,7 @@ class PromotingHalving(_Halving):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
+        self._rung_of = moves.unpack_pairs(state["rung_of"])
         for rung, (ranked, promoted, under_way) in zip(self._rungs, state["rungs"], strict=True):
             rung.ranked.restore(ranked)
             rung.promoted, rung.under_way = set(unpack_trials(promoted)), under_way
@@ -174,7 +148,7 @@ class PromotingHalving(_Halving):
                 continue
             self._rung_of[promoted] = place + 1
             self._rungs[place + 1].under_way += 1
-            length, longer = self._bracket.lengths[place : place + 2]
+            length, longer = self._lengths[place : place + 2]
             if promoted in self._gone or longer <= length:  # it goes no further; a failed one is the worst
                 reached = WORST if promoted in self._gone else rung.ranked.metric_of(promoted)
                 waiting.append((promoted, reached))
@@ -220,14 +194,17 @@ WORST = sys.float_info.max
 """The metric of a failed trial."""
 
 
-class StoppingHalving(_Halving):
+class StoppingHalving(Method):
     """One bracket that stops trials. Each rung has its metrics, best first, with their trials."""
 
     def __init__(self, bracket: Bracket, divisor: float) -> None:
-        super().__init__(bracket, divisor, first=None)
+        super().__init__(bracket.max_trials, concurrent=bracket.concurrent, length=None)
+        self._lengths = bracket.lengths
+        self._divisor = divisor
+        self._rung_of: dict[int, int] = {}
         self._rungs = [Ranking() for _ in bracket.lengths]
 
-    def begun(self, trial: int, _bracket: int, /) -> None:
+    def begun(self, trial: int, /) -> None:
         self._rung_of[trial] = 0
 
     def validation(self, trial: int, length: float, metric: float, /) -> list[Step]:
@@ -238,7 +215,7 @@ class StoppingHalving(_Halving):
     def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> list[Step]:
         rung = self._rung_of.pop(trial)
         if how is TrialEnd.INVALID:
-            self._invalid += 1
+            self._left += 1
             for ranked in self._rungs[: rung + 1]:
                 ranked.remove(trial)
             return self._next()
@@ -250,10 +227,12 @@ class StoppingHalving(_Halving):
 
     @property
     def state(self) -> dict[str, Any]:
-        return super().state | {"rungs": [ranked.state for ranked in self._rungs]}
+        rung_of = moves.pack_pairs(self._rung_of)
+        return super().state | {"rung_of": rung_of, "rungs": [ranked.state for ranked in self._rungs]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
+        self._rung_of = moves.unpack_pairs(state["rung_of"])
         for ranked, kept in zip(self._rungs, state["rungs"], strict=True):
             ranked.restore(kept)
 
@@ -261,7 +240,7 @@ class StoppingHalving(_Halving):
         top = len(self._rungs) - 1
         for rung in range(self._rung_of[trial], top + 1):
             self._rung_of[trial] = rung
-            if length < self._bracket.lengths[rung]:
+            if length < self._lengths[rung]:
                 return True
             place = self._rungs[rung].insert(metric, trial, before_equals=True)
             if rung == top or place >= max(int(len(self._rungs[rung]) / self._divisor), 1):

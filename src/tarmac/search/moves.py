@@ -1,4 +1,4 @@
-"""The events and operations of a search, and the ports of its methods and samplers. Used by `control`.
+"""The events and operations of a search, the simplest method, and the port of samplers. Used by `control`.
 
 Events come in the order in which they happened; operations are to be carried out in theirs. A method requests
 steps from `Search`, which numbers trials; the functions at the end pack the numbers of a saved search.
@@ -88,10 +88,9 @@ Operation = Create | GoOn | Wait | Stop | Finish
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """One more trial, of this bracket, which goes to `length` (None: to its own end)."""
+    """One more trial, which goes to `length` (None: to its own end)."""
 
     length: int | None = None
-    bracket: int = 0
 
 
 Step = Begin | GoOn | Wait | Stop
@@ -121,28 +120,51 @@ class Sampler(Protocol):
         """Restore the sampler's part of a search's whole state."""
 
 
-class Method(Protocol):
-    """One method of search, for trials by number."""
+class Method:
+    """The simplest method: a number of trials, `concurrent` of them at once, which all go to `length`.
 
-    def begin(self) -> list[Step]: ...
+    `trials` does not count those that replace invalid ones; with `replaces` there are such (random, not
+    grid). Other methods decide more about the trials, which they know by number.
+    """
 
-    def begun(self, trial: int, bracket: int, /) -> None:
+    def __init__(self, trials: int, *, concurrent: int, length: int | None, replaces: bool = True) -> None:
+        self.trials = trials
+        self._concurrent = concurrent
+        self._length = length
+        self._replaces = replaces
+        self._left = trials
+
+    def begin(self) -> list[Step]:
+        """The first steps."""
+        return [step for _ in range(self._concurrent) for step in self._next()]
+
+    def begun(self, _trial: int, /) -> None:
         """Handle the number of a trial that the method requested."""
 
-    def validation(self, trial: int, length: float, metric: float, /) -> list[Step]:
+    def validation(self, _trial: int, _length: float, _metric: float, /) -> list[Step]:
         """Handle the report of a trial that was not closed; the smaller `metric` is better."""
+        return []
 
-    def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> list[Step]:
+    def ended(self, _trial: int, how: TrialEnd, _closed: bool, /) -> list[Step]:
         """Handle the end of a trial; `closed`: on request of the search."""
+        if how is TrialEnd.INVALID and self._replaces:
+            self._left += 1
+        return self._next()
 
     @property
-    def state(self) -> dict[str, Any]: ...
+    def state(self) -> dict[str, Any]:
+        """What `restore` needs, as JSON."""
+        return {"left": self._left}
 
-    def restore(self, state: Mapping[str, Any]) -> None: ...
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore a `state`."""
+        self._left = state["left"]
 
-    @property
-    def trials(self) -> int:
-        """The number of its trials, without those that replace invalid ones."""
+    def _next(self) -> list[Step]:
+        if self._left <= 0:
+            return []
+        self._left -= 1
+        return [Begin(self._length)]
 
 
 _NUMBER_BYTES = 8

@@ -82,11 +82,16 @@ def _concurrent_of_one(spec: SearchSpec, rungs: int, trials: int) -> int:
     return max(min(most, trials), 1)
 
 
+def trials_of(spec: SearchSpec) -> int:
+    """The number of trials of a search."""
+    fixed = {SearchMethod.SINGLE: 1, SearchMethod.GRID: grid_size(spec)}
+    return fixed.get(spec.method, spec.max_trials or 1)
+
+
 def preview(spec: SearchSpec) -> tuple[PreviewLine, ...]:
     """The trials of a search by length, shortest first, if each rung keeps its best."""
     if spec.method not in HALVING:
-        count = {SearchMethod.SINGLE: 1, SearchMethod.GRID: grid_size(spec)}.get(spec.method)
-        return (PreviewLine(count if count is not None else spec.max_trials or 1, spec.max_time),)
+        return (PreviewLine(trials_of(spec), spec.max_time),)
     least = 0 if spec.promotion else 1
     found: Counter[int] = Counter()
     for bracket in brackets_of(spec):

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchMode, SearchSpec
-from tarmac.search.moves import Create, Ended, Event, Finish, GoOn, Method, Stop, TrialEnd, Validation
+from tarmac.search.moves import Create, Ended, Event, Finish, GoOn, Stop, TrialEnd, Validation
 from tarmac.search.rungs import brackets_of
-from tarmac.search.searching import Enumerating, Search, Tournament
+from tarmac.search.searching import Search
 from tarmac.search.space import RandomSampler, grid_size
 
 ASHA: dict[str, Any] = {
@@ -307,13 +307,11 @@ def test_a_search_that_ends_nothing_early(
     assert played.finished
 
 
-def test_two_searches_side_by_side() -> None:
-    def random(trials: int, length: int) -> Method:
-        return Enumerating(trials, concurrent=16, length=length, replaces=True)
-
-    spec = SearchSpec(method=SearchMethod.RANDOM)
-    search = Search(spec, method=Tournament([random(2, 300), random(3, 200)]))
-    assert [each.length for each in search.begin() if isinstance(each, Create)] == [300, 300, 200, 200, 200]
+def test_brackets_begin_one_after_the_other() -> None:
+    fields = ADAPTIVE | PROMOTED | {"bracket_rungs": (2, 1), "max_time": 900, "max_trials": 5, "divisor": 3.0}
+    search = Search(SearchSpec(**fields | {"max_concurrent_trials": 5}))
+    begun = [each.length for each in search.begin() if isinstance(each, Create)]
+    assert begun == [300, 300, 300, 900, 900]
 
 
 @pytest.mark.parametrize(

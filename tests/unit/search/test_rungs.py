@@ -59,7 +59,7 @@ def test_the_place_of_a_metric(metrics: list[float], metric: float, place: int) 
 def test_whether_a_validation_stops_its_trial(metrics: list[float], *, stops: bool) -> None:
     method = StoppingHalving(Bracket((1, 3, 9), max_trials=2, concurrent=2), 3.0)
     for trial in (1, 2):
-        method.begun(trial, 0)
+        method.begun(trial)
     found = [method.validation(at + 1, 1, metric) for at, metric in enumerate(metrics)]
     assert (Stop(len(metrics)) in found[-1]) is stops
     assert not any(found[:-1])
