@@ -5,7 +5,7 @@ The client's stream survives a server that dies; this module adds information fo
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tarmac import api
@@ -37,7 +37,16 @@ def follow_submitted(client: Client, run: api.Run, *, as_json: bool) -> int:
 
 def follow(client: Client, run_id: str, view: View, choice: LogChoice) -> int:
     """Show a run until it ends and return its exit code; Ctrl-C leaves it running and returns 130."""
-    places = _Places(client, run_id, choice)
+    known: dict[int, tuple[Sequence[WorkerKey], Sequence[str]]] = {}
+
+    def places(number: int) -> tuple[Sequence[WorkerKey], Sequence[str]]:
+        """The expected workers and the nodes of an attempt, requested once."""
+        if number not in known:
+            run = client.run(run_id)
+            for attempt in client.attempts(run_id):
+                known[attempt.number] = list(expected_workers(run, attempt, choice)), attempt.nodes
+        return known.setdefault(number, ((), ()))
+
     news = News(client, run_id, view)
     news.start()
     try:
@@ -50,13 +59,13 @@ def follow(client: Client, run_id: str, view: View, choice: LogChoice) -> int:
                 return int(data.exit_status or 0)
             if message.event == "log":
                 news.note_output()
-                workers, _ = places.of(data.attempt)
+                workers, _ = places(data.attempt)
                 with news.lock:
                     view.expect(workers)
                     view.log(data)
             elif message.event == "state":
                 news.note_state(data.state)
-                workers, nodes = places.of(data.attempt) if data.state in _PLACED else ((), ())
+                workers, nodes = places(data.attempt) if data.state in _PLACED else ((), ())
                 detail = state_detail(client, data)
                 with news.lock:
                     view.expect(workers)
@@ -93,26 +102,6 @@ def expected_workers(run: api.Run, attempt: api.Attempt, choice: LogChoice) -> I
 def _workers(role: Mapping[str, Any], placement: api.WorkerPlacement) -> int:
     """The number of workers of a replica: with a launcher, one for each of its slots."""
     return len(role["processes"]) if role.get("launcher") is None else max(1, len(placement.slots))
-
-
-class _Places:
-    """Workers and nodes of each attempt, read once."""
-
-    def __init__(self, client: Client, run_id: str, choice: LogChoice) -> None:
-        self._client = client
-        self._run_id = run_id
-        self._choice = choice
-        self._known: dict[int, tuple[tuple[WorkerKey, ...], tuple[str, ...]]] = {}
-
-    def of(self, number: int) -> tuple[tuple[WorkerKey, ...], tuple[str, ...]]:
-        """The nodes of attempt `number`, and, on the first call for it, its expected workers."""
-        if number in self._known:
-            return (), self._known[number][1]
-        run = self._client.run(self._run_id)
-        for attempt in self._client.attempts(self._run_id):
-            workers = tuple(expected_workers(run, attempt, self._choice))
-            self._known.setdefault(attempt.number, (workers, tuple(attempt.nodes)))
-        return self._known.setdefault(number, ((), ()))
 
 
 class News(threading.Thread):

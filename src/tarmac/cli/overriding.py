@@ -1,4 +1,4 @@
-"""Options that override values of a file, and their changes. Used by `run` and `experiment create`.
+"""Options that override values of a file, and their changes. Used by `run`, `experiment create` and `shell`.
 
 The syntax of `--env-file` is that of dotenv files, without substitution: `$` stands for itself. Errors quote
 no line, because such files hold keys and passwords.
@@ -15,14 +15,6 @@ import click
 from tarmac.cli.options import COUNT, complete_run, pairs_option, repeated, together, variables_option
 from tarmac.cli.runfile import read_text, rehearsal_of
 from tarmac.model.errors import InvalidInput, Problem
-
-_PLAIN = (
-    *("name", "slots", "cluster", "pool", "shard", "mode", "max_rapid_cycles"),
-    *("priority", "weight", "time_limit", "retries", "rehearse", "slot_type", "image", "nodes", "array"),
-)
-_FLAGS = ("no_code", "no_container", "uneven", "stop_on_nan")
-_LISTS = ("hostnames", "exclude_hostnames", "after", "notify")
-"""Options with the same meaning as a field of a run file: values, truths and lists."""
 
 override_options = together(
     click.option("--name", metavar="NAME", help="Name of the run."),
@@ -107,24 +99,16 @@ override_options = together(
 def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[str, Any]:
     """The `overrides` of docs/using/api.md from the options that the user set."""
     _refuse_both(options)
-    overrides: dict[str, Any] = {name: options[name] for name in _PLAIN if options[name] is not None}
-    overrides |= {flag: True for flag in _FLAGS if options[flag]}
-    overrides |= {name: list(options[name]) for name in _LISTS if options[name]}
-    overrides |= {
-        field: convert(options[name])
-        for name, (field, convert) in _CONVERTED.items()
-        if options[name] not in (None, ())
-    }
+    given = {name: value for name, value in options.items() if value not in (None, ()) and value is not False}
     variables: dict[str, str] = {}
-    for file in options["env_files"]:
+    for file in given.pop("env_files", ()):
         variables |= read_env_file(file)
-    if variables := variables | dict(options["variables"]):  # --env overrides all files
-        overrides["env"] = variables
-    if options["fail_if_busy"]:
-        overrides["queueing"] = "fail_if_busy"
-    if command is not None:
-        overrides["command"] = list(command)
-    return overrides
+    variables |= given.pop("variables", ())  # --env overrides all files
+    found: dict[str, Any] = {"env": variables} if variables else {}
+    for name, value in given.items():
+        field, convert = _CONVERTED.get(name, (name, None))
+        found[field] = convert(value) if convert is not None else value
+    return found if command is None else {**found, "command": list(command)}
 
 
 def secret_use(text: str) -> str | dict[str, str]:
@@ -146,14 +130,15 @@ _CONVERTED: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "secrets": ("secrets", lambda uses: list(map(secret_use, uses))),
     "directives": ("slurm", lambda texts: dict(map(directive, texts))),
     "labels": ("labels", dict),
+    "fail_if_busy": ("queueing", lambda _: "fail_if_busy"),
 }
 """Options with another form than the field that they set, and how they are converted."""
 
 
 def _refuse_both(options: dict[str, Any]) -> None:
-    if options["slots"] is not None and options["gpus"] is not None:
+    if options["slots"] is not None and options.get("gpus") is not None:
         raise click.UsageError("--gpus says the same as --slots: give one of them")
-    if options["code"] is not None and options["no_code"]:
+    if options.get("code") is not None and options["no_code"]:
         raise click.UsageError("--code and --no-code exclude each other: give one of them")
 
 

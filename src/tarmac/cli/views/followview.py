@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from msgspec.structs import asdict
 
@@ -17,22 +17,6 @@ from tarmac.cli.views.logview import LineRule, LogView, Prefix, WorkerKey
 from tarmac.cli.views.messages import ending, submitted_text
 from tarmac.cli.views.metricview import report_text
 from tarmac.cli.views.terminal import Terminal, one_line, stderr_terminal, stdout_terminal
-
-
-class View(Protocol):
-    """Receives the events of a followed run, in order."""
-
-    def submitted(self, run: api.Run) -> None: ...
-    def expect(self, workers: Iterable[WorkerKey]) -> None: ...
-    def log(self, chunk: api.LogChunk) -> None: ...
-    def state(self, summary: api.RunStatus, nodes: Sequence[str], detail: str = "") -> None: ...
-    def notice(self, notice: api.StreamNotice) -> None: ...
-    def waiting(self, why: api.Why) -> None: ...
-    def report(self, report: api.Report) -> None: ...
-    def detached(self, run_id: str) -> None: ...
-    def end(self, run: api.Run) -> None: ...
-    def finish(self) -> None: ...
-
 
 SETUP = "setup"
 """The role under which the setup steps of a node write (docs/using/api.md, LogChunk)."""
@@ -179,6 +163,10 @@ class JsonView:
     def _line(self, event: str, **fields: Any) -> None:
         self._out.write(escapes.json_text({"event": event, **fields}) + "\n")
         self._out.flush()
+
+
+View = TextView | JsonView
+"""Receives the events of a followed run, in order."""
 
 
 def standard_view(*, as_json: bool, **form: Any) -> View:

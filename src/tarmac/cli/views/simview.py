@@ -20,47 +20,6 @@ LEGEND = """\
 Times in seconds. FAIRNESS: the worst completion time over a fair one, with as many jobs per slot as the
 trace has (as published); BY LIFE: with as many as there were during its life. UNFAIR: the share over 1.05."""
 
-_Show = Callable[[Measures], str]
-
-_ROWS: tuple[tuple[str, _Show], ...] = (
-    ("completion, mean", lambda of: duration(of.completion_mean_s)),
-    ("completion, p50", lambda of: duration(of.completion_p50_s)),
-    ("completion, p99", lambda of: duration(of.completion_p99_s)),
-    ("queueing, mean", lambda of: duration(of.queueing_mean_s)),
-    ("makespan", lambda of: duration(of.makespan_s)),
-    ("utilisation", lambda of: f"{of.utilisation:.1%}"),
-    ("preemptions", lambda of: f"{of.preemptions:,}"),
-    ("worst finish-time fairness", lambda of: _ratio(of.fairness.worst)),
-    ("unfair (above 1.05)", lambda of: _share(of.fairness.unfair_share)),
-    ("worst, by life", lambda of: _ratio(of.fairness_by_life.worst)),
-    ("unfair, by life", lambda of: _share(of.fairness_by_life.unfair_share)),
-    (
-        "estimates, median error of the wait",
-        lambda of: _share(of.estimates.error_share if of.estimates else None),
-    ),
-    (
-        "estimates made",
-        lambda of: f"{of.estimates.with_time:,} of {of.estimates.count:,}" if of.estimates else "",
-    ),
-    (
-        "started by the latest start predicted",
-        lambda of: _share(of.estimates.in_time_share if of.estimates else None),
-    ),
-    (
-        "promised shares kept",
-        lambda of: f"{of.promises.kept:,} of {of.promises.granted:,}" if of.promises else "",
-    ),
-    ("least part of one given", lambda of: _share(of.promises.least_share if of.promises else None)),
-    (
-        "utilisation, blocks one at a time",
-        lambda of: _share(of.promises.one_at_a_time if of.promises else None),
-    ),
-    ("jobs ended", lambda of: f"{of.ended:,}"),
-    ("jobs not ended", lambda of: f"{of.unfinished:,}" if of.unfinished else ""),
-    ("jobs that failed", lambda of: f"{of.failed:,}" if of.failed else ""),
-    ("jobs that never fit", lambda of: f"{of.never_fits:,}" if of.never_fits else ""),
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
@@ -75,9 +34,7 @@ class Published:
     unfair_share: float | None = None
 
 
-_ShowPublished = Callable[[Published], str]
-
-_WIDE: tuple[tuple[str, _Show, _ShowPublished], ...] = (
+_WIDE: tuple[tuple[str, Callable[[Measures], str], Callable[[Published], str]], ...] = (
     ("COMPLETION", lambda of: _seconds(of.completion_mean_s), lambda of: _seconds(of.completion_s)),
     ("P50", lambda of: _seconds(of.completion_p50_s), lambda _: ""),
     ("P99", lambda of: _seconds(of.completion_p99_s), lambda of: _seconds(of.p99_s)),
@@ -178,16 +135,42 @@ def _side_by_side(part: Played, named: Mapping[str, float], terminal: Terminal) 
     )
     yield terminal.paint(f"{trace.name}: {len(trace.jobs):,} jobs on {' and '.join(shapes)}", "bold")
     labels: list[Column[object]] = [Column(item.label, right=True) for item, _ in part]
-    rows = [
-        [title, *(show(result.measures) for _, result in part)]
-        for title, show in _ROWS
-        if any(show(result.measures) for _, result in part)
-    ]
+    facts = [_facts(result.measures) for _, result in part]
+    rows = [[title, *(each[title] for each in facts)] for title in facts[0]]
+    rows = [row for row in rows if any(row[1:])]
     if any(not result.complete for _, result in part):
         rows.append(["", *("" if result.complete else "partial" for _, result in part)])
     yield render([Column(""), *labels], rows, terminal)
     for name, value in named.items():
         yield f"{name}: completion, mean {duration(value)}"
+
+
+def _facts(of: Measures) -> dict[str, str]:
+    """The figures of a play by their titles; empty ones are unknown."""
+    estimates, promises = of.estimates, of.promises
+    return {
+        "completion, mean": duration(of.completion_mean_s),
+        "completion, p50": duration(of.completion_p50_s),
+        "completion, p99": duration(of.completion_p99_s),
+        "queueing, mean": duration(of.queueing_mean_s),
+        "makespan": duration(of.makespan_s),
+        "utilisation": f"{of.utilisation:.1%}",
+        "preemptions": f"{of.preemptions:,}",
+        "worst finish-time fairness": _ratio(of.fairness.worst),
+        "unfair (above 1.05)": _share(of.fairness.unfair_share),
+        "worst, by life": _ratio(of.fairness_by_life.worst),
+        "unfair, by life": _share(of.fairness_by_life.unfair_share),
+        "estimates, median error of the wait": _share(estimates.error_share if estimates else None),
+        "estimates made": f"{estimates.with_time:,} of {estimates.count:,}" if estimates else "",
+        "started by the latest start predicted": _share(estimates.in_time_share if estimates else None),
+        "promised shares kept": f"{promises.kept:,} of {promises.granted:,}" if promises else "",
+        "least part of one given": _share(promises.least_share if promises else None),
+        "utilisation, blocks one at a time": _share(promises.one_at_a_time if promises else None),
+        "jobs ended": f"{of.ended:,}",
+        "jobs not ended": f"{of.unfinished:,}" if of.unfinished else "",
+        "jobs that failed": f"{of.failed:,}" if of.failed else "",
+        "jobs that never fit": f"{of.never_fits:,}" if of.never_fits else "",
+    }
 
 
 def _seconds(value: float | None) -> str:

@@ -25,6 +25,7 @@ from tarmac.cli.commands.sessions.forward import HERE, Forward
 from tarmac.cli.following import News
 from tarmac.cli.options import COUNT, complete_cluster, complete_run, repeated, together, variables_option
 from tarmac.cli.output import remark
+from tarmac.cli.overriding import overrides as overrides_of
 from tarmac.cli.runfile import from_command
 from tarmac.cli.session import connect
 from tarmac.cli.views.errors import INTERRUPTED
@@ -60,17 +61,6 @@ own_run_options = together(
 """Options for a run of its own."""
 
 
-def own_run(options: dict[str, Any]) -> dict[str, Any]:
-    """The `overrides` of docs/using/api.md for a run of its own, on one node."""
-    plain = ("slots", "slot_type", "pool", "cluster", "time_limit")
-    overrides = {name: options[name] for name in plain if options[name] is not None}
-    if options["variables"]:
-        overrides["env"] = dict(options["variables"])
-    if options["secrets"]:
-        overrides["secrets"] = list(options["secrets"])
-    return overrides
-
-
 @click.command()
 @click.argument("run", required=False, shell_complete=complete_run)
 @own_run_options
@@ -86,7 +76,7 @@ def shell(*, run: str | None, **options: Any) -> None:
     tarmac shell --slots 1
     """
     worker = {name: options.pop(name) for name in ("role", "replica", "worker", "node")}
-    overrides = own_run(options)
+    overrides = overrides_of(options, None)
     if run is None and options["slots"] is None:
         raise click.UsageError("where? Name a RUN, or give --slots N for a run of its own (0: no slot)")
     if run is not None and overrides:
@@ -97,23 +87,15 @@ def shell(*, run: str | None, **options: Any) -> None:
     if run is not None:
         sys.exit(run_command(run, [], stdin=True, terminal=True, worker=worker))
     client = connect()
-    try:
-        run_id = begin(client, "shell", overrides)
-    except NotStarted as end:
-        sys.exit(end.code)
+    run_id = begin(client, "shell", overrides)
     sys.exit(sit(client, run_id, SHELL, terminal=True))
 
 
-class NotStarted(Exception):
-    """The run ended before its session started; `code` is the exit code."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
-
-
 def begin(client: Client, name: str, overrides: dict[str, Any]) -> str:
-    """Submit an interactive run; return its id once it runs. Ctrl-C ends it. Raises NotStarted."""
+    """Submit an interactive run; return its id once it runs. Ctrl-C ends it.
+
+    Exits if the run ends before its session has started.
+    """
     text = from_command(("sh", "-c", _WAITING), directory=Path.cwd(), home=Path.home())
     run = client.submit(
         text.text, filename=text.filename, directory=text.directory, overrides={"name": name, **overrides}
@@ -131,16 +113,15 @@ def begin(client: Client, name: str, overrides: dict[str, Any]) -> str:
             elif message.event == "end":
                 with news.lock:
                     view.end(message.data)
-                raise NotStarted(int(message.data.exit_status or 0))
-    except BaseException as error:
-        if not isinstance(error, NotStarted):
-            client.stop(run.id)
+                sys.exit(int(message.data.exit_status or 0))
+    except (Exception, KeyboardInterrupt) as error:
+        client.stop(run.id)
         if isinstance(error, KeyboardInterrupt):
-            raise NotStarted(INTERRUPTED) from None
+            sys.exit(INTERRUPTED)
         raise
     finally:
         news.stop()
-    raise NotStarted(1)
+    sys.exit(1)
 
 
 def sit(client: Client, run_id: str, argv: tuple[str, ...], *, terminal: bool, **near_end: Any) -> int:
@@ -195,10 +176,7 @@ def jupyter(*, port: int, **options: Any) -> None:
     client = connect()
     forward = Forward(client, local=port, instead="--port")
     token = secrets.token_urlsafe(24)
-    try:
-        run_id = begin(client, "jupyter", own_run({**options, "slots": options["slots"] or 0}))
-    except NotStarted as end:
-        sys.exit(end.code)
+    run_id = begin(client, "jupyter", overrides_of({**options, "slots": options["slots"] or 0}, None))
     seen = bytearray()
 
     def listen(data: bytes) -> None:
