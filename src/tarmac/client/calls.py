@@ -7,7 +7,7 @@ import json
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 
@@ -17,6 +17,9 @@ from tarmac.client.transport import Transport
 from tarmac.model.errors import NotFound, Unavailable
 
 Record = TypeVar("Record")
+
+VERSION_HEADER = "tarmac-version"
+NOTICE_HEADER = "tarmac-notice"
 
 
 def segment(what: str, name: str) -> str:
@@ -45,11 +48,12 @@ class Calls:
         """The answer of an operation, a record or bytes; `reference` is the variable part of its path."""
         path = path_of(operation, reference, query)
         answer = self._transport.request(operation.method, path, body=encoded(body))
-        if answer.version not in (tarmac.__version__, self._version_seen):
-            self._on_notice(_other_version(answer.version))
-            self._version_seen = answer.version
-        if answer.notice:
-            self._on_notice(answer.notice)
+        version = answer.headers.get(VERSION_HEADER)
+        if version not in (tarmac.__version__, self._version_seen):
+            self._on_notice(_other_version(version))
+            self._version_seen = version
+        if notice := answer.headers.get(NOTICE_HEADER):
+            self._on_notice(unquote(notice))
         return (
             cast(Record, answer.body) if operation.answer is bytes else decoded(operation.answer, answer.body)
         )

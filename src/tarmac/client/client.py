@@ -15,9 +15,8 @@ import tarmac
 from tarmac import api
 from tarmac.client.calls import path_of, query_of, segment
 from tarmac.client.embedded import EmbeddedServer, home_of
-from tarmac.client.experiment_calls import ExperimentCalls, ListFilters, listing
 from tarmac.client.follow import EventCursor, LogCursor, Message, follow
-from tarmac.client.resource_calls import ResourceCalls
+from tarmac.client.resource_calls import ListFilters, ResourceCalls, listing
 from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
 from tarmac.model.codec import replace
 from tarmac.model.errors import Unavailable, WaitTimeout
@@ -71,7 +70,7 @@ URL_VARIABLE = "TARMAC_URL"
 TOKEN_VARIABLE = "TARMAC_TOKEN"
 
 
-class Client(ResourceCalls, ExperimentCalls):
+class Client(ResourceCalls):
     """A connection to a tarmac server: at `url` or TARMAC_URL, else the user's own.
 
     The user's own server is in `home` (by default TARMAC_HOME, else where XDG defines) and is started if

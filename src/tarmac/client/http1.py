@@ -67,8 +67,10 @@ class Connection:
 class Response:
     """The head of an answer, and its body as it arrives. The names of headers are in lower case.
 
-    `last`: the connection cannot be reused.
+    `last`: the connection cannot be reused. `body` is empty until it was read.
     """
+
+    body = b""
 
     def __init__(self, incoming: BufferedReader) -> None:
         self._incoming = incoming
@@ -87,7 +89,8 @@ class Response:
 
     def read(self) -> bytes:
         """The whole body."""
-        return b"".join(self.pieces())
+        self.body = b"".join(self.pieces())
+        return self.body
 
     def pieces(self) -> Iterator[bytes]:
         """The body in pieces, each as soon as it has arrived."""

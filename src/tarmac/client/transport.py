@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -18,22 +18,12 @@ from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
 
 BASE = "/api/v1"
 EVENT_STREAM = "text/event-stream"
-VERSION_HEADER = "tarmac-version"
-NOTICE_HEADER = "tarmac-notice"
 
 ANSWER_LIMIT_S = 120.0
 """Time limit for an answer; a server that is just starting takes a few seconds."""
 
 SILENCE_S = 45.0
 """How long a stream may stay silent (three missed keep-alive comments) before it counts as broken."""
-
-
-class Answer(Struct, frozen=True, kw_only=True):
-    """A complete answer of the server; `notice` is a sentence for the user."""
-
-    version: str | None
-    body: bytes
-    notice: str = ""
 
 
 class Pieces(Struct, frozen=True, kw_only=True):
@@ -127,7 +117,7 @@ class Transport:
         self._start = start
         self._idle: list[Connection] = []
 
-    def request(self, method: str, path: str, *, body: Body | None = None) -> Answer:
+    def request(self, method: str, path: str, *, body: Body | None = None) -> Response:
         """Send a request and read the answer; raises the error in the answer.
 
         If the connection breaks, the request is sent once more, on a new one. Every request of the API may be
@@ -201,11 +191,11 @@ class Transport:
         while self._idle:
             self._idle.pop().close()
 
-    def _exchange(self, connection: Connection, method: str, path: str, body: Body | None) -> Answer:
+    def _exchange(self, connection: Connection, method: str, path: str, body: Body | None) -> Response:
         connection.sock.settimeout(ANSWER_LIMIT_S)
         try:
             response = self._send(connection, method, path, body, {})
-            content = response.read()
+            response.read()
         except BaseException:
             connection.close()
             raise
@@ -214,12 +204,8 @@ class Transport:
         else:
             self._idle.append(connection)
         if response.status >= 400:
-            raise failure(response.status, content)
-        return Answer(
-            version=response.headers.get(VERSION_HEADER),
-            body=content,
-            notice=unquote(response.headers.get(NOTICE_HEADER, "")),
-        )
+            raise failure(response.status, response.body)
+        return response
 
     def _send(
         self,

@@ -42,11 +42,11 @@ class Uploads(Calls):
     """The uploads of one call: a directory is sent once, even for several runs."""
 
     def __init__(
-        self, transport: Transport, *, on_upload: OnUpload | None = None, leave_out: Sequence[Path] = ()
+        self, transport: Transport, *, on_upload: OnUpload | None, leave_out: Sequence[Path]
     ) -> None:
-        super().__init__(transport, on_notice=_ignore)
+        super().__init__(transport, on_notice=lambda _: None)  # the client itself shows notices
         self._leave_out = leave_out
-        self._on_upload = on_upload or _nobody
+        self._on_upload = on_upload or (lambda _sent_bytes, _of_bytes: None)
         self._memory = HashMemory(cache_directory(os.environ, user_home=Path.home()) / HASHES)
         self._digests: dict[LocalDirectory, str] = {}
 
@@ -163,11 +163,3 @@ def _pieces(files: Mapping[str, tuple[Path, int]], progress: Callable[[int], Non
             raise ChangedMeanwhile
         if header:
             yield header
-
-
-def _nobody(_sent_bytes: int, _of_bytes: int) -> None:
-    """Ignore progress."""
-
-
-def _ignore(_notice: str) -> None:
-    """The client itself shows notices."""

@@ -18,7 +18,8 @@ from code_trees import copied, snapshots_in
 from served import TOKEN, Served, served
 from tarmac.artifacts.code.arrivals import HEADER
 from tarmac.client import Client
-from tarmac.client.transport import Address, Answer, Pieces, Transport
+from tarmac.client.http1 import Response
+from tarmac.client.transport import Address, Pieces, Transport
 from tarmac.model.errors import InvalidInput
 
 RUN = "name: brings\ncommand: ./go\ncode: project\n"
@@ -63,7 +64,7 @@ class Noting(Transport):
         self.asked: list[tuple[str, int]] = []
         self._before = before
 
-    def request(self, method: str, path: str, *, body: Any = None) -> Answer:
+    def request(self, method: str, path: str, *, body: Any = None) -> Response:
         self._before(path)
         self.asked.append((path, body.size_bytes if isinstance(body, Pieces) else len(body or b"")))
         return super().request(method, path, body=body)
