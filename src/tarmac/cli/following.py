@@ -4,16 +4,19 @@ The client's stream survives a server that dies; this module adds information fo
 (one or several), their nodes, and `news` during silence.
 """
 
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tarmac import api
+from tarmac.cli.options import wants_json
 from tarmac.cli.views.errors import INTERRUPTED
-from tarmac.cli.views.followview import View, standard_view
+from tarmac.cli.views.followview import JsonView, TextView
 from tarmac.cli.views.logview import WorkerKey
 from tarmac.cli.views.messages import state_detail
 from tarmac.cli.views.metricview import NEWEST_REPORTS, not_finite
+from tarmac.cli.views.terminal import stderr_terminal, stdout_terminal
 from tarmac.client.client import Client, LogChoice
 from tarmac.model.errors import TarmacError
 from tarmac.model.resources import DEFAULT_ROLE
@@ -27,10 +30,21 @@ REPORT_PERIOD_S = 10.0
 _WAITING = frozenset({"pending", "queued"})
 _PLACED = frozenset({"running", "pausing", "preempting", "stopping"})
 
+View = TextView | JsonView
+"""Receives the events of a followed run, in order."""
 
-def follow_submitted(client: Client, run: api.Run, *, as_json: bool) -> int:
+
+def standard_view(**form: Any) -> View:
+    """The view on this program's own stdout and stderr; `form` has options of `TextView`."""
+    if wants_json():
+        return JsonView(sys.stdout)
+    out, err = stdout_terminal(), stderr_terminal()
+    return TextView(sys.stdout, sys.stderr, out_terminal=out, err_terminal=err, **form)
+
+
+def follow_submitted(client: Client, run: api.Run) -> int:
     """Show a newly submitted run until it ends, and return its exit code."""
-    view = standard_view(as_json=as_json)
+    view = standard_view()
     view.submitted(run)
     return follow(client, run.id, view, {})
 

@@ -14,6 +14,9 @@ from tarmac.model.errors import nearest
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+JSON = "tarmac.json"
+"""Where the context of a command records that the answer is JSON."""
+
 
 class Subcommands(click.Group):
     """A group of commands in one module (`nodes`, `server`), with the nearest name for a mistyped one."""
@@ -73,6 +76,6 @@ class LazyGroup(Subcommands):
 
 def calls_subcommand(ctx: click.Context) -> bool:
     """Whether a command follows that of a group; raises UsageError if options precede it."""
-    if ctx.invoked_subcommand is not None and any(ctx.params.values()):
+    if ctx.invoked_subcommand is not None and (ctx.meta.get(JSON) or any(ctx.params.values())):
         raise click.UsageError(f"write options after {ctx.invoked_subcommand}", ctx)
     return ctx.invoked_subcommand is not None

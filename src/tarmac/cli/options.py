@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tarmac.cli.lazy import JSON
 from tarmac.cli.views.amounts import parse_duration
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
+def flag(*names: str, help: str, **more: Any) -> Callable[[F], F]:
+    """An option without a value."""
+    return click.option(*names, is_flag=True, help=help, **more)
+
+
 def repeated(*names: str, help: str, metavar: str = "NAME", **more: Any) -> Callable[[F], F]:
     """An option that may be repeated."""
     return click.option(*names, multiple=True, metavar=metavar, help=help, **more)
@@ -92,7 +98,19 @@ complete_run, complete_node, complete_cluster = map(_completion, ("run", "node",
 
 run_argument = click.argument("run", metavar="RUN", shell_complete=complete_run)
 runs_argument = click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+def _note_form(context: click.Context, _param: click.Parameter, chosen: bool) -> None:
+    context.meta[JSON] = chosen
+
+
+json_option = flag("--json", help="Print JSON instead of text.", expose_value=False, callback=_note_form)
+
+
+def wants_json() -> bool:
+    """Whether the command that runs answers in JSON, as `--json` asks."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(JSON))
 
 
 def _plottable(_ctx: click.Context, _param: click.Parameter, file: str | None) -> str | None:

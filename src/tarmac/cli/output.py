@@ -7,21 +7,22 @@ from typing import Any, TypeVar
 
 import click
 
+from tarmac.cli.options import wants_json
 from tarmac.cli.views import escapes
 from tarmac.cli.views.errors import render_error, render_warning
-from tarmac.cli.views.table import Column, table_text
+from tarmac.cli.views.table import Table, table_text
 from tarmac.cli.views.terminal import stderr_terminal, stdout_terminal
 from tarmac.model.errors import TarmacError, Unavailable
 
 T = TypeVar("T")
 
 
-def answer(document: Any, text: str, *, as_json: bool, warnings: Iterable[str] = (), empty: str = "") -> None:
+def answer(document: Any, text: str, *, warnings: Iterable[str] = (), empty: str = "") -> None:
     """Print the answer of a command: the document with --json, else the warnings and the text for people.
 
     In place of an empty text, `empty` is a remark.
     """
-    if as_json:
+    if wants_json():
         print_json(document)
     elif empty and not text:
         remark(empty)
@@ -30,18 +31,10 @@ def answer(document: Any, text: str, *, as_json: bool, warnings: Iterable[str] =
         print_text(text)
 
 
-def print_list(
-    name: str,
-    records: Sequence[T],
-    table: Sequence[Column[T]],
-    *,
-    as_json: bool,
-    empty: str,
-    document: Any = None,
-) -> None:
+def print_list(name: str, records: Sequence[T], table: Table[T], *, empty: str, document: Any = None) -> None:
     """Print records as a table; a remark if there are none; with --json `document` or `{name: records}`."""
-    text = "" if as_json else table_text(table, records, stdout_terminal())
-    answer({name: records} if document is None else document, text, as_json=as_json, empty=empty)
+    text = "" if wants_json() else table_text(table, records, stdout_terminal())
+    answer({name: records} if document is None else document, text, empty=empty)
 
 
 def print_json(document: Any) -> None:
@@ -52,6 +45,12 @@ def print_json(document: Any) -> None:
 def print_text(text: str, *, err: bool = False) -> None:
     """Print an answer for people. The renderers, not click, decide which escapes it may contain."""
     click.echo(escapes.lines_only(text), err=err, color=True)
+
+
+def tell(text: str) -> None:
+    """Print a line for people as soon as it is known; with --json the document at the end says the same."""
+    if not wants_json():
+        print_text(text)
 
 
 def print_verbatim(text: str) -> None:

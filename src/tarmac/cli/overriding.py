@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from tarmac.cli.options import COUNT, complete_run, pairs_option, repeated, together, variables_option
+from tarmac.cli.options import COUNT, complete_run, flag, pairs_option, repeated, together, variables_option
 from tarmac.cli.runfile import read_text, rehearsal_of
 from tarmac.model.errors import InvalidInput, Problem
 
@@ -22,23 +22,21 @@ override_options = together(
     click.option("--gpus", type=COUNT, metavar="N", help="The same as --slots."),
     click.option("--gpu-type", "--slot-type", "slot_type", metavar="TYPE", help="Slots of this type only."),
     click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Split the slots over N nodes."),
-    click.option("--uneven", is_flag=True, help="Split the slots unequally where no equal split fits."),
+    flag("--uneven", help="Split the slots unequally where no equal split fits."),
     click.option("--cluster", metavar="NAME", help="Run on this cluster."),
     click.option("--pool", metavar="NAME", help="Run in this pool."),
     click.option("--shard", metavar="NAME", help="Run in this shard of the cluster."),
     repeated("--hostname", "hostnames", help="Only on this machine; may be repeated."),
     repeated("--exclude-hostname", "exclude_hostnames", help="Not on this machine; may be repeated."),
     click.option("--image", metavar="IMAGE", help="Run in this container image."),
-    click.option(
-        "--no-container", is_flag=True, help="Run on the node itself, whatever image the file names."
-    ),
+    flag("--no-container", help="Run on the node itself, whatever image the file names."),
     click.option(
         "--code",
         metavar="DIR",
         type=click.Path(),
         help="Bring this directory as code, whatever the file says.",
     ),
-    click.option("--no-code", is_flag=True, help="Bring no code, whatever the file says."),
+    flag("--no-code", help="Bring no code, whatever the file says."),
     repeated(
         "--env-file",
         "env_files",
@@ -67,9 +65,7 @@ override_options = together(
     click.option("--weight", type=float, metavar="W", help="Share of a fair-share pool, 1 by default."),
     click.option("--time-limit", metavar="DURATION", help="Stop it after this time, as 90s, 10m, 2h or 1d."),
     click.option("--retries", type=COUNT, metavar="N", help="Start it again up to N times if it fails."),
-    click.option(
-        "--stop-on-nan", is_flag=True, help="Fail once a worker reports a metric that is not finite."
-    ),
+    flag("--stop-on-nan", help="Fail once a worker reports a metric that is not finite."),
     repeated(
         "--after",
         metavar="RUN[:ended]",
@@ -86,7 +82,7 @@ override_options = together(
         metavar="ADDRESS",
         help="Tell this address of mail, or this URL, when the run has ended; may be repeated.",
     ),
-    click.option("--fail-if-busy", is_flag=True, help="Fail at once instead of waiting for free slots."),
+    flag("--fail-if-busy", help="Fail at once instead of waiting for free slots."),
     click.option(
         "--rehearse",
         metavar="NODESxSLOTS|FILE",

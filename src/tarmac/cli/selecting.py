@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 
 from tarmac import api
-from tarmac.cli.options import complete_run, pairs_option, together
+from tarmac.cli.options import complete_run, flag, pairs_option, together
 from tarmac.cli.output import remark
 from tarmac.cli.views import escapes
 from tarmac.cli.views.amounts import counted
@@ -34,11 +34,11 @@ selection_options = together(
     click.argument("runs", metavar="[RUN...]", nargs=-1, shell_complete=complete_run),
     click.option("--name", "name_glob", metavar="GLOB", help="Your own runs of such a name, as 'lr-*'."),
     pairs_option("--label", "-l", "labels", help="Your own runs with this label; may be repeated."),
-    click.option("--all", "everything", is_flag=True, help="All of your own runs."),
+    flag("--all", "everything", help="All of your own runs."),
 )
 """RUN..., --name, --label and --all, of which exactly one selects the runs."""
 
-yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+yes_option = flag("--yes", "-y", help="Do not ask.")
 
 
 def selection_of(options: dict[str, Any]) -> Selection:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 
+from tarmac.cli.options import wants_json
 from tarmac.cli.output import answer, remark, written
 from tarmac.cli.runfile import read_text
 from tarmac.cli.selecting import pages
@@ -60,7 +61,6 @@ class Request:
     history: bool
     estimates: bool
     as_table: bool
-    as_json: bool
     published: tuple[str, ...]
     rows_to: str | None
     plot_to: str | None
@@ -79,7 +79,7 @@ def run_simulation(request: Request) -> None:
     settings = [replace(setting, each_job=request.rows_to is not None) for setting in _settings(request)]
     with (
         _interruption() as interruption,
-        closing(PlayBar.on_stderr(quiet=request.as_json and not sys.stdout.isatty())) as bar,
+        closing(PlayBar.on_stderr(quiet=wants_json() and not sys.stdout.isatty())) as bar,
     ):
         results = play_all(
             settings, workers=len(os.sched_getaffinity(0)), interruption=interruption, progress=bar.show
@@ -101,12 +101,12 @@ def run_simulation(request: Request) -> None:
 
 
 def _answer(played: Sequence[tuple[Setting, Result]], named: dict[str, float], request: Request) -> None:
-    for line in never_fits_remarks(played) if not request.as_json else ():
+    for line in never_fits_remarks(played) if not wants_json() else ():
         remark(line)
     published = [Published(policy=name, completion_s=value) for name, value in named.items()]
     wide = wide_table(played, lambda _: published, stdout_terminal())
     text = wide if request.as_table else comparison(played, named, stdout_terminal())
-    answer(document(played, named), text, as_json=request.as_json)
+    answer(document(played, named), text)
 
 
 def _settings(request: Request) -> list[Setting]:

@@ -10,8 +10,8 @@ import click
 
 from tarmac import api
 from tarmac.cli import selecting
-from tarmac.cli.options import duration, json_option
-from tarmac.cli.output import print_json, print_refusals, print_text, remark
+from tarmac.cli.options import duration, flag, json_option, wants_json
+from tarmac.cli.output import print_json, print_refusals, print_text, remark, tell
 from tarmac.cli.session import connect
 from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.cli.views.messages import checkpoint_text, ending, lost_text, state_of, title
@@ -23,13 +23,13 @@ from tarmac.model.errors import TarmacError, WaitTimeout
 from tarmac.model.lifecycle import LIVE_STATES, RunState
 from tarmac.model.summary import RunSummary
 
-_wait_option = click.option("--wait", is_flag=True, help="Wait until it is done.")
+_wait_option = flag("--wait", help="Wait until it is done.")
 
 
 @click.command()
 @selecting.selection_options
 @selecting.yes_option
-@click.option("--now", is_flag=True, help="Without their grace, also where they are stopping already.")
+@flag("--now", help="Without their grace, also where they are stopping already.")
 @_wait_option
 @json_option
 def stop(*, now: bool, **options: Any) -> None:
@@ -72,7 +72,7 @@ def resume(**options: Any) -> None:
 @selecting.selection_options
 @selecting.yes_option
 @json_option
-def rm(*, yes: bool, as_json: bool, **options: Any) -> None:
+def rm(*, yes: bool, **options: Any) -> None:
     """Remove runs that have ended: their record, logs, work directories and artifacts. You are asked first.
 
     A run whose artifacts are the input of a live run is kept.
@@ -94,9 +94,8 @@ def rm(*, yes: bool, as_json: bool, **options: Any) -> None:
         except TarmacError as error:
             refusals.append(error)
         else:
-            if not as_json:
-                print_text(f"{title(run)} ({run.id}) was removed")
-    if as_json:
+            tell(f"{title(run)} ({run.id}) was removed")
+    if wants_json():
         print_json({"runs": removed})
     sys.exit(print_refusals(refusals))
 
@@ -107,7 +106,7 @@ def rm(*, yes: bool, as_json: bool, **options: Any) -> None:
     "--timeout", "timeout_s", type=duration, metavar="DURATION", help="Give up after this time, as 10m."
 )
 @json_option
-def wait(*, timeout_s: float | None, as_json: bool, **options: Any) -> None:
+def wait(*, timeout_s: float | None, **options: Any) -> None:
     """Wait until runs have ended, all of them.
 
     With --name, --label or --all: those that are live now. The exit code is the largest of the runs' own;
@@ -125,9 +124,9 @@ def wait(*, timeout_s: float | None, as_json: bool, **options: Any) -> None:
             ended.append(client.wait(run_id, timeout_s=left_s))
         except WaitTimeout as late:
             ended.append(late.run)
-        if not as_json and len(run_ids) > 1 and ended[-1].state == "ended":
-            print_text(result_text(ended[-1]))
-    code = max(_print_ends(ended, as_json=as_json), print_refusals(refusals))
+        if len(run_ids) > 1 and ended[-1].state == "ended":
+            tell(result_text(ended[-1]))
+    code = max(_print_ends(ended), print_refusals(refusals))
     sys.exit(WaitTimeout.exit_code if any(run.state != "ended" for run in ended) else code)
 
 
@@ -153,7 +152,7 @@ def _act(
 
     Conditions select runs in one of `states`; `goal` is the state that the request leads to.
     """
-    selection, wait, as_json = selecting.selection_of(options), options["wait"], options["as_json"]
+    selection, wait = selecting.selection_of(options), options["wait"]
     client = connect()
     references = selection.runs
     if not selection.runs:
@@ -175,14 +174,14 @@ def _act(
         except TarmacError as error:
             refusals.append(error)
     records: list[Any] = [*arrays]
-    for array in arrays if not as_json else ():
-        print_text(f"{written(array)} ({array.id}): {counts_text(array.counts)}")
+    for array in arrays:
+        tell(f"{written(array)} ({array.id}): {counts_text(array.counts)}")
     for run, known in sent:
         record = _once_done(client, run, goal, known) if wait else run
         records.append(record)
-        if not as_json:
+        if not wants_json():
             print_text(result_text(record, _checkpoints(client, record)))
-    if as_json:
+    if wants_json():
         print_json({"runs": records})
     sys.exit(print_refusals(refusals))
 
@@ -244,19 +243,19 @@ def _selected(client: Client, selection: selecting.Selection, refusals: list[Tar
     )
 
 
-def _print_ends(runs: Sequence[api.Run], *, as_json: bool) -> int:
+def _print_ends(runs: Sequence[api.Run]) -> int:
     """Print how runs ended that did not complete, and which ones still run; return the largest exit code."""
-    if as_json:
+    if wants_json():
         print_json({"runs": runs})
     for run in runs:
         if run.state != "ended":
             remark(f"{title(run)} is still {run.state}")
-        elif not as_json and run.outcome != "completed":
+        elif not wants_json() and run.outcome != "completed":
             print_text("\n".join(ending(run, stderr_terminal(), tail_shown=False)), err=True)
     return max((run.exit_status or 0 for run in runs), default=0)
 
 
-def wait_for_array(client: Client, first: api.Run, *, as_json: bool) -> int:
+def wait_for_array(client: Client, first: api.Run) -> int:
     """Wait for every member of a newly submitted array; return the largest of their exit codes."""
     array = client.array(str(first.array_id))
     for warning in first.warnings:
@@ -267,6 +266,6 @@ def wait_for_array(client: Client, first: api.Run, *, as_json: bool) -> int:
     except KeyboardInterrupt:
         remark(f"detached; its runs go on. tarmac wait {array.id}; tarmac stop {array.id}")
         return INTERRUPTED
-    code = _print_ends(ended, as_json=as_json)
+    code = _print_ends(ended)
     remark(f"{written(array)}: {counts_text(client.array(array.id).counts)}")
     return code

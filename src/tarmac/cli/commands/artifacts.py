@@ -1,6 +1,5 @@
 """`tarmac artifacts` and `tarmac datasets`: the files that runs left behind, and the data that runs read."""
 
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -8,12 +7,12 @@ import click
 
 from tarmac import api
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import complete_run, json_option
+from tarmac.cli.options import complete_run, json_option, wants_json
 from tarmac.cli.output import answer, print_list
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, counted, size
 from tarmac.cli.views.bars import BytesBar
-from tarmac.cli.views.table import Cell, Column
+from tarmac.cli.views.table import Cell, Column, Table
 from tarmac.client.fetching import fetch, selected
 from tarmac.model.codec import json_form
 from tarmac.model.run_records import Dataset, DatasetState
@@ -35,7 +34,7 @@ def _amount(dataset: Dataset) -> str:
     return size(done) if done else ""
 
 
-ARTIFACTS: Sequence[Column[api.Artifact]] = (
+ARTIFACTS: Table[api.Artifact] = (
     Column("ID", lambda artifact, _: artifact.id),
     Column("RUN", lambda artifact, _: artifact.run_name, flexible=True),
     Column("KIND", lambda artifact, _: artifact.kind),
@@ -45,7 +44,7 @@ ARTIFACTS: Sequence[Column[api.Artifact]] = (
     Column("KEPT", lambda artifact, now: age(artifact.created_at, now), right=True),
 )
 _STYLES = {"available": "green", "failed": "red", "caching": "yellow"}
-DATASETS: Sequence[Column[Dataset]] = (
+DATASETS: Table[Dataset] = (
     Column("ID", lambda dataset, _: dataset.id),
     Column("STATE", lambda dataset, _: Cell(dataset.state, _STYLES.get(dataset.state))),
     Column("SIZE", lambda dataset, _: _amount(dataset), right=True),
@@ -63,13 +62,13 @@ def artifacts() -> None:
 @artifacts.command()
 @click.argument("run", metavar="[RUN]", required=False, shell_complete=complete_run)
 @json_option
-def ls(*, run: str | None, as_json: bool) -> None:
+def ls(*, run: str | None) -> None:
     """List the artifacts of RUN, or of all runs.
 
     The id of a version is RUN.KIND.NUMBER; a run file may name it, or a run, under input_artifacts.
     """
     empty = "no run has artifacts yet" if run is None else "this run has no artifacts yet"
-    print_list("artifacts", connect().artifacts(run), ARTIFACTS, as_json=as_json, empty=empty)
+    print_list("artifacts", connect().artifacts(run), ARTIFACTS, empty=empty)
 
 
 @artifacts.command()
@@ -80,7 +79,7 @@ def ls(*, run: str | None, as_json: bool) -> None:
 )
 @click.option("-o", "--output", metavar="DIR", default=".", help="Where to put it; by default right here.")
 @json_option
-def get(*, artifact: str, path: str | None, kind: str, output: str, as_json: bool) -> None:
+def get(*, artifact: str, path: str | None, kind: str, output: str) -> None:
     """Fetch one version: that of an ID, or the latest of a RUN; only PATH of it, if given.
 
     Fetching again goes on where it was broken off, and fetches nothing that is there already.
@@ -89,21 +88,21 @@ def get(*, artifact: str, path: str | None, kind: str, output: str, as_json: boo
     content = client.artifact(artifact, kind=kind)
     entries = selected(content.entries, path)
     total = sum(entry.bytes for entry in entries)
-    with closing(BytesBar.on_stderr(quiet=as_json)) as bar:
+    with closing(BytesBar.on_stderr(quiet=wants_json())) as bar:
         fetch(client, entries, Path(output), lambda more: bar.add(more, total))
     fetched = {"output": str(Path(output).resolve()), "fetched_bytes": total}
     files = counted(sum(entry.kind == "file" for entry in entries), "file")
     text = f"{content.artifact.id}: {files}, {size(total)} in {output}"
-    answer(json_form(content.artifact) | fetched, text, as_json=as_json)
+    answer(json_form(content.artifact) | fetched, text)
 
 
 @artifacts.command()
 @click.argument("artifact", metavar="ID")
 @json_option
-def rm(*, artifact: str, as_json: bool) -> None:
+def rm(*, artifact: str) -> None:
     """Remove one version; refused while a run resumes from it or reads it."""
     gone = connect().remove_artifact(artifact).artifact
-    answer(gone, f"{gone.id} is gone", as_json=as_json)
+    answer(gone, f"{gone.id} is gone")
 
 
 @click.group(cls=Subcommands)
@@ -113,17 +112,17 @@ def datasets() -> None:
 
 @datasets.command("ls")
 @json_option
-def ls_datasets(*, as_json: bool) -> None:
+def ls_datasets() -> None:
     """List the datasets and how far they have come."""
     empty = "there is no dataset; tarmac datasets add ID PATH adds one"
-    print_list("datasets", connect().datasets(), DATASETS, as_json=as_json, empty=empty)
+    print_list("datasets", connect().datasets(), DATASETS, empty=empty)
 
 
 @datasets.command("add")
 @click.argument("dataset", metavar="ID")
 @click.argument("source", metavar="PATH|URL")
 @json_option
-def add_dataset(*, dataset: str, source: str, as_json: bool) -> None:
+def add_dataset(*, dataset: str, source: str) -> None:
     """Take up a dataset: a directory or file of the server's machine, or a URL that is fetched once.
 
     A dataset whose fetching failed is tried again.
@@ -134,16 +133,16 @@ def add_dataset(*, dataset: str, source: str, as_json: bool) -> None:
     text = f"{added.id} is being fetched; tarmac datasets ls tells how far it has come"
     if added.state is DatasetState.AVAILABLE:
         text = f"runs that name {added.id} read it at /data/{added.id}"
-    answer(added, text, as_json=as_json)
+    answer(added, text)
 
 
 @datasets.command("rm")
 @click.argument("dataset", metavar="ID")
 @json_option
-def rm_dataset(*, dataset: str, as_json: bool) -> None:
+def rm_dataset(*, dataset: str) -> None:
     """Forget a dataset, and what was fetched of it; refused while a run reads it.
 
     Data that was on the server's machine before stays there.
     """
     gone = connect().remove_dataset(dataset)
-    answer(gone, f"{gone.id} is gone", as_json=as_json)
+    answer(gone, f"{gone.id} is gone")

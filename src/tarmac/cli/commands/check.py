@@ -11,7 +11,7 @@ import click
 
 from tarmac.artifacts.code.store import missing_image, refuse_unfit
 from tarmac.cli import runfile
-from tarmac.cli.options import json_option
+from tarmac.cli.options import json_option, wants_json
 from tarmac.cli.output import print_error, print_json, print_text, print_verbatim, print_warnings
 from tarmac.dialects.dialect import Extras, Reading
 from tarmac.dialects.native.reader import write
@@ -27,17 +27,17 @@ INVALID = 2
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 @runfile.reading_options
 @json_option
-def check(*, files: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def check(*, files: tuple[str, ...], **options: Any) -> None:
     """Check run files of any dialect without a server; exit code 2 when something is wrong.
 
     FILE may be - for standard input.
     """
     how = runfile.how_of(options)
     findings = [_check(file, how) for file in files]
-    if as_json:
+    if wants_json():
         print_json({"files": findings})
     for finding in findings:
-        _report(finding, quiet=as_json)
+        _report(finding, quiet=wants_json())
     if any(finding["problems"] for finding in findings):
         sys.exit(INVALID)
 
@@ -80,7 +80,7 @@ def _report(finding: dict[str, Any], *, quiet: bool) -> None:
 @runfile.reading_options
 @click.option("--output", "-o", metavar="FILE", help="Write it to a new file instead of printing it.")
 @json_option
-def convert(*, file: str, output: str | None, as_json: bool, **options: Any) -> None:
+def convert(*, file: str, output: str | None, **options: Any) -> None:
     """Print a run file of any dialect as a native one that runs the same.
 
     Warnings say what has no counterpart. FILE may be - for standard input.
@@ -95,7 +95,7 @@ def convert(*, file: str, output: str | None, as_json: bool, **options: Any) -> 
         print_error(error)
         sys.exit(INVALID)
     print_warnings(reading.warnings)
-    if as_json:
+    if wants_json():
         print_json({"file": file, "dialect": reading.spec.dialect, "native": native})
     elif output is None:
         print_verbatim(native)

@@ -6,7 +6,7 @@
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 
@@ -14,12 +14,12 @@ import click
 
 from tarmac import api
 from tarmac.cli.lazy import Subcommands, calls_subcommand
-from tarmac.cli.options import complete_cluster, json_option, pairs_option
+from tarmac.cli.options import complete_cluster, flag, json_option, pairs_option, wants_json
 from tarmac.cli.output import answer, print_list, print_text, print_warnings, remark
 from tarmac.cli.runfile import STDIN, read_text
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, counted, duration, number, size
-from tarmac.cli.views.table import Cell, Column, table_text
+from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.client import Client
 from tarmac.client.launching import json_text
@@ -53,7 +53,7 @@ def _memory(kind: api.NodeKind) -> str:
     return size(kind.memory_bytes_each) if 0 < kind.memory_bytes_each < UNCOUNTED_BYTES else ""
 
 
-CLUSTERS: Sequence[Column[api.Cluster]] = (
+CLUSTERS: Table[api.Cluster] = (
     Column("CLUSTER", lambda cluster, _: cluster.name),
     Column("ENGINE", lambda cluster, _: cluster.engine),
     Column("NODES", lambda cluster, _: cluster.nodes, right=True),
@@ -63,7 +63,7 @@ CLUSTERS: Sequence[Column[api.Cluster]] = (
     Column("POOLS", lambda cluster, _: ", ".join(pool.name for pool in cluster.pools), flexible=True),
 )
 
-POOLS: Sequence[Column[api.PoolRules]] = (
+POOLS: Table[api.PoolRules] = (
     Column("POOL", lambda pool, _: pool.name),
     Column("NODES", lambda pool, _: pool.nodes, right=True),
     Column("USED", lambda pool, _: pool.slots_used, right=True),
@@ -79,7 +79,7 @@ POOLS: Sequence[Column[api.PoolRules]] = (
     Column("SHARES", lambda pool, _: _shares(pool), flexible=True),
 )
 
-QUEUES: Sequence[Column[QueueOffer]] = (
+QUEUES: Table[QueueOffer] = (
     Column("POOL", lambda offer, _: offer.pool),
     Column("QUEUE", lambda offer, _: offer.queue),
     Column("LONGEST", lambda offer, _: duration(offer.longest_s) or "no limit known", right=True),
@@ -92,7 +92,7 @@ QUEUES: Sequence[Column[QueueOffer]] = (
     ),
 )
 
-KINDS: Sequence[Column[api.NodeKind]] = (
+KINDS: Table[api.NodeKind] = (
     Column("POOL", lambda kind, _: kind.pool),
     Column("SHARD", lambda kind, _: kind.shard),
     Column("NODES", lambda kind, _: kind.nodes, right=True),
@@ -108,7 +108,7 @@ KINDS: Sequence[Column[api.NodeKind]] = (
 )
 
 _COLOURS = {"up": "green", "down": "red", "unreachable": "yellow"}
-MACHINES: Sequence[Column[api.ClusterMachine]] = (
+MACHINES: Table[api.ClusterMachine] = (
     Column("HOST", lambda machine, _: machine.name),
     Column("ROLE", lambda machine, _: machine.role),
     Column("RAY", lambda machine, _: Cell(machine.state, _COLOURS[machine.state])),
@@ -119,7 +119,7 @@ MACHINES: Sequence[Column[api.ClusterMachine]] = (
     Column("PROBLEM", lambda machine, _: machine.problem, flexible=True),
 )
 
-FINDINGS: Sequence[Column[Finding]] = (
+FINDINGS: Table[Finding] = (
     Column("", lambda found, _: Cell("ok", "green") if found.ok else Cell("missing", "red")),
     Column("WHAT", lambda found, _: found.what),
     Column("FOUND", lambda found, _: found.text, flexible=True),
@@ -131,32 +131,32 @@ _name_argument = click.argument("name", metavar="NAME", shell_complete=complete_
 @click.group(cls=Subcommands, invoke_without_command=True)
 @json_option
 @click.pass_context
-def clusters(ctx: click.Context, *, as_json: bool) -> None:
+def clusters(ctx: click.Context) -> None:
     """List clusters, their slots and pools."""
     if not calls_subcommand(ctx):
-        print_list("clusters", connect().clusters(), CLUSTERS, as_json=as_json, empty="no cluster is known")
+        print_list("clusters", connect().clusters(), CLUSTERS, empty="no cluster is known")
 
 
 @clusters.command()
 @_name_argument
 @json_option
-def show(*, name: str, as_json: bool) -> None:
+def show(*, name: str) -> None:
     """Show a cluster: its pools with their rules, its nodes by shard and type."""
     cluster = connect().cluster(name)
-    answer(cluster, cluster_page(cluster, stdout_terminal()), as_json=as_json)
+    answer(cluster, cluster_page(cluster, stdout_terminal()))
 
 
 @clusters.command()
 @_name_argument
 @json_option
-def check(*, name: str, as_json: bool) -> None:
+def check(*, name: str) -> None:
     """Try what a run needs on a cluster, and print what was found.
 
     The exit code is 1 if something is missing.
     """
     found = connect().check_cluster(name)
     text = table_text(FINDINGS, found, stdout_terminal())
-    answer({"cluster": name, "findings": found}, text, as_json=as_json)
+    answer({"cluster": name, "findings": found}, text)
     if not all(finding.ok for finding in found):
         sys.exit(1)
 
@@ -171,7 +171,7 @@ def check(*, name: str, as_json: bool) -> None:
     metavar="SETTING=VALUE",
     help="With --engine: a setting, as partition=gpu or pools.train.qos=long; may be repeated.",
 )
-@click.option("--replace", is_flag=True, help="In place of the cluster of the same name.")
+@flag("--replace", help="In place of the cluster of the same name.")
 @json_option
 def add(
     *,
@@ -180,7 +180,6 @@ def add(
     address: str | None,
     settings: tuple[tuple[str, str], ...],
     replace: bool,
-    as_json: bool,
 ) -> None:
     """Add the cluster that FILE describes: virtual nodes on this machine, unless FILE names an engine.
 
@@ -198,7 +197,7 @@ def add(
         text, filename = described(file, engine, settings), "command line"
     cluster = connect().add_cluster(text, filename=filename, replace=replace)
     print_warnings(f"{file}: {warning}" for warning in cluster.warnings)
-    answer(cluster, f"there is {cluster_line(cluster)}", as_json=as_json)
+    answer(cluster, f"there is {cluster_line(cluster)}")
 
 
 def described(name: str, engine: str, settings: Iterable[tuple[str, str]]) -> str:
@@ -222,13 +221,13 @@ _VALUES = {"": None, "null": None, "true": True, "false": False}
 @clusters.command()
 @_name_argument
 @json_option
-def rm(*, name: str, as_json: bool) -> None:
+def rm(*, name: str) -> None:
     """Forget a cluster that was added; refused while runs hold its nodes or need them.
 
     Empty it first: tarmac nodes drain --cluster NAME gives it no new work.
     """
     cluster = connect().remove_cluster(name)
-    answer(cluster, f"{cluster.name} is gone", as_json=as_json, warnings=cluster.warnings)
+    answer(cluster, f"{cluster.name} is gone", warnings=cluster.warnings)
 
 
 @click.group(cls=Subcommands)
@@ -239,9 +238,9 @@ def cluster() -> None:
 @cluster.command()
 @click.argument("file", metavar="HOSTS.txt", type=click.Path())
 @click.option("--name", metavar="NAME", help="Name of the cluster; else that of the file.")
-@click.option("--install", is_flag=True, help="Install Ray where it is missing, in a directory of its own.")
+@flag("--install", help="Install Ray where it is missing, in a directory of its own.")
 @json_option
-def up(*, file: str, name: str | None, install: bool, as_json: bool) -> None:
+def up(*, file: str, name: str | None, install: bool) -> None:
     """Have a cluster run on the servers that HOSTS.txt lists, and no others.
 
     One line a server: [user@]name [head] [port=N] [slots=N] [cpus=N] [address=IP] [python=COMMAND]
@@ -254,46 +253,46 @@ def up(*, file: str, name: str | None, install: bool, as_json: bool) -> None:
     name = name or _name_of(file)
     client = connect()
     client.start_cluster(name, source.text, filename=source.filename, install=install)
-    _follow(client, name, as_json=as_json, going="goes on starting it")
+    _follow(client, name, going="goes on starting it")
     started = client.cluster(name)
-    answer(started, f"there is {cluster_line(started)}", as_json=as_json)
+    answer(started, f"there is {cluster_line(started)}")
 
 
 @cluster.command()
 @_name_argument
-@click.option("--force", is_flag=True, help="Stop the runs on it; give up servers that cannot be reached.")
-@click.option("--purge", is_flag=True, help="Remove the directories of runs on the servers too.")
+@flag("--force", help="Stop the runs on it; give up servers that cannot be reached.")
+@flag("--purge", help="Remove the directories of runs on the servers too.")
 @json_option
-def down(*, name: str, force: bool, purge: bool, as_json: bool) -> None:
+def down(*, name: str, force: bool, purge: bool) -> None:
     """End a cluster that `up` started; refused while runs are on it.
 
     What belongs to it on each server is ended by its process id, and nothing else is.
     """
     client = connect()
     client.end_cluster(name, force=force, purge=purge)
-    _follow(client, name, as_json=as_json, going="goes on ending it")
-    answer({"cluster": name}, f"{name} is gone", as_json=as_json)
+    _follow(client, name, going="goes on ending it")
+    answer({"cluster": name}, f"{name} is gone")
 
 
 @cluster.command()
 @_name_argument
 @json_option
-def status(*, name: str, as_json: bool) -> None:
+def status(*, name: str) -> None:
     """Show the servers of a cluster that `up` started, and whether Ray runs on each.
 
     The exit code is 1 if it does not run on one of them.
     """
     found = connect().cluster_machines(name)
-    answer(found, table_text(MACHINES, found.machines, stdout_terminal()), as_json=as_json)
-    if found.change is not None and not as_json:
+    answer(found, table_text(MACHINES, found.machines, stdout_terminal()))
+    if found.change is not None and not wants_json():
         remark(f"{found.change.kind} is at work on {name}")
     if any(machine.state is not MachineState.UP for machine in found.machines):
         sys.exit(1)
 
 
-def _follow(client: Client, name: str, *, as_json: bool, going: str) -> None:
+def _follow(client: Client, name: str, *, going: str) -> None:
     """Print the steps until the last; on stderr if the answer is a document."""
-    tell = remark if as_json else print_text
+    tell = remark if wants_json() else print_text
     try:
         for line in client.follow_cluster_change(name):
             tell(change_line(line))

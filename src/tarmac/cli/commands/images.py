@@ -6,23 +6,22 @@ queue and the messages of runs.
 
 import json
 import sys
-from collections.abc import Sequence
 
 import click
 
 from tarmac import api
 from tarmac.cli.following import follow_submitted
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import complete_node, json_option, repeated, together
+from tarmac.cli.options import complete_node, json_option, repeated, together, wants_json
 from tarmac.cli.output import answer, print_list, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, size
 from tarmac.cli.views.runview import DIGEST_CHARACTERS
-from tarmac.cli.views.table import Column
+from tarmac.cli.views.table import Column, Table
 from tarmac.client import Client
 from tarmac.model.abilities import KeptImage
 
-IMAGES: Sequence[Column[KeptImage]] = (
+IMAGES: Table[KeptImage] = (
     Column("CLUSTER", lambda image, _: image.cluster, optional=True),
     Column("NODE", lambda image, _: image.node),
     Column("IMAGE", lambda image, _: image.name, flexible=True),
@@ -47,15 +46,15 @@ def images() -> None:
 @images.command()
 @place_options
 @json_option
-def ls(*, cluster: str | None, node: str | None, as_json: bool) -> None:
+def ls(*, cluster: str | None, node: str | None) -> None:
     """List the images that nodes have: name, digest, size, and when a run last used them."""
     found = connect().images(cluster=cluster, node=node)
-    for name, trouble in found.troubles.items() if not as_json else ():
+    for name, trouble in found.troubles.items() if not wants_json() else ():
         remark(f"cluster {name} gives no answer: {trouble}")
     empty = "no image is here; tarmac images pull IMAGE fetches one, and so does a run that names it"
     if node is not None:
         empty = f"node {node} has no image of its own; tarmac images ls shows all, tarmac nodes the nodes"
-    print_list("images", found.images, IMAGES, as_json=as_json, empty=empty, document=found)
+    print_list("images", found.images, IMAGES, empty=empty, document=found)
 
 
 @images.command()
@@ -64,9 +63,7 @@ def ls(*, cluster: str | None, node: str | None, as_json: bool) -> None:
 @repeated("--node", "nodes", shell_complete=complete_node, help="Only on this node; may be repeated.")
 @click.option("--secret", metavar="NAME", help="The secret with the credentials for its registry.")
 @json_option
-def pull(
-    *, image: str, cluster: str | None, nodes: tuple[str, ...], secret: str | None, as_json: bool
-) -> None:
+def pull(*, image: str, cluster: str | None, nodes: tuple[str, ...], secret: str | None) -> None:
     """Fetch an image, also where a node has an older one of that name.
 
     It is done by a small run on each node, which waits for no slots. Ctrl-C leaves it to go on.
@@ -78,18 +75,18 @@ def pull(
     client = connect()
     places = nodes or _nodes_to_fill(client, cluster)
     runs = [_submit(client, image, cluster=cluster, node=node, secret=secret) for node in places]
-    sys.exit(max((follow_submitted(client, run, as_json=as_json) for run in runs), default=0))
+    sys.exit(max((follow_submitted(client, run) for run in runs), default=0))
 
 
 @images.command()
 @click.argument("image", metavar="IMAGE")
 @place_options
 @json_option
-def rm(*, image: str, cluster: str | None, node: str | None, as_json: bool) -> None:
+def rm(*, image: str, cluster: str | None, node: str | None) -> None:
     """Remove an image, by name or digest, from all nodes; refused while a run uses it."""
     gone = connect().remove_image(image, cluster=cluster, node=node)
     lines = [f"{each.name} is gone from {each.node or f'cluster {each.cluster}'}" for each in gone]
-    answer({"images": gone}, "\n".join(lines), as_json=as_json)
+    answer({"images": gone}, "\n".join(lines))
 
 
 def _nodes_to_fill(client: Client, cluster: str | None) -> list[str | None]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tarmac.cli.options import json_option
+from tarmac.cli.options import flag, json_option
 from tarmac.cli.output import answer
 from tarmac.dialects.names import fit
 from tarmac.model.errors import InvalidInput, Problem
@@ -34,9 +34,9 @@ then pause: tarmac pause @last --wait; tarmac resume @last"""
     show_default=True,
     help="What trains: torchrun is PyTorch on several GPUs.",
 )
-@click.option("--force", is_flag=True, help="Overwrite files that exist.")
+@flag("--force", help="Overwrite files that exist.")
 @json_option
-def init(*, directory: str, framework: str, force: bool, as_json: bool) -> None:
+def init(*, directory: str, framework: str, force: bool) -> None:
     """Write a run file and a training script to begin with into DIR, by default right here.
 
     The script runs as it is, saves checkpoints and may be paused at any step; comments say what to replace.
@@ -48,7 +48,7 @@ def init(*, directory: str, framework: str, force: bool, as_json: bool) -> None:
     files = [str(place / target) for target in texts]
     text = "\n".join([*(f"wrote {file}" for file in files), _NEXT_STEPS.format(file=place / "run.yaml")])
     document = {"directory": directory, "framework": framework, "name": name, "files": files}
-    answer(document, text, as_json=as_json)
+    answer(document, text)
 
 
 def _template(framework: str, source: str, name: str) -> str:

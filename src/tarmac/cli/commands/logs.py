@@ -11,12 +11,11 @@ from typing import Any, Unpack
 import click
 
 from tarmac import api
-from tarmac.cli.following import expected_workers, follow
-from tarmac.cli.options import COUNT, duration, json_option, run_argument, tail_option
+from tarmac.cli.following import View, expected_workers, follow, standard_view
+from tarmac.cli.options import COUNT, duration, flag, json_option, run_argument, tail_option, wants_json
 from tarmac.cli.output import remark
 from tarmac.cli.selecting import means_all, member_ids
 from tarmac.cli.session import connect
-from tarmac.cli.views.followview import View, standard_view
 from tarmac.cli.views.logview import LineRule
 from tarmac.cli.views.messages import state_of, title
 from tarmac.cli.views.metricview import report_text
@@ -35,9 +34,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 @click.command()
 @run_argument
-@click.option(
-    "--follow", "-f", "following", is_flag=True, help="Go on until the run ends; exit with its code."
-)
+@flag("--follow", "-f", "following", help="Go on until the run ends; exit with its code.")
 @click.option("--role", metavar="NAME", help="Only workers of this role.")
 @click.option("--replica", type=COUNT, metavar="N", help="Only workers of this replica.")
 @click.option("--worker", type=COUNT, metavar="N", help="Only this worker of each replica.")
@@ -55,10 +52,8 @@ def _pattern(text: str) -> re.Pattern[str]:
     "--since", "since_s", type=duration, metavar="DURATION", help="Only what was written since, as 10m."
 )
 @click.option("--grep", metavar="REGEX", type=_pattern, help="Only lines in which this is found.")
-@click.option(
-    "--timestamps", "-t", "times", is_flag=True, help="Begin each line with the time it was written."
-)
-@click.option("--raw", is_flag=True, help="To a terminal, too, write just what the workers wrote.")
+@flag("--timestamps", "-t", "times", help="Begin each line with the time it was written.")
+@flag("--raw", help="To a terminal, too, write just what the workers wrote.")
 @as_option
 @json_option
 def logs(
@@ -68,14 +63,13 @@ def logs(
     grep: re.Pattern[str] | None,
     raw: bool,
     system: str | None,
-    as_json: bool,
     **choice: Unpack[LogChoice],
 ) -> None:
     """Print what the workers of a run wrote.
 
     Lines begin with role.replica.worker where there are several workers; a single one is printed as it is.
     """
-    if as_json and grep is not None:
+    if wants_json() and grep is not None:
         raise click.UsageError("--grep is for text: leave out --json")
     client = connect()
     record = client.run(run)
@@ -85,21 +79,21 @@ def logs(
     prefix = partial(display(system).log_prefix, record) if system is not None else None
     form: dict[str, Any] = {"quiet": True, "prefix": prefix, "raw": raw, "rule": rule}
     if means_all(record, run):
-        if following or as_json:
+        if following or wants_json():
             raise click.UsageError(f"{run} is an array: give one member, as '{title(record)}'")
         for run_id in member_ids(client, record, run):
             member = client.run(run_id)
             remark(title(member))
-            _print(client, member, choice, standard_view(as_json=False, **form), as_json=False)
+            _print(client, member, choice, standard_view(**form))
         return
-    view = standard_view(as_json=as_json, **form)
+    view = standard_view(**form)
     if following:
         sys.exit(follow(client, record.id, view, choice))
-    _print(client, record, choice, view, as_json=as_json)
+    _print(client, record, choice, view)
 
 
-def _print(client: Client, run: api.Run, choice: LogChoice, view: View, *, as_json: bool) -> None:
-    if run.attempt == 0 and not as_json:
+def _print(client: Client, run: api.Run, choice: LogChoice, view: View) -> None:
+    if run.attempt == 0 and not wants_json():
         remark(f"it has not started; tarmac why {run.id} says more")
     for attempt in client.attempts(run.id):
         if attempt.number == (choice.get("attempt") or run.attempt):
@@ -110,13 +104,13 @@ def _print(client: Client, run: api.Run, choice: LogChoice, view: View, *, as_js
         marks.add(chunk.rank is not None or f"[rank={rank}]" in chunk.text)
         view.log(chunk)
     view.finish()
-    if rank is not None and marks == {False} and not as_json:
+    if rank is not None and marks == {False} and not wants_json():
         remark(
             f"none of its lines is marked as one of rank {rank}: ranks are known where a `launcher` "
             f"starts the processes, or where lines begin with [rank={rank}]"
         )
     cause = run.cause
-    if cause and run.attempt and run.started_at is None and run.outcome == "failed" and not as_json:
+    if cause and run.attempt and run.started_at is None and run.outcome == "failed" and not wants_json():
         remark(f"its workers never started: {cause.message}")
 
 
@@ -127,18 +121,18 @@ _ATTACHED_LINES = 20
 @run_argument
 @tail_option(_ATTACHED_LINES, "Begin with its last N lines.")
 @json_option
-def attach(*, run: str, tail: int, as_json: bool) -> None:
+def attach(*, run: str, tail: int) -> None:
     """Follow a run as `tarmac run` does: what its first worker writes, and what happens to the run.
 
     Ctrl-C detaches and leaves the run alone. The exit code is the run's own. All workers: tarmac logs -f.
     """
     client = connect()
     record = client.run(run)
-    if not as_json:
+    if not wants_json():
         remark(f"{record.name} ({record.id}) is {state_of(record)}")
         reports = client.reports(record.id, limit=1) if record.attempt else []
         if reports:
             remark(report_text(reports[-1]))
     role = record.spec["roles"][0].get("name", DEFAULT_ROLE)
-    view = standard_view(as_json=as_json)
+    view = standard_view()
     sys.exit(follow(client, record.id, view, {"role": role, "replica": 0, "worker": 0, "tail": tail}))

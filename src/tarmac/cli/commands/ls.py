@@ -8,7 +8,7 @@ from typing import Any, Self
 import click
 from msgspec import Struct, convert, to_builtins
 
-from tarmac.cli.options import json_option, pairs_option
+from tarmac.cli.options import flag, json_option, pairs_option, wants_json
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.selecting import pages
 from tarmac.cli.session import connect
@@ -29,7 +29,7 @@ _MODES = ("batch", "cycle", "interruptible", "burst")
 
 
 @click.command()
-@click.option("--all", "-a", "everything", is_flag=True, help="Every run, also those that ended long ago.")
+@flag("--all", "-a", "everything", help="Every run, also those that ended long ago.")
 @click.option(
     "--state",
     "states",
@@ -39,14 +39,14 @@ _MODES = ("batch", "cycle", "interruptible", "burst")
 )
 @click.option("--mode", type=click.Choice(_MODES), metavar="MODE", help="Only runs of this mode.")
 @click.option("--user", metavar="NAME", help="Only this user's runs.")
-@click.option("--mine", is_flag=True, help="Only your own runs.")
+@flag("--mine", help="Only your own runs.")
 @click.option("--project", metavar="NAME", help="Only runs of this project.")
 @click.option("--name", metavar="NAME", help="Only runs of this name.")
 @pairs_option("--label", "labels", help="Only runs with this label.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N runs.")
 @click.option("--columns", metavar="NAME,...", help="These columns of the table, as name,state,ended.")
 @click.option("--sort", metavar="NAME,...", help="Sort by these columns; -NAME: the largest first.")
-@click.option("--expand", is_flag=True, help="A line for each member of an array, not one for all.")
+@flag("--expand", help="A line for each member of an array, not one for all.")
 @as_option
 @json_option
 def ls(
@@ -60,7 +60,6 @@ def ls(
     sort: str | None,
     expand: bool,
     system: str | None,
-    as_json: bool,
     **query: Any,
 ) -> None:
     """List runs.
@@ -74,7 +73,7 @@ def ls(
     names = runview.column_names(columns) if columns is not None else None
     keys = runview.sort_keys(sort) if sort is not None else []
     client = connect()
-    expand = expand or as_json or system is not None
+    expand = expand or wants_json() or system is not None
     query["labels"] = dict(labels)
     if states or mode or everything or limit or system:
         runs = _take(client, None if keys else limit, choice, expand=expand, everything=everything, **query)
@@ -88,7 +87,7 @@ def ls(
     if digests:
         lines = [replace(line, digest=_digest(client, line)) for line in lines]
     lines = runview.ordered(lines, keys, now=time.time())[:limit] if keys else lines
-    if as_json:
+    if wants_json():
         print_json({"runs": _documents(lines, system, digests=digests)})
         return
     if not runs:

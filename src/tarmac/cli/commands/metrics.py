@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tarmac import api
-from tarmac.cli.options import json_option, plot_option, repeated, runs_argument
+from tarmac.cli.options import flag, json_option, plot_option, repeated, runs_argument, wants_json
 from tarmac.cli.output import answer, print_json, print_text, print_warnings, remark, written
 from tarmac.cli.session import connect
 from tarmac.cli.views.metricview import not_finite, point_line, report_table, series_name, series_table
@@ -31,10 +31,10 @@ MOST_NEW = 1000
 @runs_argument
 @repeated("--name", "-n", "names", metavar="METRIC", help="Only this metric; repeatable.")
 @click.option("--group", metavar="GROUP", help="Only this group, such as validation.")
-@click.option("--all", "-a", "everything", is_flag=True, help="Every report of one run, report by report.")
-@click.option("--follow", "-f", is_flag=True, help="Show what is reported until the runs end.")
+@flag("--all", "-a", "everything", help="Every report of one run, report by report.")
+@flag("--follow", "-f", help="Show what is reported until the runs end.")
 @plot_option("Draw curves: here, or into FILE.png or .svg.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print every point as CSV.")
+@flag("--csv", "as_csv", help="Print every point as CSV.")
 @click.option("--tensorboard", metavar="DIR", help="Write event files for TensorBoard below DIR.")
 @json_option
 def metrics(
@@ -47,7 +47,6 @@ def metrics(
     plot_to: str | None,
     as_csv: bool,
     tensorboard: str | None,
-    as_json: bool,
 ) -> None:
     """Compare what runs reported (tarmac.report in their code): last, lowest and highest of each metric."""
     chosen = {
@@ -60,7 +59,7 @@ def metrics(
     _refuse_several([option for option, given in chosen.items() if given])
     client = connect()
     if everything:
-        _show_reports(client, runs, as_json=as_json)
+        _show_reports(client, runs)
         return
     points = PLOT_POINTS if plot_to is not None else None
     found = client.metrics(*runs, names=names, group=group, points=points)
@@ -69,8 +68,8 @@ def metrics(
     elif tensorboard is not None:
         write_tensorboard(every_point(client, found), tensorboard)
     elif follow:
-        _follow(client, runs, names, group, as_json=as_json)
-    elif as_json:
+        _follow(client, runs, names, group)
+    elif wants_json():
         print_json({"metrics": found})
     elif not found:
         _say_none(client, runs, group)
@@ -94,14 +93,14 @@ def _refuse_several(chosen: Sequence[str]) -> None:
         raise InvalidInput(f"{' and '.join(chosen)} do not go together: choose one of them")
 
 
-def _show_reports(client: Client, runs: Sequence[str], *, as_json: bool) -> None:
+def _show_reports(client: Client, runs: Sequence[str]) -> None:
     """Show the reports of one run."""
     if len(runs) > 1:
         raise InvalidInput(f"--all shows the reports of one run, and {len(runs)} were named")
     reports = client.reports(runs[0])
     text = report_table(reports, now=time.time(), terminal=stdout_terminal())
-    answer({"reports": reports}, text, as_json=as_json)
-    print_warnings(not_finite(reports) if not as_json else ())
+    answer({"reports": reports}, text)
+    print_warnings(not_finite(reports) if not wants_json() else ())
 
 
 def _plot(found: Sequence[api.MetricSeries], plot_to: str) -> None:
@@ -115,9 +114,7 @@ def _plot(found: Sequence[api.MetricSeries], plot_to: str) -> None:
     remark(f"drawn: {plot_to}")
 
 
-def _follow(
-    client: Client, runs: Sequence[str], names: Sequence[str], group: str | None, *, as_json: bool
-) -> None:
+def _follow(client: Client, runs: Sequence[str], names: Sequence[str], group: str | None) -> None:
     """Show points as they arrive, until every run has ended."""
     shown: dict[tuple[str, str, int], float] = {}
     while True:
@@ -127,20 +124,20 @@ def _follow(
         chosen = [name for name in names if name in there]
         if known and (chosen or not names):
             for series in client.metrics(*runs, names=chosen, group=group, points=MOST_NEW):
-                _show_new(series, shown, as_json=as_json)
+                _show_new(series, shown)
         if not going:
             return
         time.sleep(FOLLOW_S)
 
 
-def _show_new(series: api.MetricSeries, shown: dict[tuple[str, str, int], float], *, as_json: bool) -> None:
+def _show_new(series: api.MetricSeries, shown: dict[tuple[str, str, int], float]) -> None:
     key = series.run, series_name(series), series.rank
     after = shown.get(key, float("-inf"))
     for step, at, value in _points(series):
         if at <= after:
             continue
         shown[key] = max(at, shown.get(key, at))
-        if as_json:
+        if wants_json():
             named = json_form(series)
             named = {name: named[name] for name in ("run", "run_name", "group", "name", "rank")}
             print_json({**named, "step": step, "time": at, "value": value})

@@ -7,12 +7,12 @@ import click
 
 from tarmac import api
 from tarmac.cli.lazy import Subcommands, calls_subcommand
-from tarmac.cli.options import complete_node, json_option, together
+from tarmac.cli.options import complete_node, flag, json_option, together, wants_json
 from tarmac.cli.output import answer, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import number, size
 from tarmac.cli.views.messages import state_cell
-from tarmac.cli.views.table import Column, table_text
+from tarmac.cli.views.table import Column, Table, table_text
 from tarmac.cli.views.terminal import Terminal, stdout_terminal
 
 NODES_SHOWN = 20
@@ -32,7 +32,7 @@ def _reason(node: api.Node) -> str:
     return f"{drain.reason} ({whence})".strip() if whence else drain.reason
 
 
-NODES: Sequence[Column[api.Node]] = (
+NODES: Table[api.Node] = (
     Column("NODE", lambda node, _: node.name),
     Column("STATE", lambda node, _: state_cell(node.state)),
     Column("FREE", lambda node, _: node.slots - node.slots_used, right=True),
@@ -55,7 +55,7 @@ NODES: Sequence[Column[api.Node]] = (
     Column("REASON", lambda node, _: _reason(node)),
 )
 
-GROUPS: Sequence[Column[Sequence[api.Node]]] = (
+GROUPS: Table[Sequence[api.Node]] = (
     Column("CLUSTER", lambda nodes, _: nodes[0].cluster),
     Column("POOL", lambda nodes, _: nodes[0].pool),
     Column("SHARD", lambda nodes, _: nodes[0].shard),
@@ -73,19 +73,19 @@ GROUPS: Sequence[Column[Sequence[api.Node]]] = (
 @click.option("--cluster", metavar="NAME", help="Only nodes of this cluster.")
 @click.option("--pool", metavar="NAME", help="Only nodes of this pool.")
 @click.option("--shard", metavar="NAME", help="Only nodes of this shard.")
-@click.option("--all", "-a", "everything", is_flag=True, help="A line for each node, however many there are.")
+@flag("--all", "-a", "everything", help="A line for each node, however many there are.")
 @json_option
 @click.pass_context
-def nodes(ctx: click.Context, /, *, everything: bool, as_json: bool, **parts: str | None) -> None:
+def nodes(ctx: click.Context, /, *, everything: bool, **parts: str | None) -> None:
     """List nodes, their slots and what runs on them; on a terminal, many nodes are shown in groups."""
     if calls_subcommand(ctx):
         return
     found = connect().nodes(**parts)
     terminal = stdout_terminal()
     grouped = len(found) > LISTED and terminal.width is not None and not everything
-    text = "" if as_json else node_table(found, terminal, grouped=grouped)
-    answer({"nodes": found}, text, as_json=as_json, empty="no node is known")
-    if grouped and not as_json:
+    text = "" if wants_json() else node_table(found, terminal, grouped=grouped)
+    answer({"nodes": found}, text, empty="no node is known")
+    if grouped and not wants_json():
         remark(f"{len(found)} nodes; --all lists each, --cluster, --pool and --shard narrow")
 
 
@@ -104,7 +104,7 @@ choice_options = together(
 @choice_options
 @click.option("--reason", metavar="TEXT", default="", help="Why; shown by `nodes` and `why`.")
 @json_option
-def drain(*, names: tuple[str, ...], reason: str, as_json: bool, **parts: str | None) -> None:
+def drain(*, names: tuple[str, ...], reason: str, **parts: str | None) -> None:
     """Give nodes no new work; what runs there goes on.
 
     NODE is a node's name, or its host name where no other node has it. All of them are drained, or none.
@@ -116,13 +116,13 @@ def drain(*, names: tuple[str, ...], reason: str, as_json: bool, **parts: str | 
         busy = sum(bool(node.runs) for node in changed)
         left = f"on {busy} of them there are still runs" if busy else "they are empty"
         text = f"{len(changed)} nodes take no new work; {left}"
-    answer({"nodes": changed}, text, as_json=as_json)
+    answer({"nodes": changed}, text)
 
 
 @nodes.command()
 @choice_options
 @json_option
-def undrain(*, names: tuple[str, ...], as_json: bool, **parts: str | None) -> None:
+def undrain(*, names: tuple[str, ...], **parts: str | None) -> None:
     """Give drained nodes work again."""
     _one_choice(names, parts)
     changed = connect().undrain(*names, **parts)
@@ -130,7 +130,7 @@ def undrain(*, names: tuple[str, ...], as_json: bool, **parts: str | None) -> No
     lines = [f"{node.name} takes work again{when}" for node, when in zip(changed, away, strict=True)]
     if len(changed) > NODES_SHOWN:
         lines = [f"{len(changed)} nodes take work again"]
-    answer({"nodes": changed}, "\n".join(lines), as_json=as_json)
+    answer({"nodes": changed}, "\n".join(lines))
 
 
 def _one_choice(names: tuple[str, ...], parts: dict[str, str | None]) -> None:

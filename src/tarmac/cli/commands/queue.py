@@ -16,7 +16,7 @@ import click
 
 from tarmac import api
 from tarmac.cli.lazy import Subcommands, calls_subcommand
-from tarmac.cli.options import complete_run, json_option
+from tarmac.cli.options import complete_run, flag, json_option, wants_json
 from tarmac.cli.output import answer, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.queueview import LISTED, queue_text, with_arrays
@@ -46,12 +46,12 @@ _MOVES = frozenset({"ahead_of", "behind_of"})
 @click.group(cls=Subcommands, invoke_without_command=True)
 @click.option("--cluster", metavar="NAME", help="Only the pools of this cluster.")
 @click.option("--pool", metavar="NAME", help="Only pools of this name.")
-@click.option("--mine", is_flag=True, help="Only your own runs.")
-@click.option("--all", "-a", "everything", is_flag=True, help="All of a long queue, also on a terminal.")
-@click.option("--expand", is_flag=True, help="A line for each member of an array, not one for all.")
+@flag("--mine", help="Only your own runs.")
+@flag("--all", "-a", "everything", help="All of a long queue, also on a terminal.")
+@flag("--expand", help="A line for each member of an array, not one for all.")
 @json_option
 @click.pass_context
-def queue(ctx: click.Context, /, *, everything: bool, expand: bool, as_json: bool, **chosen: Any) -> None:
+def queue(ctx: click.Context, /, *, everything: bool, expand: bool, **chosen: Any) -> None:
     """Show the queue of each pool: running and waiting runs, in scheduling order.
 
     SLOTS are those held of those needed. EST. START is when a waiting run is likely to start, if nothing
@@ -59,16 +59,16 @@ def queue(ctx: click.Context, /, *, everything: bool, expand: bool, as_json: boo
     """
     if calls_subcommand(ctx):
         return
-    limit = None if everything else shown_runs(as_json=as_json)
+    limit = None if everything else shown_runs()
     client = connect()
     pools = client.queue(**chosen, limit=limit)
-    if not (expand or as_json) and any(run.array_id for found in pools for run in found.runs):
+    if not (expand or wants_json()) and any(run.array_id for found in pools for run in found.runs):
         whole = client.queue(**chosen, limit=None)
         pools = with_arrays(whole, limit=limit)
-    if not (chosen["cluster"] or chosen["pool"] or as_json):
+    if not (chosen["cluster"] or chosen["pool"] or wants_json()):
         pools = [found for found in pools if found.runs]
     empty = "none of your runs is queued or running" if chosen["mine"] else "nothing is queued or running"
-    print_queue(pools, as_json=as_json, empty=empty)
+    print_queue(pools, empty=empty)
 
 
 @queue.command("set")
@@ -81,7 +81,7 @@ def queue(ctx: click.Context, /, *, everything: bool, expand: bool, as_json: boo
     "--pool", "--resource-pool", metavar="NAME", help="Another pool; a run that runs starts again there."
 )
 @json_option
-def set_(*, words: tuple[str, ...], as_json: bool, **options: str | None) -> None:
+def set_(*, words: tuple[str, ...], **options: str | None) -> None:
     """Change the priority, weight or pool of runs, all or none.
 
     The priority of an experiment of Determined is on its scale: 1 is first, 42 usual, 99 last.
@@ -100,16 +100,16 @@ def set_(*, words: tuple[str, ...], as_json: bool, **options: str | None) -> Non
         raise click.UsageError(f"{batch[0]} says what to change, and so does --{option}; use one form")
     if not batch and not values:
         raise click.UsageError("what is to change? Give --priority, --weight or --pool")
-    change_queue(read_assignments(words) if batch else read_options(words, values), as_json=as_json)
+    change_queue(read_assignments(words) if batch else read_options(words, values))
 
 
 @queue.command()
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.option("--ahead-of", metavar="RUN", shell_complete=complete_run, help="Right before this run.")
 @click.option("--behind-of", metavar="RUN", shell_complete=complete_run, help="Right after this run.")
-@click.option("--top", is_flag=True, help="Before all batch runs of its pool.")
+@flag("--top", help="Before all batch runs of its pool.")
 @json_option
-def move(*, run: str, as_json: bool, **options: str | bool | None) -> None:
+def move(*, run: str, **options: str | bool | None) -> None:
     """Move a run to another place in the queue of its pool.
 
     It takes the priority of the run it is moved next to. In a pool where runs can be preempted, one that
@@ -118,7 +118,7 @@ def move(*, run: str, as_json: bool, **options: str | bool | None) -> None:
     place = {field: value for field, value in options.items() if value not in (None, False)}
     if len(place) != 1:
         raise click.UsageError("give one of --ahead-of RUN, --behind-of RUN and --top")
-    change_queue([{"run": run, **place}], as_json=as_json)
+    change_queue([{"run": run, **place}])
 
 
 def read_assignments(words: Sequence[str]) -> list[Change]:
@@ -222,28 +222,28 @@ def _problem(word: str, message: str, hint: str | None = None) -> Problem:
     return Problem(message=f"{word}: {message}", hint=hint)
 
 
-def change_queue(changes: Sequence[Change], *, as_json: bool, dialect: str | None = None) -> None:
+def change_queue(changes: Sequence[Change], *, dialect: str | None = None) -> None:
     """Make all of these changes or none, and print the changed queues.
 
     A priority is on the scale of `dialect`, by default that of the run's file.
     """
     client = connect()
     sent = _on_our_scale(client, changes, dialect=dialect)
-    pools = client.change_queue(sent, limit=shown_runs(as_json=as_json))
+    pools = client.change_queue(sent, limit=shown_runs())
     names = ", ".join(dict.fromkeys(change["run"] for change in sent))
     empty = f"{names}: changed, and in no queue now; the change counts once it is resumed"
-    print_queue(pools, as_json=as_json, empty=empty)
+    print_queue(pools, empty=empty)
 
 
-def shown_runs(*, as_json: bool) -> int | None:
+def shown_runs() -> int | None:
     """The default number of runs shown for each pool: on a terminal only the first ones."""
-    return None if as_json or stdout_terminal().width is None else LISTED
+    return None if wants_json() or stdout_terminal().width is None else LISTED
 
 
-def print_queue(pools: Sequence[api.QueuePool], *, as_json: bool, empty: str) -> None:
+def print_queue(pools: Sequence[api.QueuePool], *, empty: str) -> None:
     """The queues as tables, or as JSON."""
     text = queue_text(pools, now=time.time(), terminal=stdout_terminal())
-    answer({"pools": pools}, text, as_json=as_json, empty=empty)
+    answer({"pools": pools}, text, empty=empty)
 
 
 def _on_our_scale(client: Client, changes: Sequence[Change], *, dialect: str | None) -> list[Change]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tarmac import api
-from tarmac.cli.options import complete_run, json_option, pairs_option
+from tarmac.cli.options import complete_run, flag, json_option, pairs_option, wants_json
 from tarmac.cli.output import answer, print_text
 from tarmac.cli.overriding import override_options, overrides
 from tarmac.cli.runfile import from_command, how_of, read_run_file, reading_options
@@ -52,19 +52,15 @@ class RunCommand(click.Command):
 @click.option(
     "--clone", metavar="RUN", shell_complete=complete_run, help="Submit the same as this run again."
 )
-@click.option(
-    "--resume", is_flag=True, help="With --clone: begin from the last checkpoint of that run, with its code."
-)
-@click.option(
-    "--dry-run", is_flag=True, help="Show placement, commands and variables; start and keep nothing."
-)
-@click.option("--verbose", is_flag=True, help="With --dry-run: every variable, and what the engine is sent.")
+@flag("--resume", help="With --clone: begin from the last checkpoint of that run, with its code.")
+@flag("--dry-run", help="Show placement, commands and variables; start and keep nothing.")
+@flag("--verbose", help="With --dry-run: every variable, and what the engine is sent.")
 @pairs_option(
     "--sweep",
     help="Try these values of a parameter, as lr=1e-3,1e-4 or seed=0..9: an experiment of all combinations. "
     "May be repeated.",
 )
-@click.option("--detach", "-d", is_flag=True, help="Do not follow it: print its id and return.")
+@flag("--detach", "-d", help="Do not follow it: print its id and return.")
 @click.option("--idempotency-key", metavar="KEY", help="Submitting twice with the same key is one run.")
 @json_option
 @click.pass_context
@@ -81,7 +77,6 @@ def run(
     detach: bool,
     idempotency_key: str | None,
     sweep: tuple[tuple[str, str], ...],
-    as_json: bool,
     **options: Any,
 ) -> None:
     """Submit a run and follow it to its end.
@@ -113,30 +108,30 @@ def run(
             request["sweep"] = sweep_of(sweep)
             raise IsExperiment("it searches")
         if dry_run:
-            _dry_run(client, request, whole=verbose, as_json=as_json)
+            _dry_run(client, request, whole=verbose)
             return
         if detach:
             record = _submit(client, request, idempotency_key)
             shown = record.array_id or record.id
-            answer(record, shown, as_json=as_json, warnings=record.warnings)
+            answer(record, shown, warnings=record.warnings)
             return
         client.open()
-        sys.exit(_followed(client, request, idempotency_key, as_json=as_json))
+        sys.exit(_followed(client, request, idempotency_key))
     except IsExperiment:
-        sys.exit(_searched(client, request, idempotency_key, detach, dry_run=dry_run, as_json=as_json))
+        sys.exit(_searched(client, request, idempotency_key, detach, dry_run=dry_run))
 
 
 def _searched(
-    client: Client, request: dict[str, Any], key: str | None, detach: bool, *, dry_run: bool, as_json: bool
+    client: Client, request: dict[str, Any], key: str | None, detach: bool, *, dry_run: bool
 ) -> int:
     """Begin an experiment instead of a run, or with `dry_run` print its preview."""
     from tarmac.cli.commands.search import begin, print_preview
 
     if dry_run:
-        print_preview(client, request, as_json=as_json)
+        print_preview(client, request)
         return 0
     try:
-        return begin(client, request, key, detach=detach, as_json=as_json)
+        return begin(client, request, key, detach=detach)
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -181,7 +176,7 @@ def _submit(client: Client, request: dict[str, Any], idempotency_key: str | None
         sys.exit(INTERRUPTED)
 
 
-def _followed(client: Client, request: dict[str, Any], idempotency_key: str | None, *, as_json: bool) -> int:
+def _followed(client: Client, request: dict[str, Any], idempotency_key: str | None) -> int:
     """Submit the run and follow it; return its exit code."""
     from tarmac.cli.following import follow_submitted
 
@@ -189,17 +184,17 @@ def _followed(client: Client, request: dict[str, Any], idempotency_key: str | No
     if record.array_id is not None:
         from tarmac.cli.commands.acts import wait_for_array
 
-        return wait_for_array(client, record, as_json=as_json)
-    return follow_submitted(client, record, as_json=as_json)
+        return wait_for_array(client, record)
+    return follow_submitted(client, record)
 
 
-def _dry_run(client: Client, request: dict[str, Any], *, whole: bool, as_json: bool) -> None:
+def _dry_run(client: Client, request: dict[str, Any], *, whole: bool) -> None:
     from tarmac.cli.views.dryrun import plan_text, short_text
     from tarmac.cli.views.terminal import stdout_terminal
 
     found, terminal = client.dry_run(**request), stdout_terminal()
     text = plan_text(found, terminal, inherited=os.environ) if whole else short_text(found, terminal)
-    answer(found, text, as_json=as_json, warnings=found.warnings)
-    if found.run.get("search") and not as_json:
+    answer(found, text, warnings=found.warnings)
+    if found.run.get("search") and not wants_json():
         print_text("\nit is one of the trials of a search:")
-        _searched(client, request, None, False, dry_run=True, as_json=False)
+        _searched(client, request, None, False, dry_run=True)

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from tarmac import api
-from tarmac.cli.options import json_option, pairs_option, plot_option
+from tarmac.cli.options import flag, json_option, pairs_option, plot_option, wants_json
 from tarmac.cli.output import answer, print_json, print_list, print_text, print_warnings, remark, written
 from tarmac.cli.runfile import read_text
 from tarmac.cli.session import connect
@@ -61,7 +61,7 @@ def is_search(reference: str) -> bool:
     return True
 
 
-def act_on_search(verb: str, reference: str, *, as_json: bool) -> bool:
+def act_on_search(verb: str, reference: str) -> bool:
     """Apply the verb to the experiment of that name; False if there is none, so that it may name a run."""
     client = connect()
     acts: Mapping[str, Callable[[str], api.Experiment]] = {
@@ -73,28 +73,21 @@ def act_on_search(verb: str, reference: str, *, as_json: bool) -> bool:
         record = acts.get(verb, client.stop_experiment)(reference)
     except NotFound:
         return False
-    _print(record, as_json=as_json)
+    _print(record)
     return True
 
 
 @click.command("ls")
-@click.option("--all", "-a", "everything", is_flag=True, help="Also those that were archived.")
-@click.option("--mine", is_flag=True, help="Only your own.")
+@flag("--all", "-a", "everything", help="Also those that were archived.")
+@flag("--mine", help="Only your own.")
 @click.option("--limit", type=click.IntRange(min=1, max=1000), default=50, metavar="N", help="At most N.")
 @json_option
-def list_searches(*, everything: bool, mine: bool, limit: int, as_json: bool) -> None:
+def list_searches(*, everything: bool, mine: bool, limit: int) -> None:
     """List searches, newest first."""
     page = connect().experiments(archived=None if everything else False, mine=mine, limit=limit)
     empty = "no experiment yet: tarmac run FILE --sweep NAME=VALUE,VALUE begins one"
-    print_list(
-        "experiments",
-        page.experiments,
-        experimentview.EXPERIMENTS,
-        as_json=as_json,
-        empty=empty,
-        document=page,
-    )
-    if page.next is not None and not as_json:
+    print_list("experiments", page.experiments, experimentview.EXPERIMENTS, empty=empty, document=page)
+    if page.next is not None and not wants_json():
         remark("there are older ones: --limit shows more")
 
 
@@ -102,14 +95,14 @@ def list_searches(*, everything: bool, mine: bool, limit: int, as_json: bool) ->
 @_ARGUMENT
 @plot_option("Draw the curves of its trials: here, or into FILE.png or .svg with its parameters.")
 @json_option
-def show(*, reference: str, plot_to: str | None, as_json: bool) -> None:
+def show(*, reference: str, plot_to: str | None) -> None:
     """Show an experiment, its trials and the best of them."""
     client = connect()
     record = client.experiment(reference)
     if plot_to is not None:
         _plot(client, record, plot_to)
         return
-    print_experiment(client, record, as_json=as_json)
+    print_experiment(client, record)
 
 
 def _plot(client: Client, record: api.Experiment, plot_to: str) -> None:
@@ -145,25 +138,25 @@ def _plot(client: Client, record: api.Experiment, plot_to: str) -> None:
 @click.command("trials")
 @_ARGUMENT
 @json_option
-def trials(*, reference: str, as_json: bool) -> None:
+def trials(*, reference: str) -> None:
     """Print the parameters of every trial against its metrics."""
     client = connect()
     record = client.experiment(reference)
     found = client.trials(record.id)
-    metrics = metrics_of(client, record, found) if not as_json else ()
-    answer(found, experimentview.trials_table(record, found, stdout_terminal(), metrics), as_json=as_json)
+    metrics = metrics_of(client, record, found) if not wants_json() else ()
+    answer(found, experimentview.trials_table(record, found, stdout_terminal(), metrics))
 
 
 @click.command("best")
 @_ARGUMENT
 @click.option("-n", "count", type=click.IntRange(min=1), default=1, metavar="N", help="The best N.")
 @json_option
-def best(*, reference: str, count: int, as_json: bool) -> None:
+def best(*, reference: str, count: int) -> None:
     """Print the trial with the best metric, or the best N."""
     client = connect()
     record = client.experiment(reference)
     found = client.best_trials(record.id, limit=count)
-    if not found and not as_json:
+    if not found and not wants_json():
         metric, name = record.search.metric, record.name
         if not metric:
             raise NotFound(
@@ -177,61 +170,61 @@ def best(*, reference: str, count: int, as_json: bool) -> None:
         if one
         else experimentview.trials_table(record, found, stdout_terminal())
     )
-    answer(found, text, as_json=as_json)
+    answer(found, text)
 
 
 @click.command("preview")
 @click.argument("file", type=click.Path())
 @pairs_option("--sweep", help="As with tarmac run.")
 @json_option
-def preview(*, file: str, sweep: tuple[tuple[str, str], ...], as_json: bool) -> None:
+def preview(*, file: str, sweep: tuple[tuple[str, str], ...]) -> None:
     """Print how many trials of what length a file's search comes to; nothing is started."""
     more = {"sweep": sweep_of(sweep)} if sweep else {}
-    print_preview(connect(), read_text(file, what="a run file").request() | more, as_json=as_json)
+    print_preview(connect(), read_text(file, what="a run file").request() | more)
 
 
 @click.command("continue")
 @_ARGUMENT
 @json_option
-def go_on(*, reference: str, as_json: bool) -> None:
+def go_on(*, reference: str) -> None:
     """Continue a search that has ended: trials that failed or were stopped run again."""
-    _print(connect().continue_experiment(reference), as_json=as_json)
+    _print(connect().continue_experiment(reference))
 
 
 @click.command("fork")
 @_ARGUMENT
 @pairs_option("--set", "changes", metavar="PATH=VALUE", help="Change a field of its file.")
 @json_option
-def fork(*, reference: str, changes: tuple[tuple[str, str], ...], as_json: bool) -> None:
+def fork(*, reference: str, changes: tuple[tuple[str, str], ...]) -> None:
     """Begin another search of the same file and code, with changes."""
     record = connect().create_experiment(fork=reference, extras={"changes": dict(changes)} if changes else {})
-    answer(record, record.id, as_json=as_json)
+    answer(record, record.id)
 
 
 @click.command("rm")
 @_ARGUMENT
 @json_option
-def remove(*, reference: str, as_json: bool) -> None:
+def remove(*, reference: str) -> None:
     """Remove a search that has ended, with the runs of its trials, their logs and artifacts."""
     record = connect().remove_experiment(reference)
     text = f"{record.name} ({record.id}): removed, with the runs of its trials"
-    answer(record, text, as_json=as_json)
+    answer(record, text)
 
 
-def _print(record: api.Experiment, *, as_json: bool) -> None:
-    answer(record, f"{record.name} ({record.id}): {experimentview.state_of(record)}", as_json=as_json)
+def _print(record: api.Experiment) -> None:
+    answer(record, f"{record.name} ({record.id}): {experimentview.state_of(record)}")
 
 
-def begin(client: Client, request: dict[str, Any], key: str | None, *, detach: bool, as_json: bool) -> int:
+def begin(client: Client, request: dict[str, Any], key: str | None, *, detach: bool) -> int:
     """Create an experiment, and follow it unless `detach`; return the exit code."""
     record = client.create_experiment(**request, idempotency_key=key)
     if detach:
-        answer(record, record.id, as_json=as_json, warnings=record.warnings)
+        answer(record, record.id, warnings=record.warnings)
         return 0
-    if not as_json:
+    if not wants_json():
         print_warnings(record.warnings)
         print_text(f"experiment {record.name} ({record.id}) begins; Ctrl-C leaves it alone", err=True)
-    return follow_experiment(client, record.id, as_json=as_json)
+    return follow_experiment(client, record.id)
 
 
 def sweep_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -247,13 +240,13 @@ def sweep_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     return found
 
 
-def print_preview(client: Client, request: dict[str, Any], *, as_json: bool) -> None:
+def print_preview(client: Client, request: dict[str, Any]) -> None:
     """Print the number and length of a search's trials, without starting it."""
     found = client.preview_search(**request)
-    answer(found, experimentview.preview_text(found), as_json=as_json)
+    answer(found, experimentview.preview_text(found))
 
 
-def follow_experiment(client: Client, experiment_id: str, *, as_json: bool) -> int:
+def follow_experiment(client: Client, experiment_id: str) -> int:
     """Print the end of each trial, then all trials and the best; return the exit code."""
     ended: set[int] = set()
     pause = threading.Event()
@@ -263,19 +256,19 @@ def follow_experiment(client: Client, experiment_id: str, *, as_json: bool) -> i
         for trial in trials:
             if trial.end is not None and trial.number not in ended:
                 ended.add(trial.number)
-                if not as_json:
+                if not wants_json():
                     print_text(_end_line(record, trial), err=True)
         if record.state == "ended":
             break
         pause.wait(LOOK_S)
-    print_experiment(client, record, as_json=as_json)
+    print_experiment(client, record)
     return EXIT_CODES.get(record.outcome or "", 1)
 
 
-def print_experiment(client: Client, record: api.Experiment, *, as_json: bool) -> None:
+def print_experiment(client: Client, record: api.Experiment) -> None:
     """Print an experiment, the table of its trials, and the best of them."""
     trials, best = client.trials(record.id), client.best_trials(record.id)
-    if as_json:
+    if wants_json():
         print_json({**json_form(record), "trials": trials, "best": best[0] if best else None})
         return
     for line in experimentview.summary_lines(record, trials):

@@ -5,17 +5,16 @@ see arguments, and shells store them in their history.
 """
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import json_option
+from tarmac.cli.options import flag, json_option
 from tarmac.cli.output import answer, print_list
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, counted
-from tarmac.cli.views.table import Column
+from tarmac.cli.views.table import Column, Table
 from tarmac.model.secret import Secret
 
 FORMS = ("variable", "file", "git", "s3", "docker", "registry")
@@ -36,7 +35,7 @@ def form_of(secret: Secret) -> str:
             return str(form)
 
 
-SECRETS: Sequence[Column[Secret]] = (
+SECRETS: Table[Secret] = (
     Column("NAME", lambda secret, _: secret.name),
     Column("GIVEN AS", lambda secret, _: form_of(secret), flexible=True),
     Column("SET", lambda secret, now: age(secret.created_at, now), right=True),
@@ -83,7 +82,7 @@ class SetCommand(click.Command):
 @click.option("--variable", metavar="NAME", help="The variable that holds it, or names its file.")
 @click.option("--path", metavar="PATH", help="Where its file is seen; /secrets/NAME/secret by default.")
 @json_option
-def set(*, name: str, path_of_value: Path | None, as_json: bool, **use: str | None) -> None:
+def set(*, name: str, path_of_value: Path | None, **use: str | None) -> None:
     """Keep a value under NAME, in place of an earlier one.
 
     The value is asked for, without an echo; from a pipe or with --file it is read. Runs get it when they
@@ -97,42 +96,38 @@ def set(*, name: str, path_of_value: Path | None, as_json: bool, **use: str | No
     if use["form"] is None and any(value is not None for value in use.values()):
         use["form"] = "variable" if use["path"] is None else "file"
     version = connect().set_secret(name, _value(name, path_of_value), **use)
-    answer(version, f"{version.name} is set; {usage_of(version)}", as_json=as_json)
+    answer(version, f"{version.name} is set; {usage_of(version)}")
 
 
 @secret.command()
 @json_option
-def ls(*, as_json: bool) -> None:
+def ls() -> None:
     """List the secrets; no value is ever shown."""
     empty = "there is no secret; tarmac secret set NAME sets one"
-    print_list("secrets", connect().secrets(), SECRETS, as_json=as_json, empty=empty)
+    print_list("secrets", connect().secrets(), SECRETS, empty=empty)
 
 
 @secret.command()
 @click.argument("name", metavar="NAME")
-@click.option("--force", is_flag=True, help="Also while runs need it: they fail when started again.")
-@click.option(
-    "--purge",
-    is_flag=True,
-    help="Forget its values altogether: logs that show them are no longer hidden.",
-)
+@flag("--force", help="Also while runs need it: they fail when started again.")
+@flag("--purge", help="Forget its values altogether: logs that show them are no longer hidden.")
 @json_option
-def rm(*, name: str, force: bool, purge: bool, as_json: bool) -> None:
+def rm(*, name: str, force: bool, purge: bool) -> None:
     """Remove a secret; refused while a run needs it.
 
     Its values stay sealed on the server, to be hidden in the logs of runs that had them.
     """
     gone = connect().remove_secret(name, force=force, purge=purge)
-    answer(gone, f"{name} is gone", as_json=as_json)
+    answer(gone, f"{name} is gone")
 
 
 @secret.command()
 @json_option
-def rotate(*, as_json: bool) -> None:
+def rotate() -> None:
     """Seal all secrets with a new key, and forget the old one."""
     done = connect().rotate_secrets()
     are = "are" if done.values != 1 else "is"
-    answer(done, f"{counted(done.values, 'value')} {are} sealed with a new key", as_json=as_json)
+    answer(done, f"{counted(done.values, 'value')} {are} sealed with a new key")
 
 
 def usage_of(secret: Secret) -> str:

@@ -9,7 +9,7 @@ import click
 
 from tarmac import api
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import json_option, tail_option
+from tarmac.cli.options import flag, json_option, tail_option
 from tarmac.cli.output import answer, print_verbatim, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age
@@ -30,50 +30,49 @@ def server() -> None:
 
 
 @server.command()
-@click.option(
+@flag(
     "--take-over",
-    is_flag=True,
     help="Serve the cluster although another home or machine did. Only where that one is gone for good.",
 )
 @json_option
-def start(*, take_over: bool, as_json: bool) -> None:
+def start(*, take_over: bool) -> None:
     """Start the server, if it does not run already."""
-    _print_version(connect(server_options=("--take-over",) if take_over else ()).version(), as_json=as_json)
+    _print_version(connect(server_options=("--take-over",) if take_over else ()).version())
 
 
 @server.command()
 @json_option
-def stop(*, as_json: bool) -> None:
+def stop() -> None:
     """Stop the server. Runs go on; the next command that needs a server starts one, which finds them."""
     stopped = _stop()
     text = f"the server (pid {stopped.pid}) has stopped; runs go on" if stopped else ""
     pid = stopped.pid if stopped else None
-    answer({"stopped": pid}, text, as_json=as_json, empty="no server is running")
+    answer({"stopped": pid}, text, empty="no server is running")
 
 
 @server.command()
 @json_option
-def restart(*, as_json: bool) -> None:
+def restart() -> None:
     """Stop the server and start it again, as after an upgrade. Runs go on meanwhile."""
     _stop()
-    _print_version(connect().version(), as_json=as_json)
+    _print_version(connect().version())
 
 
 @server.command()
 @json_option
-def status(*, as_json: bool) -> None:
+def status() -> None:
     """Say whether the server runs; exit code 1 when it does not."""
     found = _running_server()
     if found is None:
         document = {"running": False, "home": str(connect(start=False).home.root)}
         empty = "no server is running; the next command that needs one starts it"
-        answer(document, "", as_json=as_json, empty=empty)
+        answer(document, "", empty=empty)
         sys.exit(NOT_RUNNING)
-    _print_version(found, as_json=as_json)
+    _print_version(found)
 
 
 @server.command()
-@click.option("--follow", "-f", "following", is_flag=True, help="Go on until Ctrl-C.")
+@flag("--follow", "-f", "following", help="Go on until Ctrl-C.")
 @tail_option(_LINES_SHOWN, "The last N lines.")
 def logs(*, following: bool, tail: int) -> None:
     """Print what the server wrote to its log."""
@@ -90,9 +89,9 @@ def logs(*, following: bool, tail: int) -> None:
         sys.exit(NOT_RUNNING)
 
 
-def _print_version(version: api.Version, *, as_json: bool) -> None:
+def _print_version(version: api.Version) -> None:
     text = f"the server runs: {version_text(version)}, home {version.home}"
-    answer({"running": True, **json_form(version)}, text, as_json=as_json)
+    answer({"running": True, **json_form(version)}, text)
 
 
 def version_text(version: api.Version) -> str:

@@ -10,7 +10,7 @@ import click
 
 from tarmac import api
 from tarmac.cli.commands.runs.annotate import ANNOTATIONS
-from tarmac.cli.options import json_option, run_argument
+from tarmac.cli.options import flag, json_option, run_argument, wants_json
 from tarmac.cli.output import answer, print_json, print_text, print_verbatim
 from tarmac.cli.selecting import means_all
 from tarmac.cli.session import connect
@@ -19,7 +19,7 @@ from tarmac.cli.views.amounts import age, duration, number, size, until
 from tarmac.cli.views.metricview import NEWEST_REPORTS, not_finite, report_text
 from tarmac.cli.views.queueview import place_text, use_text
 from tarmac.cli.views.runview import array_text
-from tarmac.cli.views.table import Column, facts_text, table_text
+from tarmac.cli.views.table import Column, Table, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.errors import listed
 from tarmac.model.progress import Event, WorkerStatus
@@ -36,20 +36,20 @@ def _delivery(message: api.Notification, now: float) -> str:
     return again if message.error is None else f"{again}, after try {message.tries}: {message.error}"
 
 
-ATTEMPTS: Sequence[Column[api.Attempt]] = (
+ATTEMPTS: Table[api.Attempt] = (
     Column("ATTEMPT", lambda attempt, _: attempt.number, right=True),
     Column("STATE", lambda attempt, _: messages.state_cell(messages.state_of(attempt))),
     Column("NODES", lambda attempt, _: where_text(attempt), flexible=True),
     Column("STARTED", lambda attempt, now: age(attempt.started_at, now), right=True),
     Column("RAN", lambda attempt, now: duration(messages.elapsed_s(attempt, now)), right=True),
 )
-MESSAGES: Sequence[Column[api.Notification]] = (
+MESSAGES: Table[api.Notification] = (
     Column("TELLS OF", lambda message, _: message.occasion),
     Column("RECEIVER", lambda message, _: message.receiver),
     Column("WHEN", lambda message, now: age(message.at, now), right=True),
     Column("DELIVERY", _delivery, flexible=True),
 )
-EVENTS: Sequence[Column[Event]] = (
+EVENTS: Table[Event] = (
     Column("WHEN", lambda event, now: age(event.at, now), right=True),
     Column("EVENT", lambda event, _: event.event),
     Column("STATE", lambda event, _: messages.state_cell(event.state)),
@@ -60,18 +60,18 @@ EVENTS: Sequence[Column[Event]] = (
 
 @click.command()
 @run_argument
-@click.option("--events", is_flag=True, help="Also its history, event by event.")
-@click.option("--source", is_flag=True, help="Only the run file it was submitted with, verbatim.")
+@flag("--events", help="Also its history, event by event.")
+@flag("--source", help="Only the run file it was submitted with, verbatim.")
 @as_option
 @json_option
-def show(*, run: str, events: bool, source: bool, system: str | None, as_json: bool) -> None:
+def show(*, run: str, events: bool, source: bool, system: str | None) -> None:
     """Show one run: its state, attempts, workers and the latest it reported."""
     client = connect()
     record = client.run(run)
     if means_all(record, run) and not (source or system):
         array = client.array(run)
         text = array_text(array, now=time.time(), terminal=stdout_terminal())
-        answer({"array": array}, text, as_json=as_json)
+        answer({"array": array}, text)
         return
     if source:
         print_verbatim(record.source.removesuffix("\n") + "\n")
@@ -82,7 +82,7 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
     notes = client.annotations(record.id)
     notifications = client.notifications(record.id)
     latest = reports[-1] if reports else None
-    if as_json:
+    if wants_json():
         shown = record if system is None else with_statuses([record], system)[0]
         document = {
             "run": shown,
@@ -137,7 +137,7 @@ def where_text(attempt: api.Attempt) -> str:
     return f"{words} ({reasons})" if reasons else words
 
 
-def _workers(attempt: api.Attempt) -> Sequence[Column[WorkerStatus]]:
+def _workers(attempt: api.Attempt) -> Table[WorkerStatus]:
     """The columns of an attempt's workers."""
     directory = f"{attempt.directory}/" if attempt.directory else ""
     return (

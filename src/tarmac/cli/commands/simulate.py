@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tarmac.cli.options import duration, json_option, repeated
+from tarmac.cli.options import duration, flag, json_option, repeated
 
 FORMS = ("philly", "muri", "shockwave", "csv")
 POLICIES = ("priority", "fair_share", "least_attained")
@@ -44,9 +44,9 @@ EXAMPLES = "nodes=+4, policy=fair_share, shares=alice:2,bob:1, preemption=on"
 )
 @click.option("--restart-cost", "restart_s", type=duration, default=0.0, help="What every start costs.")
 @repeated("--what-if", metavar="CHANGE", help=f"The same, changed: {EXAMPLES}.")
-@click.option("--history", is_flag=True, help="Play what ended on your own cluster, on that cluster.")
-@click.option("--estimates", is_flag=True, help="Measure the estimates of starts as well.")
-@click.option("--table", "as_table", is_flag=True, help="One table over all traces.")
+@flag("--history", help="Play what ended on your own cluster, on that cluster.")
+@flag("--estimates", help="Measure the estimates of starts as well.")
+@flag("--table", "as_table", help="One table over all traces.")
 @repeated("--published", metavar="NAME=S", help="A published result, to compare with.")
 @click.option("--jobs", "rows_to", type=click.Path(), help="Write what became of each job: FILE.csv.")
 @click.option("--plot", "plot_to", type=click.Path(), help="Draw queue and utilisation: FILE.png or .svg.")

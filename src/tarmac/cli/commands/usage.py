@@ -4,7 +4,6 @@ A project exists as soon as a run names it.
 """
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,7 +16,7 @@ from tarmac.cli.output import answer, print_list
 from tarmac.cli.selecting import pages
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, parse_duration
-from tarmac.cli.views.table import Cell, Column, table_text
+from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client import Client
 
@@ -34,7 +33,7 @@ class Project:
     newest_at: float
 
 
-PROJECTS: Sequence[Column[Project]] = (
+PROJECTS: Table[Project] = (
     Column("PROJECT", lambda project, _: Cell(project.id, "bold")),
     Column("RUNS", lambda project, _: project.runs, right=True),
     Column("NOT ENDED", lambda project, _: project.live or "", right=True),
@@ -42,7 +41,7 @@ PROJECTS: Sequence[Column[Project]] = (
 )
 
 
-def _usage_table(by: str) -> Sequence[Column[dict[str, Any]]]:
+def _usage_table(by: str) -> Table[dict[str, Any]]:
     return (
         Column(by.upper(), lambda total, _: Cell(total[by], "bold")),
         Column("SLOT-HOURS", lambda total, _: f"{total['slot_hours']:.2f}", right=True),
@@ -74,12 +73,12 @@ def moment(text: str) -> float:
 @click.option("--since", type=moment, metavar="TIME", help="From then on: 7d (ago), or 2026-11-01T08:00.")
 @click.option("--until", type=moment, metavar="TIME", help="Until then; by default until now.")
 @json_option
-def usage(*, by: str, since: float | None, until: float | None, as_json: bool) -> None:
+def usage(*, by: str, since: float | None, until: float | None) -> None:
     """Show the slot-hours that users, projects or pools used."""
     totals = _totals(connect().usage(since=since, until=until), by)
     document = {"by": by, "since": since, "until": until, "usage": totals}
     text = table_text(_usage_table(by), totals, stdout_terminal())
-    answer(document, text, as_json=as_json, empty="nothing was used in this time")
+    answer(document, text, empty="nothing was used in this time")
 
 
 def _totals(parts: list[api.UsedSlots], by: str) -> list[dict[str, Any]]:
@@ -99,10 +98,10 @@ def _totals(parts: list[api.UsedSlots], by: str) -> list[dict[str, Any]]:
 
 @click.command()
 @json_option
-def projects(*, as_json: bool) -> None:
+def projects() -> None:
     """List projects: the name of each is its id."""
     empty = "no run yet, and so no project"
-    print_list("projects", _projects(connect()), PROJECTS, as_json=as_json, empty=empty)
+    print_list("projects", _projects(connect()), PROJECTS, empty=empty)
 
 
 def _projects(client: Client) -> list[Project]:

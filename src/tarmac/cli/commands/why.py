@@ -9,16 +9,16 @@ from collections.abc import Iterator, Sequence
 import click
 
 from tarmac import api
-from tarmac.cli.options import json_option, run_argument
+from tarmac.cli.options import json_option, run_argument, wants_json
 from tarmac.cli.output import answer
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import counted
-from tarmac.cli.views.table import Column, table_text
+from tarmac.cli.views.table import Column, Table, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.client import Client
 from tarmac.model.errors import listed
 
-NODES: Sequence[Column[tuple[str, Sequence[str]]]] = (
+NODES: Table[tuple[str, Sequence[str]]] = (
     Column("NODE", lambda reason, _: listed(reason[1], NAMES_SHOWN)),
     Column("REASON", lambda reason, _: reason[0], flexible=True),
 )
@@ -34,12 +34,12 @@ NAMES_SHOWN = 4
 @click.command()
 @run_argument
 @json_option
-def why(*, run: str, as_json: bool) -> None:
+def why(*, run: str) -> None:
     """Say why a run is waiting and what would let it start, or why it ended."""
     client = connect()
     found = client.why(run)
-    lines = _last_lines(client, found) if not as_json else ()
-    answer(found, "\n".join([explanation(found, stdout_terminal()), *lines]), as_json=as_json)
+    lines = _last_lines(client, found) if not wants_json() else ()
+    answer(found, "\n".join([explanation(found, stdout_terminal()), *lines]))
 
 
 def _last_lines(client: Client, why: api.Why) -> Iterator[str]:

@@ -31,7 +31,7 @@ _WHAT_COLUMNS = 19
 
 @click.command()
 @json_option
-def doctor(*, as_json: bool) -> None:
+def doctor() -> None:
     """Say what works on this machine and on the clusters of its server, and what to do about the rest.
 
     Nothing is started or changed. The exit code is 1 if something is missing that every run needs.
@@ -44,7 +44,7 @@ def doctor(*, as_json: bool) -> None:
     ]
     broken = any(finding.stops_runs for finding in found)
     text = "\n".join(finding_text(finding, stdout_terminal()) for finding in found)
-    answer({"ok": not broken, "findings": found}, text, as_json=as_json)
+    answer({"ok": not broken, "findings": found}, text)
     if broken:
         sys.exit(1)
 

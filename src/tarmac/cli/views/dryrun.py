@@ -6,7 +6,7 @@ Called by `run --dry-run`: the short form, and with `--verbose` all of it.
 from collections.abc import Iterator, Mapping, Sequence
 
 from tarmac import api
-from tarmac.cli.views.table import Column, table_text
+from tarmac.cli.views.table import Column, Table, table_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.launch.quoting import join, quote
 from tarmac.model.errors import listed
@@ -17,7 +17,7 @@ Shared = tuple[Sequence[str], Mapping[str, str]]
 LONG = 40
 """Length in characters from which a value may be left out."""
 
-PLACEMENT: Sequence[Column[api.Placement]] = (
+PLACEMENT: Table[api.Placement] = (
     Column("NODE", lambda placement, _: placement.node),
     Column("RANK", lambda placement, _: placement.rank, right=True),
     Column("SLOTS", lambda placement, _: len(placement.slots), right=True),

@@ -7,7 +7,7 @@ from typing import Any
 
 from tarmac import api
 from tarmac.cli.views.amounts import counted
-from tarmac.cli.views.table import Cell, Column, table_text
+from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import Terminal
 
 _STYLES = {"completed": "green", "failed": "red", "stopped": "yellow", "active": "green", "paused": "yellow"}
@@ -22,7 +22,7 @@ def state_of(experiment: api.Experiment) -> str:
     return experiment.outcome or experiment.state
 
 
-EXPERIMENTS: Sequence[Column[api.Experiment]] = (
+EXPERIMENTS: Table[api.Experiment] = (
     Column("ID", lambda experiment, _: experiment.id),
     Column("NAME", lambda experiment, _: experiment.name, flexible=True),
     Column("STATE", lambda experiment, _: _state_cell(state_of(experiment))),

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
@@ -16,7 +15,7 @@ from tarmac.cli.views import escapes
 from tarmac.cli.views.logview import LineRule, LogView, Prefix, WorkerKey
 from tarmac.cli.views.messages import ending, submitted_text
 from tarmac.cli.views.metricview import report_text
-from tarmac.cli.views.terminal import Terminal, one_line, stderr_terminal, stdout_terminal
+from tarmac.cli.views.terminal import Terminal, one_line
 
 SETUP = "setup"
 """The role under which the setup steps of a node write (docs/using/api.md, LogChunk)."""
@@ -163,18 +162,6 @@ class JsonView:
     def _line(self, event: str, **fields: Any) -> None:
         self._out.write(escapes.json_text({"event": event, **fields}) + "\n")
         self._out.flush()
-
-
-View = TextView | JsonView
-"""Receives the events of a followed run, in order."""
-
-
-def standard_view(*, as_json: bool, **form: Any) -> View:
-    """The view on this program's own stdout and stderr; `form` has options of `TextView`."""
-    if as_json:
-        return JsonView(sys.stdout)
-    out, err = stdout_terminal(), stderr_terminal()
-    return TextView(sys.stdout, sys.stderr, out_terminal=out, err_terminal=err, **form)
 
 
 def _state_text(

@@ -11,7 +11,7 @@ from functools import partial
 
 from tarmac import api
 from tarmac.cli.views.amounts import age, number
-from tarmac.cli.views.table import Column, table_text
+from tarmac.cli.views.table import Column, Table, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
 
 NEWEST_REPORTS = 10_000
@@ -61,7 +61,7 @@ def report_table(reports: Sequence[api.Report], *, now: float, terminal: Termina
     """A row per report, a column per metric."""
     names = sorted({name for report in reports for name in report.metrics})
     several_nodes = len({report.node for report in reports}) > 1
-    table: Sequence[Column[api.Report]] = (
+    table: Table[api.Report] = (
         Column("WHEN", lambda report, now: age(report.at, now), right=True),
         Column("NODE", lambda report, _: report.node if several_nodes else "", optional=True),
         Column("STEP", lambda report, _: report.step, right=True),
@@ -85,7 +85,7 @@ def series_name(series: api.MetricSeries) -> str:
     return one_line(name)
 
 
-SERIES: Sequence[Column[api.MetricSeries]] = (
+SERIES: Table[api.MetricSeries] = (
     Column("METRIC", lambda series, _: series_name(series)),
     Column("RUN", lambda series, _: series.run_name, flexible=True),
     Column("LAST", lambda series, _: metric_text(series.last), right=True),

@@ -10,7 +10,7 @@ from tarmac import api
 from tarmac.cli.views.amounts import age, number, size, until
 from tarmac.cli.views.messages import member_name, state_cell
 from tarmac.cli.views.runview import counts_text
-from tarmac.cli.views.table import Cell, Column, table_text
+from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.resources import NodeUtilization
 
@@ -101,7 +101,7 @@ def _heading(pool: api.QueuePool, terminal: Terminal) -> str:
     return f"{name}: {policy}, {rule}"
 
 
-def _queue_table(used: Used, *, shared: bool) -> Sequence[Column[api.QueueEntry]]:
+def _queue_table(used: Used, *, shared: bool) -> Table[api.QueueEntry]:
     """The columns of a queue; `shared`: its pool orders runs by fair shares."""
     weight: Column[api.QueueEntry] = Column("WEIGHT", lambda run, _: number(run.weight), right=True)
     priority: Column[api.QueueEntry] = Column(

@@ -34,6 +34,10 @@ class Column(Struct, Generic[T], frozen=True):
     optional: bool = False
 
 
+Table = Sequence[Column[T]]
+"""The columns of a table, from left to right."""
+
+
 class Cell(Struct, frozen=True):
     """A text in a style of `Terminal.paint`."""
 
@@ -41,9 +45,7 @@ class Cell(Struct, frozen=True):
     style: str | None = None
 
 
-def table_text(
-    table: Sequence[Column[T]], records: Iterable[T], terminal: Terminal, *, now: float | None = None
-) -> str:
+def table_text(table: Table[T], records: Iterable[T], terminal: Terminal, *, now: float | None = None) -> str:
     """A line for each record; `now` is the present by default."""
     at = time.time() if now is None else now
     return render(table, ([column.cell(record, at) for column in table] for record in records), terminal)

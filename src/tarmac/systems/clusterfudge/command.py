@@ -104,7 +104,7 @@ def _followed(runs: list[str]) -> int:
     if not runs:
         remark("the script launched nothing")
     client = connect()
-    codes = [follow_submitted(client, client.run(run), as_json=False) for run in runs]
+    codes = [follow_submitted(client, client.run(run)) for run in runs]
     return next((code for code in codes if code), 0)
 
 

@@ -72,7 +72,6 @@ def create(
     follow: bool,
     changes: tuple[tuple[str, str], ...],
     paused: bool,
-    as_json: bool,
     **options: Any,
 ) -> None:
     """Create an experiment from a run file that searches, or from a configuration of Determined.
@@ -109,35 +108,35 @@ def create(
             raise IsExperiment("it searches")
         record = client.submit(**request)
     except IsExperiment:
-        sys.exit(search.begin(client, request, None, detach=not follow or paused, as_json=as_json))
+        sys.exit(search.begin(client, request, None, detach=not follow or paused))
     if follow and not paused:
-        sys.exit(follow_submitted(client, record, as_json=as_json))
+        sys.exit(follow_submitted(client, record))
     numbers = client.numbers([record.id]).get(record.id)
     number = numbers.experiment if numbers is not None else experiment_id(record.id)
     created = f"Created experiment {number} (run {record.id})"
-    answer(record, created, as_json=as_json, warnings=record.warnings)
+    answer(record, created, warnings=record.warnings)
 
 
 @experiment.command("list")
 @click.option("--all", "-a", "everything", is_flag=True, help="Every one, also those that ended long ago.")
 @json_option
 @click.pass_context
-def list_(ctx: click.Context, *, everything: bool, as_json: bool) -> None:
+def list_(ctx: click.Context, *, everything: bool) -> None:
     """List experiments, as tarmac ls --as determined."""
-    ctx.invoke(ls, everything=everything, as_json=as_json, system=SYSTEM)
+    ctx.invoke(ls, everything=everything, system=SYSTEM)
 
 
 @experiment.command()
 @click.argument("experiment_", metavar="EXPERIMENT", shell_complete=complete_run)
 @json_option
 @click.pass_context
-def describe(ctx: click.Context, *, experiment_: str, as_json: bool) -> None:
+def describe(ctx: click.Context, *, experiment_: str) -> None:
     """Describe one experiment: its trials, or, of a single run, as tarmac show --as determined."""
     reference = _reference(experiment_)
     if search.is_search(reference):
-        ctx.invoke(search.show, reference=reference, plot_to=None, as_json=as_json)
+        ctx.invoke(search.show, reference=reference, plot_to=None)
     else:
-        ctx.invoke(show, run=reference, as_json=as_json, system=SYSTEM)
+        ctx.invoke(show, run=reference, system=SYSTEM)
 
 
 @experiment.command("jobs")
@@ -145,10 +144,10 @@ def describe(ctx: click.Context, *, experiment_: str, as_json: bool) -> None:
     "--resource-pool", default=DEFAULT_POOL, metavar="NAME", help="Of this pool, not the default one."
 )
 @json_option
-def queued(*, resource_pool: str, as_json: bool) -> None:
+def queued(*, resource_pool: str) -> None:
     """List what runs and waits in a pool, in scheduling order, as det job list."""
     pools = connect().queue(pool=resource_pool)
-    answer({"pools": pools}, queue_table([run for pool in pools for run in pool.runs]), as_json=as_json)
+    answer({"pools": pools}, queue_table([run for pool in pools for run in pool.runs]))
 
 
 @experiment.command()
@@ -159,7 +158,7 @@ def queued(*, resource_pool: str, as_json: bool) -> None:
 @click.option("--ahead-of", metavar="EXPERIMENT", help="Right before this one.")
 @click.option("--behind-of", metavar="EXPERIMENT", help="Right after this one.")
 @json_option
-def update(*, experiment_: str, as_json: bool, **options: str | None) -> None:
+def update(*, experiment_: str, **options: str | None) -> None:
     """Change the priority, weight, pool or place of one, as det job update."""
     values = {field: value for field, value in options.items() if value is not None}
     if len(values) != 1:
@@ -172,7 +171,7 @@ def update(*, experiment_: str, as_json: bool, **options: str | None) -> None:
         changes = [{"run": run, field: _reference(value)}]
     else:
         changes = read_options([run], {"pool" if field == "resource_pool" else field: value})
-    change_queue(changes, as_json=as_json, dialect=SYSTEM)
+    change_queue(changes, dialect=SYSTEM)
 
 
 def _verb(name: str, command: click.Command, help_text: str) -> None:
@@ -185,12 +184,12 @@ def _verb(name: str, command: click.Command, help_text: str) -> None:
     @click.option("--wait", is_flag=True, help="Wait until it is done.")
     @json_option
     @click.pass_context
-    def act(ctx: click.Context, *, experiments: tuple[str, ...], wait: bool, as_json: bool) -> None:
+    def act(ctx: click.Context, *, experiments: tuple[str, ...], wait: bool) -> None:
         references = [_reference(item) for item in experiments]
-        searches = [item for item in references if search.act_on_search(name, item, as_json=as_json)]
+        searches = [item for item in references if search.act_on_search(name, item)]
         if runs := tuple(item for item in references if item not in searches):
             more = {"now": True} if name == "kill" else {}
-            ctx.invoke(command, runs=runs, wait=wait, as_json=as_json, **more)
+            ctx.invoke(command, runs=runs, wait=wait, **more)
 
 
 _verb("pause", acts.pause, "Pause it: its trial saves and leaves its slots.")

@@ -20,7 +20,7 @@ TABLE: Sequence[Column[Site]] = (
 
 @click.command()
 @json_option
-def sites(*, as_json: bool) -> None:
+def sites() -> None:
     """List known HPC sites: their machines, and the URLs that a configuration names.
 
     docs/using/sites.md says where each was found; a site's own documentation has the last word.
@@ -28,4 +28,4 @@ def sites(*, as_json: bool) -> None:
     tokens = {site.centre: site.firecrest_token_url for site in SITES if site.firecrest_token_url}
     notes = [f"TokenUrl for firecREST at {centre}: {url}" for centre, url in tokens.items()]
     text = "\n".join([table_text(TABLE, SITES, stdout_terminal()), "", *notes])
-    answer({"sites": SITES}, text, as_json=as_json)
+    answer({"sites": SITES}, text)

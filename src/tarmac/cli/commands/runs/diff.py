@@ -1,18 +1,18 @@
 """`tarmac diff`: print the differences between two runs: spec, code, variables, last metrics, outcomes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
 
 from tarmac import api
-from tarmac.cli.options import complete_run, json_option
+from tarmac.cli.options import complete_run, json_option, wants_json
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import duration
 from tarmac.cli.views.messages import elapsed_s, named, state_of
 from tarmac.cli.views.metricview import metric_text, series_name
-from tarmac.cli.views.table import Cell, Column, table_text
+from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import Terminal, stdout_terminal
 from tarmac.client import Client
 from tarmac.model.errors import NotFound
@@ -24,7 +24,7 @@ _UNSHOWN = {"source", "name", "code.digest", "environment.inherited", "environme
 """Fields of a spec that are not compared: the text itself, and those with a section of their own."""
 
 _STYLES = {"added": "green", "removed": "red", "changed": "yellow"}
-CODE: Sequence[Column[api.CodeChange]] = (
+CODE: Table[api.CodeChange] = (
     Column("CODE", lambda row, _: Cell(row.change, _STYLES[row.change])),
     Column("FILE", lambda row, _: row.path, flexible=True),
 )
@@ -34,7 +34,7 @@ CODE: Sequence[Column[api.CodeChange]] = (
 @click.argument("before", metavar="RUN", shell_complete=complete_run)
 @click.argument("after", metavar="RUN", shell_complete=complete_run)
 @json_option
-def diff(*, before: str, after: str, as_json: bool) -> None:
+def diff(*, before: str, after: str) -> None:
     """Show what differs between two runs: spec, code files, variables, last metrics, outcome."""
     client = connect()
     one, other = client.run(before), client.run(after)
@@ -46,7 +46,7 @@ def diff(*, before: str, after: str, as_json: bool) -> None:
         "metrics": differences(_metrics(client, one), _metrics(client, other)),
         "outcome": differences(_outcome(one), _outcome(other)),
     }
-    if as_json:
+    if wants_json():
         print_json({"runs": [one.id, other.id], **found})
         return
     if missing:
@@ -69,11 +69,11 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[dict[s
 
 def diff_text(one: api.Run, other: api.Run, found: Mapping[str, Any], terminal: Terminal) -> str:
     """A table for each section in which the runs differ."""
-    values: Sequence[Column[Any]] = (
+    values: Table[Any] = (
         Column(named(one), lambda row, _: _shown(row["values"][0])),
         Column(named(other), lambda row, _: _shown(row["values"][1]), flexible=True),
     )
-    tables: dict[str, Sequence[Column[Any]]] = {
+    tables: dict[str, Table[Any]] = {
         section: (Column(section.upper(), lambda row, _: row["key"]), *values) for section in SECTIONS
     }
     shown = (tables | {"code": CODE}).items()

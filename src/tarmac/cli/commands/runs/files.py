@@ -1,17 +1,17 @@
 """`tarmac files`: list and fetch files in a run's working directory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tarmac import api
-from tarmac.cli.options import json_option, run_argument
+from tarmac.cli.options import json_option, run_argument, wants_json
 from tarmac.cli.output import answer, print_list, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, counted, size
-from tarmac.cli.views.table import Cell, Column
+from tarmac.cli.views.table import Cell, Column, Table
 from tarmac.client import Client
 from tarmac.model.errors import InvalidInput, NotFound
 
@@ -22,7 +22,7 @@ def _name(file: api.WorkFile) -> Cell:
     return Cell(file.name + _MARKS.get(file.kind, ""), "bold" if file.kind == "directory" else None)
 
 
-FILES: Sequence[Column[api.WorkFile]] = (
+FILES: Table[api.WorkFile] = (
     Column("SIZE", lambda file, _: size(file.bytes) if file.kind == "file" else "", right=True),
     Column("CHANGED", lambda file, now: age(file.modified_at, now), right=True),
     Column("NAME", lambda file, _: _name(file)),
@@ -38,21 +38,19 @@ FILES: Sequence[Column[api.WorkFile]] = (
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Of this attempt, not the newest.")
 @click.option("--node", metavar="NAME", help="On this node, not the attempt's first.")
 @json_option
-def files(
-    *, run: str, path: str, output: str | None, attempt: int | None, node: str | None, as_json: bool
-) -> None:
+def files(*, run: str, path: str, output: str | None, attempt: int | None, node: str | None) -> None:
     """List what lies in the working directory of a run, or in a directory PATH below it; fetch it with -o."""
     client = connect()
     place: dict[str, Any] = {"attempt": attempt, "node": node}
     if output is None:
         found = client.files(run, path, **place)
         empty = "this directory is empty"
-        print_list("files", found.files, FILES, as_json=as_json, empty=empty, document=found)
-        if found.more and not as_json:
+        print_list("files", found.files, FILES, empty=empty, document=found)
+        if found.more and not wants_json():
             remark("there is more than is listed")
         return
     count = sum(1 for _ in _fetched(client, run, path.strip("/"), Path(output), place))
-    answer({"output": output, "files": count}, f"{counted(count, 'file')} to {output}", as_json=as_json)
+    answer({"output": output, "files": count}, f"{counted(count, 'file')} to {output}")
 
 
 def _fetched(client: Client, run: str, path: str, target: Path, place: dict[str, Any]) -> Iterator[Path]:

@@ -13,7 +13,7 @@ import click
 
 from tarmac import api
 from tarmac.cli.commands.nodes import node_table
-from tarmac.cli.options import json_option
+from tarmac.cli.options import flag, json_option, wants_json
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.session import connect
 from tarmac.cli.views import escapes
@@ -40,15 +40,15 @@ _UP, _DOWN = (b"\x1b[A", b"\x1bOA", b"k"), (b"\x1b[B", b"\x1bOB", b"j")
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Print it once, as in a pipe.")
+@flag("--once", help="Print it once, as in a pipe.")
 @json_option
-def top(*, once: bool, as_json: bool) -> None:
+def top(*, once: bool) -> None:
     """Show nodes, slots, the queue, and what runs use, again every second.
 
     q leaves, the arrows scroll. Into a pipe, or with --once, it is printed once.
     """
     client = connect()
-    if as_json:
+    if wants_json():
         document = {"nodes": client.nodes(), "queue": client.queue(limit=LISTED)}
         print_json({**document, "utilization": client.utilization()})
     elif once or not (sys.stdin.isatty() and sys.stdout.isatty()):

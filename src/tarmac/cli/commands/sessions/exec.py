@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from tarmac.cli.options import COUNT, complete_node, run_argument, together
+from tarmac.cli.options import COUNT, complete_node, flag, run_argument, together
 from tarmac.cli.output import remark
 from tarmac.cli.session import connect
 from tarmac.client.sessions import ClientSession
@@ -54,8 +54,8 @@ worker_options = together(
 @click.command("exec")
 @run_argument
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@click.option("--stdin", "-i", is_flag=True, help="Pass on what is typed or piped in.")
-@click.option("--tty", "-t", is_flag=True, help="Give the command a terminal.")
+@flag("--stdin", "-i", help="Pass on what is typed or piped in.")
+@flag("--tty", "-t", help="Give the command a terminal.")
 @worker_options
 def exec(*, run: str, command: tuple[str, ...], stdin: bool, tty: bool, **worker: Any) -> None:
     """Run a command beside a worker of a run.

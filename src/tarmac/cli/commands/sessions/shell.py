@@ -22,14 +22,13 @@ from tarmac.cli.commands.sessions.exec import (
     worker_options,
 )
 from tarmac.cli.commands.sessions.forward import HERE, Forward
-from tarmac.cli.following import News
+from tarmac.cli.following import News, standard_view
 from tarmac.cli.options import COUNT, complete_cluster, complete_run, repeated, together, variables_option
 from tarmac.cli.output import remark
 from tarmac.cli.overriding import overrides as overrides_of
 from tarmac.cli.runfile import from_command
 from tarmac.cli.session import connect
 from tarmac.cli.views.errors import INTERRUPTED
-from tarmac.cli.views.followview import standard_view
 from tarmac.client import Client
 
 COMING_S = 120
@@ -100,7 +99,7 @@ def begin(client: Client, name: str, overrides: dict[str, Any]) -> str:
     run = client.submit(
         text.text, filename=text.filename, directory=text.directory, overrides={"name": name, **overrides}
     )
-    view = standard_view(as_json=False)
+    view = standard_view()
     view.submitted(run)
     news = News(client, run.id, view)
     news.start()
