@@ -75,20 +75,16 @@ Query = Mapping[str, str | int | float]
 class EventCursor:
     """A follower's position in the history of a run: the number of the last event.
 
-    `path` and `headers` resume the stream; `take` remembers a message and returns whether it is new.
+    `position` resumes the stream; `take` remembers a message and returns whether it is new.
     """
 
     def __init__(self, reference: str, *, after: int = 0) -> None:
         self._reference = reference
         self._seq = after
 
-    @property
-    def path(self) -> str:
-        return f"/runs/{self._reference}/events"
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return {"Last-Event-ID": str(self._seq)}
+    def position(self) -> tuple[str, Mapping[str, str]]:
+        """The path and the headers of the next request."""
+        return f"/runs/{self._reference}/events", {"Last-Event-ID": str(self._seq)}
 
     def take(self, message: Message) -> bool:
         if message.event == "event":
@@ -100,7 +96,7 @@ class EventCursor:
 class LogCursor:
     """A follower's position in a run's logs: the next offset of each, the last state, the notices passed on.
 
-    `path`, `headers` and `take` as for `EventCursor`.
+    `position` and `take` as for `EventCursor`.
     """
 
     def __init__(self, reference: str, query: Query) -> None:
@@ -110,14 +106,10 @@ class LogCursor:
         self._state: Any = None
         self._notices: set[api.StreamNotice] = set()
 
-    @property
-    def path(self) -> str:
-        return f"/runs/{self._reference}/logs{self._query}"
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        positions = ",".join(f"{name}:{offset}" for name, offset in self._next.items())
-        return {"Last-Event-ID": positions} if positions else {}
+    def position(self) -> tuple[str, Mapping[str, str]]:
+        offsets = ",".join(f"{name}:{offset}" for name, offset in self._next.items())
+        headers = {"Last-Event-ID": offsets} if offsets else {}
+        return f"/runs/{self._reference}/logs{self._query}", headers
 
     def take(self, message: Message) -> bool:
         data = message.data
@@ -146,10 +138,10 @@ def follow(
     stopped = False
     broken_since: float | None = None
     while True:
+        path, headers = cursor.position()
+        last_problem: Exception | None = None
         try:
-            with transport.stream(
-                cursor.path, headers=cursor.headers, start=not stopped, deadline=deadline
-            ) as pieces:
+            with transport.stream(path, headers=headers, start=not stopped, deadline=deadline) as pieces:
                 for message in messages(pieces):
                     broken_since = None
                     if message.event == "stopping":
@@ -160,9 +152,7 @@ def follow(
                     if message.event == "end":
                         return
         except (OSError, Unavailable) as problem:
-            last_problem: Exception | None = problem
-        else:
-            last_problem = None
+            last_problem = problem
         now = time.monotonic()
         if deadline is not None and now >= deadline:
             return

@@ -1,12 +1,12 @@
 """`tarmac ls`: print a table of runs. By default all live runs, and the newest ended ones."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, Self
+from typing import Any
 
 import click
-from msgspec import Struct, convert, to_builtins
+from msgspec import convert, to_builtins
 
 from tarmac.cli.options import flag, json_option, pairs_option, wants_json
 from tarmac.cli.output import print_json, print_text, remark
@@ -67,7 +67,7 @@ def ls(
     Without options: all runs that have not ended, and the newest that have. The newest come first.
     In the words of another system, as there: all that ended in the last 14 days (a setting).
     """
-    choice = _Filter.of(states, mode, system)
+    requested, matches = _filter(states, mode, system)
     if columns is not None and system is not None:
         raise click.UsageError("--as has the columns of that system: leave out --columns")
     names = runview.column_names(columns) if columns is not None else None
@@ -76,7 +76,8 @@ def ls(
     expand = expand or wants_json() or system is not None
     query["labels"] = dict(labels)
     if states or mode or everything or limit or system:
-        runs = _take(client, None if keys else limit, choice, expand=expand, everything=everything, **query)
+        whole = {**query, "states": requested, "everything": everything}
+        runs = _take(client, None if keys else limit, whole, expand=expand, matches=matches)
         hidden = False
     else:
         runs, hidden = _recent(client, query, expand=expand)
@@ -127,8 +128,8 @@ def _digest(client: Client, run: RunSummary) -> str | None:
 
 def _recent(client: Client, query: dict[str, Any], *, expand: bool) -> tuple[list[RunSummary], bool]:
     """All live runs and the newest ended ones, newest first; and whether older ones are left out."""
-    live = _take(client, None, _Filter(words=LIVE_STATES), expand=expand, **query)
-    ended = _take(client, ENDED_SHOWN + 1, _Filter(words=frozenset({RunState.ENDED})), expand=expand, **query)
+    live = _take(client, None, {**query, "states": sorted(LIVE_STATES)}, expand=expand)
+    ended = _take(client, ENDED_SHOWN + 1, {**query, "states": [RunState.ENDED]}, expand=expand)
     arrays = {run.array_id for run in live} - {None}
     ended = [run for run in ended if expand or run.array_id not in arrays]
     shown = live + ended[:ENDED_SHOWN]
@@ -136,54 +137,32 @@ def _recent(client: Client, query: dict[str, Any], *, expand: bool) -> tuple[lis
     return shown, len(ended) > ENDED_SHOWN
 
 
-class _Filter(Struct, frozen=True, kw_only=True):
-    """The condition for listed runs: one mode, and a state or outcome in `words` or a status in `statuses`.
+def _filter(
+    words: Sequence[str], mode: str | None, system: str | None
+) -> tuple[list[str], Callable[[RunSummary], bool]]:
+    """The states to request from the server ([] for all), and the condition for a run to be listed.
 
-    The statuses are words of `system`. Empty `words` and `statuses` select all runs.
+    A run is of one mode, and its state or outcome is one of the words. A word of the system has its meaning
+    in that system.
     """
+    system_words = {word.lower(): word for word in statuses_of(system)} if system else {}
+    own_words = [word.lower() for word in words if word.lower() not in system_words]
+    states = _states() if own_words else []
+    for word in (word for word in own_words if word not in states):
+        known = sorted(system_words.values()) or states
+        hint = suggestion(word, known, f"known: {', '.join(known)}")
+        raise click.BadParameter(f"there is no state {word!r}; {hint}", param_hint="--state")
+    statuses = {system_words[word.lower()] for word in words if word.lower() in system_words}
 
-    words: frozenset[str] = frozenset()
-    statuses: frozenset[str] = frozenset()
-    mode: str | None = None
-    system: str | None = None
-
-    @classmethod
-    def of(cls, words: Sequence[str], mode: str | None, system: str | None) -> Self:
-        """The filter of the options; a word of the system has its meaning in that system."""
-        system_words = {word.lower(): word for word in statuses_of(system)} if system else {}
-        own_words = [word.lower() for word in words if word.lower() not in system_words]
-        states = _states() if own_words else []
-        for word in own_words:
-            if word not in states:
-                known = sorted(system_words.values()) or states
-                hint = suggestion(word, known, f"known: {', '.join(known)}")
-                raise click.BadParameter(f"there is no state {word!r}; {hint}", param_hint="--state")
-        return cls(
-            words=frozenset(own_words),
-            statuses=frozenset(system_words[word.lower()] for word in words if word.lower() in system_words),
-            mode=mode,
-            system=system,
-        )
-
-    @property
-    def states(self) -> list[str]:
-        """The states to request from the server; [] for all."""
-        if self.statuses:
-            return []
-        return sorted({word if word in _LIFE else RunState.ENDED for word in self.words})
-
-    def matches(self, run: RunSummary) -> bool:
-        """Whether a run is listed."""
-        if self.mode is not None and run.mode != self.mode:
+    def matches(run: RunSummary) -> bool:
+        if mode is not None and run.mode != mode:
             return False
-        if not self.words and not self.statuses:
+        if not words or not {run.state, run.outcome}.isdisjoint(own_words):
             return True
-        if self.words & {run.state, run.outcome}:
-            return True
-        return (
-            bool(self.statuses and self.system)
-            and with_statuses([run], str(self.system))[0]["status"] in self.statuses
-        )
+        return bool(statuses and system) and with_statuses([run], str(system))[0]["status"] in statuses
+
+    requested = {word if word in _LIFE else RunState.ENDED for word in own_words}
+    return [] if statuses else sorted(requested), matches
 
 
 def _states() -> list[str]:
@@ -194,9 +173,13 @@ def _states() -> list[str]:
 
 
 def _take(
-    client: Client, limit: int | None, choice: _Filter, *, expand: bool, **query: Any
+    client: Client,
+    limit: int | None,
+    query: dict[str, Any],
+    *,
+    expand: bool,
+    matches: Callable[[RunSummary], bool] | None = None,
 ) -> list[RunSummary]:
     """At most `limit` matching runs; without `expand`, an array counts as one, shown by its first member."""
-    page = limit if expand else None
-    found = (run for run in pages(client, page, {"states": choice.states, **query}) if choice.matches(run))
+    found = filter(matches, pages(client, limit if expand else None, query))
     return list(islice(found if expand else runview.first_members(found), limit))

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,7 +13,14 @@ from tarmac import api
 from tarmac.cli.options import flag, json_option, plot_option, repeated, runs_argument, wants_json
 from tarmac.cli.output import answer, print_json, print_text, print_warnings, remark, written
 from tarmac.cli.session import connect
-from tarmac.cli.views.metricview import not_finite, point_line, report_table, series_name, series_table
+from tarmac.cli.views.metricview import (
+    not_finite,
+    point_line,
+    points_of,
+    report_table,
+    series_name,
+    series_table,
+)
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client import Client
 from tarmac.model.codec import json_form
@@ -133,7 +139,7 @@ def _follow(client: Client, runs: Sequence[str], names: Sequence[str], group: st
 def _show_new(series: api.MetricSeries, shown: dict[tuple[str, str, int], float]) -> None:
     key = series.run, series_name(series), series.rank
     after = shown.get(key, float("-inf"))
-    for step, at, value in _points(series):
+    for step, at, value in points_of(series):
         if at <= after:
             continue
         shown[key] = max(at, shown.get(key, at))
@@ -158,18 +164,13 @@ def every_point(client: Client, found: Sequence[api.MetricSeries]) -> Iterator[a
         yield from (each for each in whole if each.rank == series.rank)
 
 
-def _points(series: api.MetricSeries) -> Iterable[tuple[int | None, float, Any]]:
-    points = series.points
-    return zip(points.steps, points.times, points.values, strict=True) if points is not None else ()
-
-
 def write_csv(found: Iterable[api.MetricSeries]) -> None:
     """Write a line for each point to standard output."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     for series in found:
         named = [series.run, series.run_name, series.group, series.name, series.rank]
-        for step, at, value in _points(series):
+        for step, at, value in points_of(series):
             writer.writerow([*named, "" if step is None else step, at, value])
 
 

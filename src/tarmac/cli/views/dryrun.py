@@ -67,11 +67,8 @@ def plan_text(answer: api.DryRun, terminal: Terminal, *, inherited: Mapping[str,
     if answer.request:
         parts.append(f"{terminal.paint('native request', 'bold')}\n{_indent(answer.request)}")
     if argv or env:
-        lines = [
-            terminal.paint("every worker", "bold"),
-            *_details(argv, env, terminal, inherited),
-        ]
-        parts.append("\n".join(lines))
+        details = _details(argv, env, terminal, inherited)
+        parts.append("\n".join([terminal.paint("every worker", "bold"), *details]))
     parts += [_node(node, shared, terminal, inherited) for node in answer.nodes]
     return "\n\n".join([*parts, f"{_title(answer, terminal)}\n{_placement(answer, terminal)}"])
 

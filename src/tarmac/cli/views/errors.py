@@ -20,9 +20,17 @@ INTERNAL = 70
 LineReader = Callable[[str, int], str | None]
 
 
-def render_error(error: TarmacError, terminal: Terminal, read_line: LineReader | None = None) -> str:
+def line_of_file(file: str, line: int) -> str | None:
+    """Line `line` of a file, for quoting; None if it cannot be read."""
+    try:
+        with open(file, encoding="utf-8", errors="replace") as text:  # noqa: PTH123 - `--help` needs no paths
+            return next((content.rstrip("\n") for at, content in enumerate(text, 1) if at == line), None)
+    except OSError:
+        return None
+
+
+def render_error(error: TarmacError, terminal: Terminal, read: LineReader = line_of_file) -> str:
     """All problems, one `error:` paragraph for each, with hints below."""
-    read = read_line or line_of_file
     lines: list[str] = []
     if isinstance(error, InvalidInput) and error.problems:
         for problem in error.problems:
@@ -45,15 +53,6 @@ def label(word: str, terminal: Terminal) -> str:
     return terminal.paint(f"{word}:", {"error": "red", "warning": "yellow"}.get(word, "cyan"))
 
 
-def line_of_file(file: str, line: int) -> str | None:
-    """Line `line` of a file, for quoting; None if it cannot be read."""
-    try:
-        with open(file, encoding="utf-8", errors="replace") as text:  # noqa: PTH123 - `--help` needs no paths
-            return next((content.rstrip("\n") for at, content in enumerate(text, 1) if at == line), None)
-    except OSError:
-        return None
-
-
 def _problem(problem: Problem, terminal: Terminal, read: LineReader) -> Iterator[str]:
     place = harmless(
         ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
@@ -70,9 +69,7 @@ def _problem(problem: Problem, terminal: Terminal, read: LineReader) -> Iterator
 
 def _quote(problem: Problem, terminal: Terminal, text: str | None) -> Iterator[str]:
     """The line of the problem, with a mark under the column; a line that may hold a secret is left out."""
-    from tarmac.node.files.secrecy import (
-        hidden,  # imported here: errors are rare, and the command line must start quickly
-    )
+    from tarmac.node.files.secrecy import hidden  # errors are rare, and a command must start quickly
 
     if text is None or not text.strip() or hidden(text) != text:
         return

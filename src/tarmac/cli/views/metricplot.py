@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarmac import api
 from tarmac.cli.views.experimentview import number_text, value_at, varied_parameters
-from tarmac.cli.views.metricview import metric_text, series_name
+from tarmac.cli.views.metricview import metric_text, points_of, series_name
 from tarmac.cli.views.table import Column, render
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.errors import InvalidInput, Unavailable
@@ -144,23 +144,18 @@ def _by_metric(found: Iterable[api.MetricSeries]) -> list[tuple[str, list[api.Me
 
 
 def _values(series: api.MetricSeries) -> list[float]:
-    points = series.points
-    return [] if points is None else [float(value) for value in points.values]
+    return [float(value) for _, _, value in points_of(series)]
 
 
 def steps_of(series: api.MetricSeries) -> Sequence[int | None]:
     """The steps of a series' points."""
-    return series.points.steps if series.points is not None else ()
+    return [step for step, _, _ in points_of(series)]
 
 
 def curve_of(series: api.MetricSeries, *, by_step: bool) -> tuple[list[float], list[float]]:
     """The positions of a series' points, by step or by seconds since the first, and their values."""
-    points = series.points
-    if points is None:
-        return [], []
-    begin = points.times[0] if points.times else 0.0
-    at = [float(step or 0) for step in points.steps] if by_step else [at - begin for at in points.times]
-    return at, _values(series)
+    points = points_of(series)
+    return [float(step or 0) if by_step else at - points[0][1] for step, at, _ in points], _values(series)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from tarmac import api
 from tarmac.cli.views.amounts import age, number
@@ -83,6 +84,12 @@ def series_name(series: api.MetricSeries) -> str:
     """The name of a series: the group and the metric; without the group `training`."""
     name = series.name if series.group == "training" else f"{series.group}/{series.name}"
     return one_line(name)
+
+
+def points_of(series: api.MetricSeries) -> list[tuple[int | None, float, Any]]:
+    """The points of a series: step, time and value of each; none if they were not requested."""
+    points = series.points
+    return list(zip(points.steps, points.times, points.values, strict=True)) if points is not None else []
 
 
 SERIES: Table[api.MetricSeries] = (

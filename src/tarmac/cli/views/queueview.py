@@ -54,18 +54,11 @@ def with_arrays(pools: Sequence[api.QueuePool], *, limit: int | None) -> list[ap
     """The queues with one line for all members of an array, at the place of its first."""
     found: list[api.QueuePool] = []
     for pool in pools:
-        members: dict[str, list[api.QueueEntry]] = {}
-        lines: list[api.QueueEntry] = []
+        groups: dict[str, list[api.QueueEntry]] = {}
         for run in pool.runs:
-            if run.array_id is None:
-                lines.append(run)
-            else:
-                if run.array_id not in members:
-                    lines.append(run)
-                members.setdefault(run.array_id, []).append(run)
-        shown = [_array_line(members[run.array_id]) if run.array_id else run for run in lines]
-        total = len(shown)
-        found.append(replace(pool, runs=tuple(shown[:limit]), total=total))
+            groups.setdefault(run.array_id or run.id, []).append(run)
+        shown = [_array_line(runs) if runs[0].array_id else runs[0] for runs in groups.values()]
+        found.append(replace(pool, runs=tuple(shown[:limit]), total=len(shown)))
     return found
 
 

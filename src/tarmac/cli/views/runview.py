@@ -189,9 +189,8 @@ def first_members(runs: Iterable[RunSummary]) -> Iterator[RunSummary]:
     """Single runs unchanged, and of each array the member that comes first."""
     seen: set[str] = set()
     for run in runs:
-        array_id = run.array_id
-        if array_id is None or array_id not in seen:
-            seen |= {array_id} if array_id is not None else set()
+        if (unit := run.array_id or run.id) not in seen:
+            seen.add(unit)
             yield run
 
 

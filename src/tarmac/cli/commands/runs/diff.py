@@ -19,7 +19,6 @@ from tarmac.model.errors import NotFound
 
 SECTIONS = ("spec", "code", "variables", "metrics", "outcome")
 
-_VARIABLES = ("environment", "variables")
 _UNSHOWN = {"source", "name", "code.digest", "environment.inherited", "environment.variables"}
 """Fields of a spec that are not compared: the text itself, and those with a section of their own."""
 
@@ -89,16 +88,12 @@ def _code(client: Client, one: api.Run, other: api.Run) -> tuple[list[api.CodeCh
 
 
 def _spec(run: api.Run) -> dict[str, Any]:
-    return {key: value for key, value in _flat(run.spec) if not _unshown(key)}
-
-
-def _unshown(key: str) -> bool:
-    return any(f"{key}.".startswith(f"{name}.") for name in _UNSHOWN)
+    unshown = tuple(f"{name}." for name in _UNSHOWN)
+    return {key: value for key, value in _flat(run.spec) if not f"{key}.".startswith(unshown)}
 
 
 def _variables(run: api.Run) -> dict[str, str]:
-    environment, variables = _VARIABLES
-    return dict((run.spec.get(environment) or {}).get(variables) or {})
+    return dict((run.spec.get("environment") or {}).get("variables") or {})
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
