@@ -24,7 +24,7 @@ LAZY_MODULES = {
     "tarmac.cli.commands.simulate",
     "tarmac.cli.views.errors",
     "tarmac.cli.options",
-    "tarmac.cli.session",
+    "tarmac.cli.dialogue",
     "tarmac.client.client",
     "tarmac.client.embedded",
     "tarmac.engines.ray.far.program",

@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 from click.shell_completion import get_completion_class
 
-from tarmac.cli.session import LAST, connect
+from tarmac.cli.dialogue import LAST, connect
 from tarmac.cli.views.messages import state_of
 from tarmac.client import Client
 from tarmac.model.errors import TarmacError

@@ -8,8 +8,8 @@ import click
 from msgspec import Struct
 
 from tarmac import api
+from tarmac.cli.dialogue import remark
 from tarmac.cli.options import complete_run, flag, pairs_option, together
-from tarmac.cli.output import remark
 from tarmac.cli.views import escapes
 from tarmac.cli.views.amounts import counted
 from tarmac.client import Client

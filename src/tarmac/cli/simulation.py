@@ -15,13 +15,12 @@ from pathlib import Path
 
 import click
 
+from tarmac.cli.dialogue import answer, connect, remark
 from tarmac.cli.options import wants_json
-from tarmac.cli.output import answer, remark, written
 from tarmac.cli.runfile import read_text
 from tarmac.cli.selecting import pages
-from tarmac.cli.session import connect
 from tarmac.cli.views.bars import PlayBar
-from tarmac.cli.views.errors import INTERRUPTED
+from tarmac.cli.views.errors import INTERRUPTED, written
 from tarmac.cli.views.simview import Published, comparison, document, never_fits_remarks, wide_table
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.dialects.clusterfile import read_cluster

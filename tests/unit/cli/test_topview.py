@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.cli.commands.runs.top import page, screen
+from tarmac.cli.commands.top import page, screen
 from tarmac.cli.views.queueview import use_text, used_amounts
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.resources import GpuUtilization, NodeUtilization

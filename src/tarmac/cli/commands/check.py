@@ -11,8 +11,8 @@ import click
 
 from tarmac.artifacts.code.store import missing_image, refuse_unfit
 from tarmac.cli import runfile
+from tarmac.cli.dialogue import print_error, print_json, print_text, print_verbatim, print_warnings
 from tarmac.cli.options import json_option, wants_json
-from tarmac.cli.output import print_error, print_json, print_text, print_verbatim, print_warnings
 from tarmac.dialects.dialect import Extras, Reading
 from tarmac.dialects.native.reader import write
 from tarmac.model.codec import encode

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from tarmac.cli.dialogue import answer
 from tarmac.cli.options import flag, json_option
-from tarmac.cli.output import answer
 from tarmac.dialects.names import fit
 from tarmac.model.errors import InvalidInput, Problem
 

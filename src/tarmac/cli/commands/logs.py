@@ -11,11 +11,10 @@ from typing import Any, Unpack
 import click
 
 from tarmac import api
+from tarmac.cli.dialogue import connect, remark
 from tarmac.cli.following import View, expected_workers, follow, standard_view
 from tarmac.cli.options import COUNT, duration, flag, json_option, run_argument, tail_option, wants_json
-from tarmac.cli.output import remark
 from tarmac.cli.selecting import means_all, member_ids
-from tarmac.cli.session import connect
 from tarmac.cli.views.logview import LineRule
 from tarmac.cli.views.messages import state_of, title
 from tarmac.cli.views.metricview import report_text

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from tarmac import api
+from tarmac.cli.dialogue import answer, connect, print_json, print_text, print_warnings, remark
 from tarmac.cli.options import flag, json_option, plot_option, repeated, runs_argument, wants_json
-from tarmac.cli.output import answer, print_json, print_text, print_warnings, remark, written
-from tarmac.cli.session import connect
+from tarmac.cli.views.errors import written
 from tarmac.cli.views.metricview import (
     not_finite,
     point_line,

@@ -13,11 +13,11 @@ from typing import Any
 import click
 
 from tarmac import api
+from tarmac.cli.dialogue import answer, connect, print_json, print_list, print_text, print_warnings, remark
 from tarmac.cli.options import flag, json_option, pairs_option, plot_option, wants_json
-from tarmac.cli.output import answer, print_json, print_list, print_text, print_warnings, remark, written
 from tarmac.cli.runfile import read_text
-from tarmac.cli.session import connect
 from tarmac.cli.views import experimentview
+from tarmac.cli.views.errors import written
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client import Client
 from tarmac.model.codec import json_form

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import click
 
+from tarmac.cli.dialogue import answer, connect, print_list
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import flag, json_option
-from tarmac.cli.output import answer, print_list
-from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, counted
 from tarmac.cli.views.table import Column, Table
 from tarmac.model.secret import Secret

@@ -8,10 +8,9 @@ from collections import deque
 import click
 
 from tarmac import api
+from tarmac.cli.dialogue import answer, connect, print_verbatim, remark
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import flag, json_option, tail_option
-from tarmac.cli.output import answer, print_verbatim, remark
-from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age
 from tarmac.model.codec import json_form
 from tarmac.model.errors import TarmacError, Unavailable

@@ -9,16 +9,14 @@ from typing import Any
 import click
 
 from tarmac import api
-from tarmac.cli.commands.runs.annotate import ANNOTATIONS
+from tarmac.cli.dialogue import answer, connect, print_json, print_text, print_verbatim
 from tarmac.cli.options import flag, json_option, run_argument, wants_json
-from tarmac.cli.output import answer, print_json, print_text, print_verbatim
 from tarmac.cli.selecting import means_all
-from tarmac.cli.session import connect
 from tarmac.cli.views import messages
 from tarmac.cli.views.amounts import age, duration, number, size, until
 from tarmac.cli.views.metricview import NEWEST_REPORTS, not_finite, report_text
 from tarmac.cli.views.queueview import place_text, use_text
-from tarmac.cli.views.runview import array_text
+from tarmac.cli.views.runview import ANNOTATIONS, array_text
 from tarmac.cli.views.table import Column, Table, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.errors import listed

@@ -11,10 +11,9 @@ from typing import Any
 import click
 
 from tarmac import api
+from tarmac.cli.dialogue import answer, connect, print_list
 from tarmac.cli.options import json_option
-from tarmac.cli.output import answer, print_list
 from tarmac.cli.selecting import pages
-from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, parse_duration
 from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import stdout_terminal

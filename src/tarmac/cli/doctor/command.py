@@ -13,10 +13,9 @@ import click
 import tarmac
 from tarmac import api
 from tarmac.cli.commands.server import version_text
+from tarmac.cli.dialogue import answer, connect
 from tarmac.cli.doctor.machine import Finding, State, machine_findings, missing, ok, program_findings, warn
 from tarmac.cli.options import json_option
-from tarmac.cli.output import answer
-from tarmac.cli.session import connect
 from tarmac.cli.views.terminal import Terminal, stdout_terminal
 from tarmac.client import Client
 from tarmac.model import engine_kinds

@@ -1,6 +1,6 @@
 """Progress bars on stderr for long work: the amount done, and its rate.
 
-Shown on a terminal only, and erased at the end. Used by `simulate`, `artifacts get` and `session` (uploads).
+Shown on a terminal only, and erased at the end. Used by `simulate`, `artifacts get` and `dialogue` (uploads).
 """
 
 import sys

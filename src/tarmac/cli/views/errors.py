@@ -4,9 +4,10 @@ Every function here turns an error into text, so that tests can compare every wo
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from tarmac.cli.views.terminal import Terminal, harmless
-from tarmac.model.errors import InvalidInput, Problem, TarmacError
+from tarmac.model.errors import InvalidInput, Problem, TarmacError, Unavailable
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as in shells."""
@@ -51,6 +52,16 @@ def render_warning(text: str, terminal: Terminal) -> str:
 def label(word: str, terminal: Terminal) -> str:
     """The first word of such a line, in its colour."""
     return terminal.paint(f"{word}:", {"error": "red", "warning": "yellow"}.get(word, "cyan"))
+
+
+@contextmanager
+def written(option: str, file: str, kind: type[TarmacError] = Unavailable) -> Iterator[None]:
+    """Raise an error of this kind, with the option that names the file, if it cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise kind(f"{option} {file!r}: it cannot be written: {reason}") from None
 
 
 def _problem(problem: Problem, terminal: Terminal, read: LineReader) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Makes the output of workers safe for a terminal. Used by views and by `output`.
+"""Makes the output of workers safe for a terminal. Used by views and by `dialogue`.
 
 Control sequences can set a terminal's title, fill the clipboard, type for the user, or reorder a text.
 Colours and the cursor moves of a progress bar stay; all others are shown instead of executed. Text for a file

@@ -9,12 +9,13 @@ from typing import Any
 from tarmac import api
 from tarmac.cli.views.amounts import age, duration
 from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of, title
-from tarmac.cli.views.table import Cell, Column, facts_text, table_text
+from tarmac.cli.views.table import Cell, Column, Table, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, fit, one_line
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem, suggestion
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import RUN_OUTCOMES, Outcome
+from tarmac.model.run_records import Annotation
 from tarmac.model.summary import RunSummary
 
 
@@ -103,6 +104,13 @@ COLUMNS: dict[str, Column[ListedRun]] = {
 _ORDER = (
     *("running", "starting", "pausing", "preempting", "stopping", "submitted", "queued", "pending", "paused"),
     *("completed", "failed", "stopped"),
+)
+
+ANNOTATIONS: Table[Annotation] = (
+    Column("WHEN", lambda each, now: age(each.at, now), right=True),
+    Column("BY", lambda each, _: each.actor, optional=True),
+    Column("KIND", lambda each, _: each.kind),
+    Column("TEXT", lambda each, _: each.text, flexible=True),
 )
 
 USUAL = ("run", "name", "state", "mode", "priority", "slots", "cluster", "user", "created", "ran", "why")

@@ -16,10 +16,9 @@ from typing import Any
 
 import click
 
+from tarmac.cli.dialogue import connect, print_text, remark
 from tarmac.cli.following import follow_submitted
-from tarmac.cli.output import print_text, remark
 from tarmac.cli.runfile import rehearsal_of
-from tarmac.cli.session import connect
 from tarmac.model.errors import InvalidInput
 from tarmac.systems.clusterfudge.scripts.asking import SOCKET_VARIABLE
 from tarmac.systems.clusterfudge.scripts.broker import answering, script_environment

@@ -12,14 +12,13 @@ from tarmac.cli.commands import acts, search
 from tarmac.cli.commands.ls import ls
 from tarmac.cli.commands.queue import change_queue, read_options
 from tarmac.cli.commands.show import show
+from tarmac.cli.dialogue import answer, connect
 from tarmac.cli.following import follow_submitted
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import complete_run, json_option, pairs_option
-from tarmac.cli.output import answer
 from tarmac.cli.overriding import override_options, overrides
 from tarmac.cli.runfile import read_text
 from tarmac.cli.selecting import pages
-from tarmac.cli.session import connect
 from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.errors import InvalidInput, IsExperiment, NotFound
 from tarmac.systems.determined.context import context_of

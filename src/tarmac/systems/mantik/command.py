@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import click
 
+from tarmac.cli.dialogue import answer
 from tarmac.cli.options import json_option
-from tarmac.cli.output import answer
 from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.systems.mantik.sites import SITES, Site

@@ -18,9 +18,8 @@ from typing import Any
 
 import click
 
+from tarmac.cli.dialogue import connect, remark
 from tarmac.cli.options import COUNT, complete_node, flag, run_argument, together
-from tarmac.cli.output import remark
-from tarmac.cli.session import connect
 from tarmac.client.sessions import ClientSession
 from tarmac.model.errors import Unavailable
 from tarmac.node.session import frames

@@ -10,9 +10,8 @@ from typing import Any
 import click
 
 from tarmac.cli.commands.sessions.exec import worker_options
+from tarmac.cli.dialogue import connect, remark
 from tarmac.cli.options import run_argument
-from tarmac.cli.output import remark
-from tarmac.cli.session import connect
 from tarmac.cli.views.messages import state_of
 from tarmac.client import Client
 from tarmac.client.sessions import ClientSession

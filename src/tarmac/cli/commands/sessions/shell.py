@@ -22,12 +22,11 @@ from tarmac.cli.commands.sessions.exec import (
     worker_options,
 )
 from tarmac.cli.commands.sessions.forward import HERE, Forward
+from tarmac.cli.dialogue import connect, remark
 from tarmac.cli.following import News, standard_view
 from tarmac.cli.options import COUNT, complete_cluster, complete_run, repeated, together, variables_option
-from tarmac.cli.output import remark
 from tarmac.cli.overriding import overrides as overrides_of
 from tarmac.cli.runfile import from_command
-from tarmac.cli.session import connect
 from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.client import Client
 

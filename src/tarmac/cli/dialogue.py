@@ -1,20 +1,44 @@
-"""Prints answers on stdout: JSON documents, tables, plain text. Used by every command except followers."""
+"""The dialogue of a command: with the server through one client, with the user by answers and remarks.
+
+Answers are JSON documents, tables or plain text on stdout. Used by every command.
+"""
+
+from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import click
 
+import tarmac
 from tarmac.cli.options import wants_json
 from tarmac.cli.views import escapes
 from tarmac.cli.views.errors import render_error, render_warning
 from tarmac.cli.views.table import Table, table_text
 from tarmac.cli.views.terminal import stderr_terminal, stdout_terminal
-from tarmac.model.errors import TarmacError, Unavailable
+from tarmac.model.errors import TarmacError
 
 T = TypeVar("T")
+
+LAST = "@last"
+"""The newest run, in every reference to a run."""
+
+
+def connect(*, start: bool = True, server_options: Sequence[str] = ()) -> tarmac.Client:
+    """A client for the server of this environment, closed with the command.
+
+    With `start`, starts the user's own server with these options if it is not running.
+    """
+    from tarmac.cli.views.bars import BytesBar
+    from tarmac.client import Client
+
+    bar = BytesBar.on_stderr()
+    client = Client(start=start, on_notice=remark, on_upload=bar.show, server_options=server_options)
+    if (command := click.get_current_context(silent=True)) is not None:
+        command.call_on_close(bar.close)
+        command.call_on_close(client.close)
+    return client
 
 
 def answer(document: Any, text: str, *, warnings: Iterable[str] = (), empty: str = "") -> None:
@@ -79,13 +103,3 @@ def print_refusals(refusals: Sequence[TarmacError]) -> int:
 def remark(text: str) -> None:
     """Print a remark beside the answer, on stderr."""
     click.echo(stderr_terminal().paint(f"tarmac: {escapes.lines_only(text)}", "dim"), err=True, color=True)
-
-
-@contextmanager
-def written(option: str, file: str, kind: type[TarmacError] = Unavailable) -> Iterator[None]:
-    """Raise an error of this kind, with the option that names the file, if it cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise kind(f"{option} {file!r}: it cannot be written: {reason}") from None

@@ -1,1 +1,0 @@
-"""Less frequent commands about runs."""
