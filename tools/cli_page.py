@@ -39,7 +39,7 @@ def main() -> int:
 def all_commands() -> Iterator[tuple[str, click.Command]]:
     """Every command with its words after `tarmac`, groups before their commands."""
     for name, entry in COMMANDS.items():
-        command: click.Command = getattr(import_module(entry.module), entry.attribute)
+        command: click.Command = getattr(import_module(entry.module), name.replace("-", "_"))
         yield name, command
         if isinstance(command, click.Group):
             yield from ((f"{name} {inner}", command.commands[inner]) for inner in command.commands)

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """One command: its module and attribute, its one-line help."""
+    """One command: its module, where it has its own name, and its one-line help."""
 
     module: str
-    attribute: str
     help: str
 
 
@@ -29,10 +28,10 @@ SECTIONS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("show", "tarmac.cli.commands.show", "Show one run: state, attempts, workers, metrics."),
         ("logs", "tarmac.cli.commands.logs", "Print what the workers of a run wrote."),
         ("attach", "tarmac.cli.commands.logs", "Follow a run that goes on; Ctrl-C leaves it."),
-        ("exec", "tarmac.cli.commands.sessions.exec", "Run a command beside a worker of a run."),
-        ("shell", "tarmac.cli.commands.sessions.shell", "Open a terminal beside a worker, or on own slots."),
-        ("jupyter", "tarmac.cli.commands.sessions.shell", "Run JupyterLab in a run of its own."),
-        ("port-forward", "tarmac.cli.commands.sessions.forward", "Reach ports beside a worker of a run."),
+        ("exec", "tarmac.cli.commands.exec", "Run a command beside a worker of a run."),
+        ("shell", "tarmac.cli.commands.shell", "Open a terminal beside a worker, or on own slots."),
+        ("jupyter", "tarmac.cli.commands.shell", "Run JupyterLab in a run of its own."),
+        ("port-forward", "tarmac.cli.commands.forward", "Reach ports beside a worker of a run."),
         ("queue", "tarmac.cli.commands.queue", "Show the queue of each pool, and change its order."),
         ("top", "tarmac.cli.commands.top", "Show nodes, slots and the queue, every second."),
         ("why", "tarmac.cli.commands.why", "Say why a run is waiting, or why it ended."),
@@ -72,11 +71,7 @@ SECTIONS: dict[str, tuple[tuple[str, str, str], ...]] = {
 }
 """The commands of each section: name, module, help."""
 
-COMMANDS: dict[str, Entry] = {
-    name: Entry(module, name.replace("-", "_"), text)
-    for commands in SECTIONS.values()
-    for name, module, text in commands
-}
+COMMANDS = {name: Entry(module, text) for rows in SECTIONS.values() for name, module, text in rows}
 
 _WORDS = {
     "stop": "abort cancel end interrupt kill qdel bkill scancel terminate",

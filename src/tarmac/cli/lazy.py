@@ -49,7 +49,7 @@ class LazyGroup(Subcommands):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command: click.Command = getattr(import_module(entry.module), entry.attribute)
+        command: click.Command = getattr(import_module(entry.module), cmd_name.replace("-", "_"))
         return command
 
     def format_commands(

@@ -199,11 +199,10 @@ reading_options = together(
 
 def how_of(options: dict[str, Any]) -> How:
     """The reading options, removed from `options`."""
-    parameters: Sequence[tuple[str, str]] = options.pop("parameters")
     return How(
         dialect=options.pop("dialect"),
         entry_point=options.pop("entry_point"),
-        parameters=dict(parameters),
+        parameters=dict(options.pop("parameters")),
         changes=dict(options.pop("changes")),
     )
 

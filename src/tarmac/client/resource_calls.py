@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 from tarmac import api
 from tarmac.api.operation import RunScope
 from tarmac.client.calls import Calls
-from tarmac.client.failures import error_of
+from tarmac.client.transport import error_of
 
 if TYPE_CHECKING:
     from tarmac.model.abilities import KeptImage

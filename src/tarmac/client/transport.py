@@ -1,4 +1,4 @@
-"""Requests to a server: connections that are kept and reused, for any address.
+"""Requests to a server: connections that are kept and reused, for any address; and the errors in answers.
 
 Used by the client alone.
 """
@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Struct
 
+from tarmac.api.server import Error, ErrorForm
 from tarmac.client.embedded import EmbeddedServer
-from tarmac.client.failures import failure
 from tarmac.client.http1 import Connection, Response
-from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
+from tarmac.model import errors
+from tarmac.model.errors import InvalidInput, NeverFits, TarmacError, Unavailable
 
 BASE = "/api/v1"
 EVENT_STREAM = "text/event-stream"
@@ -242,3 +244,38 @@ def _until(deadline: float | None, pieces: Iterator[bytes], opened: socket.socke
         if piece is None:
             return
         yield piece
+
+
+_CLASSES: Mapping[str, type[TarmacError]] = {
+    kind.code: kind
+    for kind in (
+        *(errors.NotFound, errors.Refused, errors.IsExperiment, errors.TooLarge),
+        *(errors.Unauthorized, errors.Forbidden, errors.Unavailable, errors.StorageFull),
+    )
+}
+
+
+def failure(status: int, body: bytes) -> TarmacError:
+    """The error in an answer with this status and body."""
+    try:
+        error = error_of(msgspec.json.decode(body, type=Error).error)
+    except (ValueError, msgspec.MsgspecError):
+        return TarmacError(
+            f"the server answered with status {status} and no explanation",
+            hint="is this the address of a tarmac server?",
+        )
+    error.http_status = status
+    return error
+
+
+def error_of(form: ErrorForm) -> TarmacError:
+    """The error in the form that answers have."""
+    if form.code == InvalidInput.code:
+        return InvalidInput(tuple(form.problems) or form.message, hint=form.hint)
+    if form.code == NeverFits.code:
+        reasons = [problem.message for problem in form.problems]
+        return NeverFits(form.message, hint=form.hint, reasons=reasons)
+    error = _CLASSES.get(form.code, TarmacError)(form.message, hint=form.hint)
+    error.code = form.code
+    error.exit_code = form.exit_code
+    return error

@@ -32,8 +32,7 @@ def tarmac(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_table_says_what_the_command_says(name: str) -> None:
-    entry = COMMANDS[name]
-    command = getattr(import_module(entry.module), entry.attribute)
+    command = getattr(import_module(COMMANDS[name].module), name.replace("-", "_"))
     assert isinstance(command, click.Command)
     assert command.name == name
     assert command.help
@@ -46,7 +45,7 @@ def test_a_word_of_another_program_stands_for_a_command_of_ours(word: str) -> No
     name, *rest = SYNONYMS[word].split()
     if name.startswith("-"):
         return
-    command = getattr(import_module(COMMANDS[name].module), COMMANDS[name].attribute)
+    command = getattr(import_module(COMMANDS[name].module), name.replace("-", "_"))
     for each in rest:
         options = {text for param in command.params for text in param.opts}
         assert each in (options if each.startswith("-") else command.commands)
@@ -119,7 +118,7 @@ def test_a_mistake_of_ours_is_one_line_and_a_file_of_details(tmp_path: Path) -> 
         "def broken(): raise ZeroDivisionError('surprise')\n"
         "module.broken = broken; sys.modules['broken'] = module\n"
         "from tarmac.cli.catalogue import COMMANDS, Entry\n"
-        "COMMANDS['broken'] = Entry('broken', 'broken', 'x')\n"
+        "COMMANDS['broken'] = Entry('broken', 'x')\n"
         "from tarmac.cli.main import main; main()\n"
     )
     result = subprocess.run(

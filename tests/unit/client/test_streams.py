@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.api import Error, StreamNotice, error_form
-from tarmac.client.failures import failure
 from tarmac.client.follow import Message, messages
+from tarmac.client.transport import failure
 from tarmac.model.errors import (
     InvalidInput,
     NotFound,

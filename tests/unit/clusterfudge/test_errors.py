@@ -13,7 +13,7 @@ import pytest
 
 from tarmac import api
 from tarmac import clusterfudge as cf
-from tarmac.client.failures import failure
+from tarmac.client.transport import failure
 from tarmac.model import errors
 from tarmac.systems.clusterfudge.scripts.asking import SOCKET_VARIABLE, ask, sentence
 from tarmac.systems.clusterfudge.scripts.broker import answering

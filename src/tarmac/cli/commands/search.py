@@ -164,12 +164,9 @@ def best(*, reference: str, count: int) -> None:
                 hint="write 'search: {method: grid, metric: NAME}' into the run file; --sweep keeps it",
             )
         raise unreported(client, record, client.trials(record.id))
-    one = count == 1 and found
-    text = (
-        experimentview.best_line(record, found[0])
-        if one
-        else experimentview.trials_table(record, found, stdout_terminal())
-    )
+    text = experimentview.trials_table(record, found, stdout_terminal())
+    if count == 1 and found:
+        text = experimentview.best_line(record, found[0])
     answer(found, text)
 
 

@@ -2,8 +2,7 @@
 
 import re
 
-_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_STEPS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+_UNITS_S = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 
 
 def age(at: float | None, now: float) -> str:
@@ -13,7 +12,7 @@ def age(at: float | None, now: float) -> str:
     seconds = now - at
     if seconds < 1:
         return "now"
-    unit, size = next((unit, size) for unit, size in _STEPS if seconds >= size)
+    unit, size = next((unit, size) for unit, size in _UNITS_S.items() if seconds >= size)
     return f"{int(seconds // size)}{unit} ago"
 
 

@@ -96,16 +96,14 @@ def _heading(pool: api.QueuePool, terminal: Terminal) -> str:
 
 def _queue_table(used: Used, *, shared: bool) -> Table[api.QueueEntry]:
     """The columns of a queue; `shared`: its pool orders runs by fair shares."""
-    weight: Column[api.QueueEntry] = Column("WEIGHT", lambda run, _: number(run.weight), right=True)
-    priority: Column[api.QueueEntry] = Column(
-        "PRIORITY", lambda run, _: run.priority, right=True, optional=True
-    )
     return (
         Column("#", lambda run, _: run.number, right=True),
         Column("ID", lambda run, _: run.id),
         Column("TYPE", lambda run, _: run.mode, optional=True),
         Column("NAME", lambda run, _: Cell(member_name(run.name, run.array_index), "bold"), flexible=True),
-        weight if shared else priority,
+        Column("WEIGHT", lambda run, _: number(run.weight), right=True)
+        if shared
+        else Column("PRIORITY", lambda run, _: run.priority, right=True, optional=True),
         Column("SUBMITTED", lambda run, now: age(run.submitted_at, now), right=True, optional=True),
         Column("SLOTS", lambda run, _: f"{run.slots_acquired}/{run.slots_needed}", right=True),
         Column("STATE", _state),

@@ -14,14 +14,8 @@ from typing import Any
 
 import click
 
-from tarmac.cli.commands.sessions.exec import (
-    attend,
-    needs_terminal,
-    run_command,
-    terminal_size,
-    worker_options,
-)
-from tarmac.cli.commands.sessions.forward import HERE, Forward
+from tarmac.cli.commands.exec import attend, needs_terminal, run_command, terminal_size, worker_options
+from tarmac.cli.commands.forward import HERE, Forward
 from tarmac.cli.dialogue import connect, remark
 from tarmac.cli.following import News, standard_view
 from tarmac.cli.options import COUNT, complete_cluster, complete_run, repeated, together, variables_option

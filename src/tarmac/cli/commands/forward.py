@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tarmac.cli.commands.sessions.exec import worker_options
+from tarmac.cli.commands.exec import worker_options
 from tarmac.cli.dialogue import connect, remark
 from tarmac.cli.options import run_argument
 from tarmac.cli.views.messages import state_of

@@ -1,1 +1,0 @@
-"""Commands that open sessions beside workers, or follow workers."""
