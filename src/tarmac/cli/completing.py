@@ -4,18 +4,16 @@ The completions are called through `options` while the user types. So they are q
 never start a server.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterator
+from contextlib import suppress
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import CompletionItem, get_completion_class
 
 from tarmac.cli.dialogue import LAST, connect
 from tarmac.cli.views.messages import state_of
 from tarmac.client import Client
 from tarmac.model.errors import TarmacError
-
-T = TypeVar("T")
 
 MOST = 200
 """Number of newest runs to consider."""
@@ -28,19 +26,20 @@ _HOW = {
 }
 
 
-def _answered(ask: Callable[[Client], Sequence[T]]) -> Sequence[T]:
-    """The answer of a running server; empty if there is none."""
-    try:
-        return ask(connect(start=False))
-    except (TarmacError, OSError):
-        return ()
+def candidates(kind: str, incomplete: str) -> list[CompletionItem]:
+    """The values of an argument that begin with a text, each with an explanation; none without a server."""
+    found: list[CompletionItem] = []
+    with suppress(TarmacError, OSError):
+        for value, text in _CANDIDATES[kind](connect(start=False), incomplete):
+            found.append(CompletionItem(value, help=text))
+    return found
 
 
-def _runs(incomplete: str) -> Iterator[tuple[str, str]]:
+def _runs(client: Client, incomplete: str) -> Iterator[tuple[str, str]]:
     """Runs whose name or id begins with the text; a name once, for its newest run."""
     if LAST.startswith(incomplete) and incomplete:
         yield LAST, "the newest run"
-    runs = _answered(lambda client: client.runs(limit=MOST).runs)
+    runs = client.runs(limit=MOST).runs
     names: set[str] = set()
     for run in runs:
         if run.name not in names and run.name.startswith(incomplete):
@@ -50,22 +49,21 @@ def _runs(incomplete: str) -> Iterator[tuple[str, str]]:
         yield from ((run.id, f"{run.name}, {state_of(run)}") for run in runs if run.id.startswith(incomplete))
 
 
-def _nodes(incomplete: str) -> Iterator[tuple[str, str]]:
+def _nodes(client: Client, incomplete: str) -> Iterator[tuple[str, str]]:
     """Nodes whose name begins with the text."""
-    for node in _answered(lambda client: client.nodes()):
+    for node in client.nodes():
         if node.name.startswith(incomplete):
             yield node.name, f"{node.state}, {node.slots_used} of {node.slots} slots used"
 
 
-def _clusters(incomplete: str) -> Iterator[tuple[str, str]]:
+def _clusters(client: Client, incomplete: str) -> Iterator[tuple[str, str]]:
     """Clusters whose name begins with the text."""
-    for cluster in _answered(lambda client: client.clusters()):
+    for cluster in client.clusters():
         if cluster.name.startswith(incomplete):
             yield cluster.name, f"{cluster.nodes} nodes, {cluster.slots_free} slots free"
 
 
-CANDIDATES = {"run": _runs, "node": _nodes, "cluster": _clusters}
-"""The values of an argument that begin with a text, each with an explanation."""
+_CANDIDATES = {"run": _runs, "node": _nodes, "cluster": _clusters}
 
 
 @click.command()

@@ -85,11 +85,9 @@ def _completion(kind: str) -> Callable[[click.Context, click.Parameter, str], li
     """Names for shell completion: from a running server; silent otherwise."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
+        from tarmac.cli.completing import candidates
 
-        from tarmac.cli.completing import CANDIDATES
-
-        return [CompletionItem(value, help=text) for value, text in CANDIDATES[kind](incomplete)]
+        return candidates(kind, incomplete)
 
     return complete
 

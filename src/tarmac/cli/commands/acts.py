@@ -79,11 +79,9 @@ def rm(*, yes: bool, **options: Any) -> None:
     selection = selecting.selection_of(options)
     client = connect()
     refusals: list[TarmacError] = []
-    found: Sequence[RunSummary | api.Run]
+    found: Sequence[RunSummary | api.Run] = _named(client, selection.runs, refusals)
     if not selection.runs:
         found = selecting.matching_runs(client, selection, {RunState.ENDED}, "remove")
-    else:
-        found = _named(client, selection.runs, refusals)
     if found and not yes:
         selecting.confirm("remove", found)
     removed: list[api.Run] = []

@@ -81,9 +81,8 @@ def needs_terminal(what: str, hint: str) -> None:
 
 def run_command(run: str, command: list[str], *, stdin: bool, terminal: bool, worker: dict[str, Any]) -> int:
     """Run a command beside a worker (empty: the user's shell there); return its exit code."""
-    opening = {name: value for name, value in worker.items() if value is not None}
     size = terminal_size() if terminal else None
-    session = connect().open_session(run, command=command, stdin=stdin, terminal=size, **opening)
+    session = connect().open_session(run, command=command, stdin=stdin, terminal=size, **worker)
     return attend(session, stdin=stdin, terminal=terminal)
 
 

@@ -50,10 +50,9 @@ def port_forward(*, run: str, ports: tuple[tuple[int, int], ...], **worker: Any)
     record = client.run(run)
     if record.state == "ended":
         raise Refused(f"run {record.name} ({record.id}) has ended: there is nothing to connect to")
-    chosen = {name: value for name, value in worker.items() if value is not None}
     forwards = [Forward(client, local=local, instead=f"LOCAL:{port}") for local, port in ports]
     for forward, (_, port) in zip(forwards, ports, strict=True):
-        forward.start(record.id, port, **chosen)
+        forward.start(record.id, port, **worker)
         remark(f"http://{HERE}:{forward.local} leads to port {port} of {record.name} ({record.id})")
     ended = client.wait(record.id)
     remark(f"{ended.name} ({ended.id}) is {state_of(ended)}")
