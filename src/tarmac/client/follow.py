@@ -158,20 +158,13 @@ def follow(
             return
         if broken_since is None:
             broken_since = now
-            yield Message("notice", api.StreamNotice(text=_break_text(stopped)))
+            text = "the server broke off; the run goes on. Connecting again"
+            if stopped:
+                text = "the server was stopped; the run goes on. Waiting for a server to follow it further"
+            yield Message("notice", api.StreamNotice(text=text))
         elif now - broken_since > PATIENCE_S:
-            raise _lost(stopped) from last_problem
+            what = "no server has come back" if stopped else "the server cannot be reached"
+            raise Unavailable(
+                f"{what} for {PATIENCE_S:.0f} s; the run goes on", hint="tarmac logs -f follows it again"
+            ) from last_problem
         time.sleep(_PAUSE_S)
-
-
-def _break_text(stopped: bool) -> str:
-    if stopped:
-        return "the server was stopped; the run goes on. Waiting for a server to follow it further"
-    return "the server broke off; the run goes on. Connecting again"
-
-
-def _lost(stopped: bool) -> Unavailable:
-    what = "no server has come back" if stopped else "the server cannot be reached"
-    return Unavailable(
-        f"{what} for {PATIENCE_S:.0f} s; the run goes on", hint="tarmac logs -f follows it again"
-    )

@@ -25,7 +25,8 @@ def brackets_of(spec: SearchSpec) -> tuple[Bracket, ...]:
     if spec.method is SearchMethod.ASHA:
         rungs = spec.num_rungs or bracket_limit(spec)
         made = rung_lengths(rungs, spec.divisor, longest)
-        return (Bracket(made, trials, _concurrent_of_one(spec, rungs, trials)),)
+        most = spec.max_concurrent_trials or int(spec.divisor ** (rungs - 1))
+        return (Bracket(made, trials, max(min(most, trials), 1)),)
     counts = bracket_rungs(spec)
     shares = split_trials(trials, spec.divisor, counts)
     at_once = split_concurrent(spec.max_concurrent_trials, spec.divisor, shares)
@@ -75,11 +76,6 @@ def split_concurrent(most: int, divisor: float, shares: Sequence[int]) -> tuple[
         return (max(shares[-1], int(divisor)),) * len(shares)
     each, left = divmod(max(most, len(shares)), len(shares))
     return tuple(each + (place < left) for place in range(len(shares)))
-
-
-def _concurrent_of_one(spec: SearchSpec, rungs: int, trials: int) -> int:
-    most = spec.max_concurrent_trials or int(spec.divisor ** (rungs - 1))
-    return max(min(most, trials), 1)
 
 
 def trials_of(spec: SearchSpec) -> int:
