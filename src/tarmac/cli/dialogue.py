@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 import tarmac
-from tarmac.cli.options import wants_json
+from tarmac.cli.lazy import JSON
 from tarmac.cli.views import escapes
 from tarmac.cli.views.errors import render_error, render_warning
 from tarmac.cli.views.table import Table, table_text
@@ -39,6 +39,12 @@ def connect(*, start: bool = True, server_options: Sequence[str] = ()) -> tarmac
         command.call_on_close(bar.close)
         command.call_on_close(client.close)
     return client
+
+
+def wants_json() -> bool:
+    """Whether the command that runs answers in JSON, as `--json` asks."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(JSON))
 
 
 def answer(document: Any, text: str, *, warnings: Iterable[str] = (), empty: str = "") -> None:
@@ -72,7 +78,7 @@ def print_text(text: str, *, err: bool = False) -> None:
 
 
 def tell(text: str) -> None:
-    """Print a line for people as soon as it is known; with --json the document at the end says the same."""
+    """Print a line for people at once; with --json the document at the end says the same."""
     if not wants_json():
         print_text(text)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tarmac import api
-from tarmac.cli.options import wants_json
+from tarmac.cli.dialogue import wants_json
 from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.cli.views.followview import JsonView, TextView
 from tarmac.cli.views.logview import WorkerKey

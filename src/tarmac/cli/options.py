@@ -105,12 +105,6 @@ def _note_form(context: click.Context, _param: click.Parameter, chosen: bool) ->
 json_option = flag("--json", help="Print JSON instead of text.", expose_value=False, callback=_note_form)
 
 
-def wants_json() -> bool:
-    """Whether the command that runs answers in JSON, as `--json` asks."""
-    context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(JSON))
-
-
 def _plottable(_ctx: click.Context, _param: click.Parameter, file: str | None) -> str | None:
     if file:
         from tarmac.cli.views.metricplot import require_plotting

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import click
 
-from tarmac.cli.dialogue import answer, connect, remark
-from tarmac.cli.options import wants_json
+from tarmac.cli.dialogue import answer, connect, remark, wants_json
 from tarmac.cli.runfile import read_text
 from tarmac.cli.selecting import pages
 from tarmac.cli.views.bars import PlayBar

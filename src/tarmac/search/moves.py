@@ -153,7 +153,7 @@ class Method:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What `restore` needs, as JSON."""
+        """The state for `restore`, as JSON."""
         return {"left": self._left}
 
     def restore(self, state: Mapping[str, Any]) -> None:

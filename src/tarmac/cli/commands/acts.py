@@ -10,8 +10,8 @@ import click
 
 from tarmac import api
 from tarmac.cli import selecting
-from tarmac.cli.dialogue import connect, print_json, print_refusals, print_text, remark, tell
-from tarmac.cli.options import duration, flag, json_option, wants_json
+from tarmac.cli.dialogue import connect, print_json, print_refusals, print_text, remark, tell, wants_json
+from tarmac.cli.options import duration, flag, json_option
 from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.cli.views.messages import checkpoint_text, ending, lost_text, state_of, title
 from tarmac.cli.views.runview import counts_text, written

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from tarmac import api
-from tarmac.cli.dialogue import answer, connect, print_list
+from tarmac.cli.dialogue import answer, connect, print_list, wants_json
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import complete_run, json_option, wants_json
+from tarmac.cli.options import complete_run, json_option
 from tarmac.cli.views.amounts import age, counted, size
 from tarmac.cli.views.bars import BytesBar
 from tarmac.cli.views.table import Cell, Column, Table

@@ -11,8 +11,8 @@ import click
 
 from tarmac.artifacts.code.store import missing_image, refuse_unfit
 from tarmac.cli import runfile
-from tarmac.cli.dialogue import print_error, print_json, print_text, print_verbatim, print_warnings
-from tarmac.cli.options import json_option, wants_json
+from tarmac.cli.dialogue import print_error, print_json, print_verbatim, print_warnings, tell, wants_json
+from tarmac.cli.options import json_option
 from tarmac.dialects.dialect import Extras, Reading
 from tarmac.dialects.native.reader import write
 from tarmac.model.codec import encode
@@ -37,7 +37,7 @@ def check(*, files: tuple[str, ...], **options: Any) -> None:
     if wants_json():
         print_json({"files": findings})
     for finding in findings:
-        _report(finding, quiet=wants_json())
+        _report(finding)
     if any(finding["problems"] for finding in findings):
         sys.exit(INVALID)
 
@@ -61,18 +61,18 @@ def _check(file: str, how: runfile.How) -> dict[str, Any]:
     return {"file": file, "problems": [], "warnings": warnings, "run": shown}
 
 
-def _report(finding: dict[str, Any], *, quiet: bool) -> None:
+def _report(finding: dict[str, Any]) -> None:
     print_warnings(f"{finding['file']}: {warning}" for warning in finding["warnings"])
     if finding["problems"]:
         print_error(InvalidInput(finding["problems"]))
-    elif not quiet:
+    else:
         name = "standard input" if finding["file"] == runfile.STDIN else finding["file"]
         if finding["run"] is None:
-            print_text(f"{name}: ok, a launch script: tarmac launch {name}")
+            tell(f"{name}: ok, a launch script: tarmac launch {name}")
             return
         dialect = finding["run"].get("dialect", "native")
         kind = "a run file" if dialect == "native" else f"a run file ({dialect})"
-        print_text(f"{name}: ok, {kind} of {finding['run']['name']}")
+        tell(f"{name}: ok, {kind} of {finding['run']['name']}")
 
 
 @click.command()

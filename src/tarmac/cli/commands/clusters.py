@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 from tarmac import api
-from tarmac.cli.dialogue import answer, connect, print_list, print_text, print_warnings, remark
+from tarmac.cli.dialogue import answer, connect, print_list, print_text, print_warnings, remark, wants_json
 from tarmac.cli.lazy import Subcommands, calls_subcommand
-from tarmac.cli.options import complete_cluster, flag, json_option, pairs_option, wants_json
+from tarmac.cli.options import complete_cluster, flag, json_option, pairs_option
 from tarmac.cli.runfile import STDIN, read_text
 from tarmac.cli.views.amounts import age, counted, duration, number, size
 from tarmac.cli.views.table import Cell, Column, Table, table_text

@@ -10,10 +10,10 @@ import sys
 import click
 
 from tarmac import api
-from tarmac.cli.dialogue import answer, connect, print_list, remark
+from tarmac.cli.dialogue import answer, connect, print_list, remark, wants_json
 from tarmac.cli.following import follow_submitted
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import complete_node, json_option, repeated, together, wants_json
+from tarmac.cli.options import complete_node, json_option, repeated, together
 from tarmac.cli.views.amounts import age, size
 from tarmac.cli.views.runview import DIGEST_CHARACTERS
 from tarmac.cli.views.table import Column, Table

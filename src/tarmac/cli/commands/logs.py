@@ -11,9 +11,9 @@ from typing import Any, Unpack
 import click
 
 from tarmac import api
-from tarmac.cli.dialogue import connect, remark
+from tarmac.cli.dialogue import connect, remark, wants_json
 from tarmac.cli.following import View, expected_workers, follow, standard_view
-from tarmac.cli.options import COUNT, duration, flag, json_option, run_argument, tail_option, wants_json
+from tarmac.cli.options import COUNT, duration, flag, json_option, run_argument, tail_option
 from tarmac.cli.selecting import means_all, member_ids
 from tarmac.cli.views.logview import LineRule
 from tarmac.cli.views.messages import state_of, title

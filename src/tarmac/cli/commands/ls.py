@@ -8,8 +8,8 @@ from typing import Any
 import click
 from msgspec import convert, to_builtins
 
-from tarmac.cli.dialogue import connect, print_json, print_text, remark
-from tarmac.cli.options import flag, json_option, pairs_option, wants_json
+from tarmac.cli.dialogue import connect, print_json, print_text, remark, wants_json
+from tarmac.cli.options import flag, json_option, pairs_option
 from tarmac.cli.selecting import pages
 from tarmac.cli.views import runview
 from tarmac.cli.views.terminal import stdout_terminal

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from tarmac import api
-from tarmac.cli.dialogue import answer, connect, print_json, print_text, print_warnings, remark
-from tarmac.cli.options import flag, json_option, plot_option, repeated, runs_argument, wants_json
+from tarmac.cli.dialogue import answer, connect, print_json, print_text, print_warnings, remark, wants_json
+from tarmac.cli.options import flag, json_option, plot_option, repeated, runs_argument
 from tarmac.cli.views.errors import written
 from tarmac.cli.views.metricview import (
     not_finite,

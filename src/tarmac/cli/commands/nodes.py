@@ -6,9 +6,9 @@ from time import localtime, strftime
 import click
 
 from tarmac import api
-from tarmac.cli.dialogue import answer, connect, remark
+from tarmac.cli.dialogue import answer, connect, remark, wants_json
 from tarmac.cli.lazy import Subcommands, calls_subcommand
-from tarmac.cli.options import complete_node, flag, json_option, together, wants_json
+from tarmac.cli.options import complete_node, flag, json_option, together
 from tarmac.cli.views.amounts import number, size
 from tarmac.cli.views.messages import state_cell
 from tarmac.cli.views.table import Column, Table, table_text

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tarmac import api
-from tarmac.cli.dialogue import answer, connect, remark
+from tarmac.cli.dialogue import answer, connect, remark, wants_json
 from tarmac.cli.lazy import Subcommands, calls_subcommand
-from tarmac.cli.options import complete_run, flag, json_option, wants_json
+from tarmac.cli.options import complete_run, flag, json_option
 from tarmac.cli.views.queueview import LISTED, queue_text, with_arrays
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client import Client

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tarmac import api
-from tarmac.cli.dialogue import answer, connect, print_text
-from tarmac.cli.options import complete_run, flag, json_option, pairs_option, wants_json
+from tarmac.cli.dialogue import answer, connect, print_text, wants_json
+from tarmac.cli.options import complete_run, flag, json_option, pairs_option
 from tarmac.cli.overriding import override_options, overrides
 from tarmac.cli.runfile import from_command, how_of, read_run_file, reading_options
 from tarmac.cli.views.errors import INTERRUPTED

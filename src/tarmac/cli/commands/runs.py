@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from tarmac import api
-from tarmac.cli.dialogue import answer, connect, print_json, print_list, print_text, remark
-from tarmac.cli.options import complete_run, json_option, run_argument, wants_json
+from tarmac.cli.dialogue import answer, connect, print_json, print_list, print_text, remark, wants_json
+from tarmac.cli.options import complete_run, json_option, run_argument
 from tarmac.cli.views.amounts import age, counted, duration, size
 from tarmac.cli.views.messages import elapsed_s, named, state_of
 from tarmac.cli.views.metricview import metric_text, series_name

@@ -3,7 +3,7 @@
 Joined by `experiment`; used by `run`.
 """
 
-import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from tarmac import api
-from tarmac.cli.dialogue import answer, connect, print_json, print_list, print_text, print_warnings, remark
-from tarmac.cli.options import flag, json_option, pairs_option, plot_option, wants_json
+from tarmac.cli.dialogue import answer, connect, print_list, print_text, print_warnings, remark, wants_json
+from tarmac.cli.options import flag, json_option, pairs_option, plot_option
 from tarmac.cli.runfile import read_text
 from tarmac.cli.views import experimentview
 from tarmac.cli.views.errors import written
@@ -246,7 +246,6 @@ def print_preview(client: Client, request: dict[str, Any]) -> None:
 def follow_experiment(client: Client, experiment_id: str) -> int:
     """Print the end of each trial, then all trials and the best; return the exit code."""
     ended: set[int] = set()
-    pause = threading.Event()
     while True:
         record = client.experiment(experiment_id)
         trials = client.trials(experiment_id)
@@ -257,7 +256,7 @@ def follow_experiment(client: Client, experiment_id: str) -> int:
                     print_text(_end_line(record, trial), err=True)
         if record.state == "ended":
             break
-        pause.wait(LOOK_S)
+        time.sleep(LOOK_S)
     print_experiment(client, record)
     return EXIT_CODES.get(record.outcome or "", 1)
 
@@ -265,19 +264,18 @@ def follow_experiment(client: Client, experiment_id: str) -> int:
 def print_experiment(client: Client, record: api.Experiment) -> None:
     """Print an experiment, the table of its trials, and the best of them."""
     trials, best = client.trials(record.id), client.best_trials(record.id)
-    if wants_json():
-        print_json({**json_form(record), "trials": trials, "best": best[0] if best else None})
-        return
-    for line in experimentview.summary_lines(record, trials):
-        print_text(line)
-    if trials:
-        print_text(
-            experimentview.trials_table(record, trials, stdout_terminal(), metrics_of(client, record, trials))
-        )
-    if best:
-        print_text(experimentview.best_line(record, best[0]))
-    elif record.search.metric and record.state == "ended":
-        print_text(str(unreported(client, record, trials)))
+    lines: list[str] = []
+    if not wants_json():
+        lines += experimentview.summary_lines(record, trials)
+        if trials:
+            metrics = metrics_of(client, record, trials)
+            lines.append(experimentview.trials_table(record, trials, stdout_terminal(), metrics))
+        if best:
+            lines.append(experimentview.best_line(record, best[0]))
+        elif record.search.metric and record.state == "ended":
+            lines.append(str(unreported(client, record, trials)))
+    document = {**json_form(record), "trials": trials, "best": best[0] if best else None}
+    answer(document, "\n".join(lines))
 
 
 def unreported(client: Client, record: api.Experiment, trials: Sequence[api.Trial]) -> NotFound:

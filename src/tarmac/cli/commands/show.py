@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from tarmac import api
-from tarmac.cli.dialogue import answer, connect, print_json, print_text, print_verbatim
-from tarmac.cli.options import flag, json_option, run_argument, wants_json
+from tarmac.cli.dialogue import answer, connect, print_json, print_text, print_verbatim, wants_json
+from tarmac.cli.options import flag, json_option, run_argument
 from tarmac.cli.selecting import means_all
 from tarmac.cli.views import messages
 from tarmac.cli.views.amounts import age, duration, number, size, until

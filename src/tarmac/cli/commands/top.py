@@ -13,8 +13,8 @@ import click
 
 from tarmac import api
 from tarmac.cli.commands.nodes import node_table
-from tarmac.cli.dialogue import connect, print_json, print_text
-from tarmac.cli.options import flag, json_option, wants_json
+from tarmac.cli.dialogue import connect, print_json, print_text, wants_json
+from tarmac.cli.options import flag, json_option
 from tarmac.cli.views import escapes
 from tarmac.cli.views.queueview import queue_text
 from tarmac.cli.views.terminal import Terminal, fit, stdout_terminal

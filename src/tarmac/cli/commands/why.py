@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import click
 
 from tarmac import api
-from tarmac.cli.dialogue import answer, connect
-from tarmac.cli.options import json_option, run_argument, wants_json
+from tarmac.cli.dialogue import answer, connect, wants_json
+from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.views.amounts import counted
 from tarmac.cli.views.table import Column, Table, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
