@@ -18,7 +18,7 @@ from postgres import Missing, Server, running_server
 from ray_harness import RayHarness
 from slurm_clusters import Missing as MissingSlurm
 from slurm_clusters import install_standin, running_slurm
-from slurm_harness import RealSlurmHarness, SlurmHarness, SshHarness, StandInHarness
+from slurm_harness import RealSlurmHarness, SlurmHarness, SshHarness, StandInHarness, deliver_early
 from ssh_hosts import LoginHost, login_host
 from tarmac.model.ports import Store
 from tarmac.store import open_store
@@ -156,12 +156,15 @@ def standin_anywhere(optional_login: LoginHost | None, tmp_path: Path) -> StandI
     """Stand-ins at a host behind SSH, where there can be one: what works there works on this machine."""
     variables = install_standin(tmp_path / "standin")
     if optional_login is None:
+        deliver_early(tmp_path / "site")
         return StandInHarness(tmp_path / "site", variables)
+    deliver_early(optional_login.seen_there(optional_login.private / tmp_path.name))
     return SshHarness(tmp_path, variables, optional_login)
 
 
 @pytest.fixture
 def standin(tmp_path: Path) -> Iterator[StandInHarness]:
+    deliver_early(tmp_path / "site")
     made = StandInHarness(tmp_path / "site", install_standin(tmp_path / "standin"))
     yield made
     made.close()

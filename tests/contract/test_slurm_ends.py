@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from engine_harness import Work, ended, started, submit
-from slurm_harness import TEMPO, SlurmHarness, StandInHarness
+from slurm_harness import AGAIN_S, TEMPO, SlurmHarness, StandInHarness
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
 from tarmac.model.progress import CauseCode, Outcome
@@ -150,9 +150,8 @@ def test_one_that_had_ended_before_slurm_cancelled_its_job_is_what_its_runners_s
     attempt = submit(standin, Work(output="done\n"))
     while "|COMPLETED|" not in standin.command("squeue"):
         assert "|FAILED|" not in standin.command("squeue")
-    path = Path(standin.variables["STANDIN"]) / "jobs/1.json"
-    job = json.loads(path.read_text())
-    path.write_text(json.dumps({**job, "state": "CANCELLED", "end": time.time() + 60}))
+        Event().wait(AGAIN_S)
+    standin.becomes("1", "CANCELLED", end=time.time() + 60)
     assert standin.settle(attempt, ended).outcome is Outcome.COMPLETED
 
 
@@ -163,6 +162,7 @@ def test_of_a_job_whose_end_slurm_never_learned_its_runners_word_counts_at_last(
     attempt = submit(standin, Work(output="done\n"))
     while "|COMPLETED|" not in standin.command("squeue"):
         assert "|FAILED|" not in standin.command("squeue")
+        Event().wait(AGAIN_S)
     standin.becomes("1", "RUNNING")
     assert standin.engine.observe([attempt])[attempt].state is ObservedState.UNKNOWN
     standin.engine = standin.open(replace(TEMPO, forgotten_s=0.0))

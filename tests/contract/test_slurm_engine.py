@@ -12,6 +12,7 @@ import pytest
 
 from attempts import wait_until
 from engine_harness import BOUND_S, Work, ended, started, submit
+from slurm_clusters import install_standin
 from slurm_harness import SlurmHarness, StandInHarness
 from tarmac.engines.slurm import files
 from tarmac.engines.slurm.settings import Tempo
@@ -75,16 +76,20 @@ def test_workers_find_the_job_they_are_part_of_and_no_rank_of_srun(slurm_harness
         assert found.keys() <= {"SLURM_JOB_ACCOUNT"}  # a Slurm without accounting has none
 
 
-def test_what_travels_is_compiled_before_the_first_job_begins(standin: StandInHarness) -> None:
+def test_what_travels_is_compiled_before_the_first_job_begins(tmp_path: Path) -> None:
     """Else every node of the first job compiles all of it at the same time, while the job waits."""
-    standin.hold_the_queue(True)
-    submit(standin, Work())
+    fresh = StandInHarness(tmp_path / "fresh", install_standin(tmp_path / "standin"))
+    fresh.hold_the_queue(True)
+    attempt = submit(fresh, Work(output="from there\n"))
     compiled = {
-        path.name.partition(".")[0] for path in standin.home.glob("node/*/tarmac/node/__pycache__/*.pyc")
+        path.name.partition(".")[0] for path in fresh.home.glob("node/*/tarmac/node/__pycache__/*.pyc")
     }
-    sources = {path.stem for path in standin.home.glob("node/*/tarmac/node/*.py")}
+    sources = {path.stem for path in fresh.home.glob("node/*/tarmac/node/*.py")}
     assert "runner" in sources
     assert compiled == sources
+    fresh.hold_the_queue(False)
+    assert fresh.settle(attempt, ended).outcome is Outcome.COMPLETED
+    fresh.close()
 
 
 # --- exactly once -------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def test_a_host_that_is_down_for_a_while_costs_a_run_nothing(login: LoginHost, t
 def test_a_job_is_submitted_once_though_the_connection_was_cut_before_its_answer(far: SshHarness) -> None:
     sbatch = Path(far.variables["STANDIN"]) / "bin/sbatch"
     whole = sbatch.read_text()
-    sbatch.write_text(whole.replace("exec ", "") + 'kill -KILL "$PPID"\n')  # the program at the far end
+    sbatch.write_text(whole + "import os\nos.kill(os.getppid(), 9)\n")  # the program at the far end
     launch = far.launch(Work(output="once\n"))
     request = far.engine.render(launch)
     with pytest.raises(Unavailable, match="login: the connection was lost"):

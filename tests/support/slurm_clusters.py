@@ -78,7 +78,10 @@ def install_standin(directory: Path) -> dict[str, str]:
         path.mkdir(parents=True)
     for name in COMMANDS:
         program = programs / name
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {STANDIN} {name} "$@"\n')
+        program.write_text(
+            f"#!{sys.executable} -IS\nimport sys\nsys.path.insert(0, {str(STANDIN.parent)!r})\n"
+            f"from slurm_standin import main\nmain({name!r}, sys.argv[1:])\n"
+        )
         program.chmod(0o755)
     return {"STANDIN": str(directory), "PATH": f"{programs}:{os.environ['PATH']}"}
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import atexit
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from ast import literal_eval
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -15,17 +19,20 @@ import pytest
 
 from engine_harness import BOUND_S, WORKING, Work, make_launch, running, script
 from ssh_hosts import LoginHost
+from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.host import Host, local_host
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.hosts.remote import SshHost
 from tarmac.engines.slurm import files
 from tarmac.engines.slurm.commands import Commands
+from tarmac.engines.slurm.delivery import COMPILE
 from tarmac.engines.slurm.engine import SlurmEngine
 from tarmac.engines.slurm.settings import Tempo, read_settings
 from tarmac.model.ports import Observation
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.attempt.document import Launch, Mount
 from tarmac.node.attempt.protocol import late_address, rank_name
+from tarmac.node.starting import NODE_DIRECTORY
 
 AGAIN_S = 0.1
 TEMPO = Tempo(query_s=0.0, idle_s=0.0, report_lag_s=0.0)
@@ -95,6 +102,27 @@ class SlurmHarness:
         return Commands(host=local_host(self.home, variables=self.variables)).query(argv)
 
 
+@cache
+def _delivered() -> Path:
+    """What an engine delivers to a site, compiled; made once."""
+    made = Path(tempfile.mkdtemp(prefix="delivered"))
+    atexit.register(shutil.rmtree, made)
+    found = installing.collect((NODE_DIRECTORY,))
+    version = made / installing.version_of(found)
+    for name, content in found.items():
+        path = version / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    subprocess.run([sys.executable, *COMPILE, version], check=True)
+    return made
+
+
+def deliver_early(home: Path) -> None:
+    """Make the directory of a site where an engine of this tarmac has worked before: it need not deliver."""
+    home.mkdir(mode=0o700)
+    shutil.copytree(_delivered(), home / "node")
+
+
 class StandInHarness(SlurmHarness):
     """Over the stand-ins."""
 
@@ -114,10 +142,10 @@ class StandInHarness(SlurmHarness):
         else:
             path.unlink(missing_ok=True)
 
-    def becomes(self, job: str, state: str) -> None:
+    def becomes(self, job: str, state: str, **more: object) -> None:
         """The system says so of a job, whatever its processes do."""
-        path = Path(self.variables["STANDIN"]) / "jobs" / f"{job}.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "state": state}))
+        path = Path(self.variables["STANDIN"]) / "jobs" / f"{job}.job"
+        path.write_text(repr({**literal_eval(path.read_text()), "state": state, **more}))
 
     def calls(self, command: str) -> int:
         """How often a command was run."""

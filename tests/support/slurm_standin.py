@@ -8,26 +8,47 @@ Files in it turn knobs: `held` (nobody is given nodes), `down` (the controller d
 `refuses` (what sbatch says of every job), `version` (which Slurm it is: their answers differ), `accounting`
 (sacct knows all jobs), `completing` (a job that has ended is shown once as not quite over),
 `strangers` (lines of the queue of the whole site, which others submitted).
+
+A test calls these commands dozens of times: each imports no more than it needs. A job is kept as the text of
+a dictionary.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
-import json
 import os
-import re
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-HERE = Path(os.environ["STANDIN"])
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+TERM = 15
 NODES = ("n1", "n2", "n3")
-VERSION = (HERE / "version").read_text() if (HERE / "version").exists() else "23.02.7"
+
+
+def path(name: str) -> str:
+    """A file of the directory."""
+    return f"{os.environ['STANDIN']}/{name}"
+
+
+def knob(name: str) -> bool:
+    """Whether a knob is turned."""
+    return os.path.exists(path(name))
+
+
+def read(name: str) -> str:
+    with open(path(name)) as file:
+        return file.read()
+
+
+def write(name: str, text: str) -> None:
+    with open(path(name), "w") as file:
+        file.write(text)
+
+
+VERSION = read("version") if knob("version") else "23.02.7"
 
 
 def since(version: str) -> bool:
@@ -39,98 +60,111 @@ def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-@contextlib.contextmanager
-def locked() -> Iterator[None]:
-    with (HERE / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def called(name: str) -> None:
+    """Note that a command was run."""
+    with open(path("calls"), "a") as file:
+        file.write(f"{name}\n")
+
+
+class Locked:
+    """While it is held, nobody else changes the queue."""
+
+    def __enter__(self) -> None:
+        self._file = open(path("lock"), "w")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
 
 def jobs() -> list[dict[str, Any]]:
-    found = sorted((HERE / "jobs").iterdir(), key=lambda path: int(path.stem))
-    return [json.loads(path.read_text()) for path in found if path.suffix == ".json"]
+    numbers = [int(name.removesuffix(".job")) for name in os.listdir(path("jobs")) if name.endswith(".job")]
+    return [load(str(number)) for number in sorted(numbers)]
+
+
+def load(number: str) -> dict[str, Any]:
+    found: dict[str, Any] = eval(read(f"jobs/{number}.job"))
+    return found
 
 
 def save(job: dict[str, Any]) -> None:
-    path = HERE / "jobs" / f"{job['id']}.new"
-    path.write_text(json.dumps(job))
-    path.rename(path.with_suffix(".json"))
+    write(f"jobs/{job['id']}.new", repr(job))
+    os.rename(path(f"jobs/{job['id']}.new"), path(f"jobs/{job['id']}.job"))
 
 
 def change(number: str, **changes: Any) -> None:
-    job = json.loads((HERE / "jobs" / f"{number}.json").read_text())
-    save({**job, **changes})
+    save({**load(number), **changes})
 
 
 def serve() -> None:
     """Give nodes to what waits."""
-    if (HERE / "held").exists():
+    if knob("held"):
         return
-    for job in jobs():
-        if job["state"] == "PENDING":
-            process = subprocess.Popen(
-                [sys.executable, "-I", "-S", __file__, "job", job["id"]],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            save({**job, "state": "RUNNING", "reason": "None", "start": time.time(), "pid": process.pid})
+    for each in jobs():
+        if each["state"] == "PENDING":
+            sys.stdout.flush()
+            pid = os.fork()
+            if pid == 0:
+                os.setsid()
+                nothing = os.open(os.devnull, os.O_RDWR)
+                for handle in range(3):
+                    os.dup2(nothing, handle)
+                os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+                os._exit(job(each["id"]))
+            save({**each, "state": "RUNNING", "reason": "None", "start": time.time(), "pid": pid})
 
 
 def sbatch(arguments: list[str]) -> None:
-    if (HERE / "refuses").exists():
-        raise SystemExit(f"sbatch: error: Batch job submission failed: {(HERE / 'refuses').read_text()}")
+    import re
+
+    if knob("refuses"):
+        raise SystemExit(f"sbatch: error: Batch job submission failed: {read('refuses')}")
     if "--test-only" in arguments:
         return
     assert arguments[0] == "--parsable"
-    script = Path(arguments[1]).read_text()
+    with open(arguments[1]) as file:
+        script = file.read()
     said = dict(re.findall(r"^#SBATCH --([a-z-]+)=(.*)$", script, re.MULTILINE))
     if said["partition"] != "batch":
         raise SystemExit("sbatch: error: Batch job submission failed: Invalid partition name specified")
-    with locked():
+    with Locked():
         number = str(len(jobs()) + 1)
-        path = HERE / "jobs" / f"{number}.sh"
-        path.write_text(script)
-        path.with_suffix(".env").write_text(json.dumps(dict(os.environ)))  # a job has that of its sbatch
+        write(f"jobs/{number}.sh", script)
+        write(f"jobs/{number}.env", repr(dict(os.environ)))  # a job has that of its sbatch
         save(
             {"id": number, "name": said["job-name"], "output": said["output"], "nodes": int(said["nodes"])}
             | {"cpus": said["cpus-per-task"]}
             | {"state": "PENDING", "reason": "Resources", "start": None, "pid": 0}
         )
         serve()
-    if (HERE / "lose-answer").exists():
-        (HERE / "lose-answer").unlink()
+    if knob("lose-answer"):
+        os.unlink(path("lose-answer"))
         raise SystemExit(
             "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
         )
     say(f"This site's news: maintenance on Monday 7\n{number};bench")
 
 
-def job(arguments: list[str]) -> None:
+def job(number: str) -> int:
     """The life of a job, in a process of its own."""
-    number = arguments[0]
-    described = json.loads((HERE / "jobs" / f"{number}.json").read_text())
-    env = json.loads((HERE / "jobs" / f"{number}.env").read_text())
+    called("job")
+    described = load(number)
+    env = eval(read(f"jobs/{number}.env"))
     env |= {"SLURM_JOB_ID": number, "SLURM_JOB_NODELIST": ",".join(NODES[: described["nodes"]])}
     env |= {"SLURM_JOB_PARTITION": "batch", "SLURM_JOB_ACCOUNT": "proj"}
-    ends_in = HERE / "ends-in"
-    if ends_in.exists():
-        ends_at = int(time.time()) + int(ends_in.read_text())
-        (HERE / "jobs" / f"{number}.ends").write_text(str(ends_at))
+    if knob("ends-in"):
+        ends_at = int(time.time()) + int(read("ends-in"))
+        write(f"jobs/{number}.ends", str(ends_at))
         if since("23.02"):
             env["SLURM_JOB_END_TIME"] = str(ends_at)
     cpus = described["cpus"]
     env |= {"SLURM_CPUS_PER_TASK": cpus} | ({"SLURM_TRES_PER_TASK": f"cpu={cpus}"} if since("23.11") else {})
-    with Path(described["output"]).open("ab") as log:
-        process = subprocess.Popen(
-            ["bash", str(HERE / "jobs" / f"{number}.sh")], env=env, stdout=log, stderr=log
-        )
-    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
-    code = process.wait()
-    with locked():
-        if json.loads((HERE / "jobs" / f"{number}.json").read_text())["state"] == "RUNNING":
+    log = os.open(described["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    code = run_all(["bash", path(f"jobs/{number}.sh")], [env], output=log)
+    with Locked():
+        if load(number)["state"] == "RUNNING":
             change(number, state="COMPLETED" if code == 0 else "FAILED")
+    return 0
 
 
 def srun(arguments: list[str]) -> None:
@@ -144,14 +178,26 @@ def srun(arguments: list[str]) -> None:
     command = arguments[arguments.index("bash") :]
     step = {**os.environ, "SLURM_NTASKS": str(count), "SLURM_STEP_ID": "0", "SLURM_LOCALID": "0"}
     ranks = [{"SLURM_PROCID": str(rank), "SLURM_NODEID": str(rank)} for rank in range(count)]
-    tasks = [subprocess.Popen(command, env={**step, **rank}) for rank in ranks]
+    raise SystemExit(run_all(command, [{**step, **rank} for rank in ranks]))
+
+
+def run_all(command: list[str], environments: list[dict[str, str]], *, output: int | None = None) -> int:
+    """Run a command in each environment; the highest code. SIGTERM is passed on."""
+    import _signal
+
+    files = [] if output is None else [(os.POSIX_SPAWN_DUP2, output, handle) for handle in (1, 2)]
+    pids = [os.posix_spawnp(command[0], command, env, file_actions=files) for env in environments]
 
     def end(*_: object) -> None:
-        for task in tasks:
-            task.terminate()
+        for pid in pids:
+            os.kill(pid, TERM)
 
-    signal.signal(signal.SIGTERM, end)
-    raise SystemExit(max(task.wait() for task in tasks))
+    _signal.signal(TERM, end)
+    codes = []
+    for pid in list(pids):
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        pids.remove(pid)
+    return max(codes)
 
 
 def shown_time(at: float | None) -> str:
@@ -160,19 +206,16 @@ def shown_time(at: float | None) -> str:
 
 def left(number: str) -> str:
     """What %L says: the time that a job has left."""
-    ends = HERE / "jobs" / f"{number}.ends"
-    if not ends.exists():
+    if not knob(f"jobs/{number}.ends"):
         return "UNLIMITED"
-    minutes, seconds = divmod(max(0, int(ends.read_text()) - int(time.time())), 60)
+    minutes, seconds = divmod(max(0, int(read(f"jobs/{number}.ends")) - int(time.time())), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}" if minutes >= 60 else f"{minutes}:{seconds:02}"
 
 
 def say_who_waits() -> None:
     """The queue of the whole site, with the jobs of strangers."""
-    with (HERE / "calls").open("a") as file:
-        file.write("everybody\n")
-    strangers = HERE / "strangers"
-    say(strangers.read_text() if strangers.exists() else "")
+    called("everybody")
+    say(read("strangers") if knob("strangers") else "")
     for each in jobs():
         if each["state"] == "PENDING":
             say(f"{each['id']}|1000|batch|{each['name']}")
@@ -188,24 +231,22 @@ def squeue(arguments: list[str]) -> None:
     assert not arguments or "--me" in arguments, (
         "other queries make the controller send the jobs of everybody"
     )
-    with locked():
+    with Locked():
         serve()
         for each in jobs():
-            if not (HERE / "forgotten" / each["id"]).exists():
-                if each["state"] not in ("PENDING", "RUNNING") and (HERE / "completing").exists():
-                    (HERE / "completing").unlink()
+            if not knob(f"forgotten/{each['id']}"):
+                if each["state"] not in ("PENDING", "RUNNING") and knob("completing"):
+                    os.unlink(path("completing"))
                     each["state"] = "COMPLETING"  # hides what is known of its end
                 start, end = shown_time(each["start"]), shown_time(each.get("end"))
-                why = HERE / "reason"
-                reason = why.read_text() if why.exists() and each["state"] == "PENDING" else each["reason"]
+                reason = read("reason") if knob("reason") and each["state"] == "PENDING" else each["reason"]
                 say("|".join([each["id"], each["state"], start, end, reason, each["name"]]))
 
 
 def scancel(arguments: list[str]) -> None:
-    ends_as = HERE / "ends-as"
-    with locked():
+    with Locked():
         for each in jobs():
-            if each["id"] in arguments and (HERE / "forgotten" / each["id"]).exists():
+            if each["id"] in arguments and knob(f"forgotten/{each['id']}"):
                 raise SystemExit("scancel: error: Kill job error on job id 1: Invalid job id specified")
             if each["id"] in arguments and each["state"] not in ("PENDING", "RUNNING") and not since("23.11"):
                 raise SystemExit(
@@ -213,14 +254,16 @@ def scancel(arguments: list[str]) -> None:
                     "Job/step already completing or completed"
                 )
             if each["id"] in arguments and each["state"] in ("PENDING", "RUNNING"):
-                save({**each, "state": ends_as.read_text() if ends_as.exists() else "CANCELLED"})
+                save({**each, "state": read("ends-as") if knob("ends-as") else "CANCELLED"})
                 if each["pid"]:
-                    with contextlib.suppress(ProcessLookupError):  # it has just ended
-                        os.kill(each["pid"], signal.SIGTERM)
+                    try:
+                        os.kill(each["pid"], TERM)
+                    except ProcessLookupError:
+                        pass  # it has just ended
 
 
 def sacct(_arguments: list[str]) -> None:
-    if not (HERE / "accounting").exists():
+    if not knob("accounting"):
         raise SystemExit("Slurm accounting storage is disabled")
     for each in jobs():
         by = f" by {os.getuid()}" if each["state"] == "CANCELLED" else ""
@@ -231,8 +274,8 @@ def sacct(_arguments: list[str]) -> None:
 def scontrol(arguments: list[str]) -> None:
     if arguments[:2] == ["show", "hostnames"]:
         say("\n".join(arguments[2].split(",")))
-    elif (HERE / f"scontrol-{arguments[1]}").exists():
-        say((HERE / f"scontrol-{arguments[1]}").read_text())
+    elif knob(f"scontrol-{arguments[1]}"):
+        say(read(f"scontrol-{arguments[1]}"))
     elif arguments[:2] == ["show", "partition"]:
         say(partition())
     else:
@@ -275,13 +318,9 @@ def main(name: str, arguments: list[str]) -> None:
     if "--version" in arguments:
         say(f"slurm {VERSION}")
         return
-    if (HERE / "down").exists() and name not in ("job", "srun"):
+    if knob("down") and name != "srun":
         raise SystemExit(f"{name}: error: Unable to contact slurm controller (connect failure)")
-    commands = {"job": job, "srun": srun, "sbatch": sbatch, "squeue": squeue}
+    commands = {"srun": srun, "sbatch": sbatch, "squeue": squeue}
     commands |= {"scancel": scancel, "sacct": sacct, "scontrol": scontrol}
-    with (HERE / "calls").open("a") as file:
-        file.write(f"{name}\n")
+    called(name)
     commands[name](arguments)
-
-
-main(sys.argv[1], sys.argv[2:])

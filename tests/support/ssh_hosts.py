@@ -32,6 +32,10 @@ class LoginHost:
     private: Path
     apart: bool
 
+    def seen_there(self, path: Path) -> Path:
+        """A path of the host, as this machine reaches it."""
+        return Path(f"/proc/{self.server.pid}/root{path}") if self.apart else path
+
     def reached_by(self, path: Path, *options: str) -> Ssh:
         """Another way there, by a config of its own."""
         return Ssh(TARGET, ("ssh", "-F", str(write_config(path, self.server, *options))))
