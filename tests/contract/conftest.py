@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from delivered import deliver_early
 from engine_harness import Harness, LocalHarness, SimBatchHarness, SimHarness
 from gitserver import NO_SSHD
 from memory_store import MemoryStore
@@ -18,7 +19,7 @@ from postgres import Missing, Server, running_server
 from ray_harness import RayHarness
 from slurm_clusters import Missing as MissingSlurm
 from slurm_clusters import install_standin, running_slurm
-from slurm_harness import RealSlurmHarness, SlurmHarness, SshHarness, StandInHarness, deliver_early
+from slurm_harness import RealSlurmHarness, SlurmHarness, SshHarness, StandInHarness
 from ssh_hosts import LoginHost, login_host
 from tarmac.model.ports import Store
 from tarmac.store import open_store

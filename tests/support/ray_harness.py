@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any
 
+from delivered import deliver_early
 from engine_harness import WORKING, Work, make_launch, running, script
 from ray_clusters import TOKEN, RayNodes
 from tarmac.engines.hosts.connection import EXEC_CODE, loading_program
@@ -29,16 +30,25 @@ from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation
 from tarmac.model.progress import WorkerStatus
 from tarmac.node.attempt.document import Launch, Mount
+from tarmac.node.starting import NODE_DIRECTORY
 
 BOUND_S = 300.0
 AGAIN_S = 0.05
 AGENT = "tarmac.node.host.agent"
 
 
-class StandInRay:
-    """A `Membership` with nodes of its own; `lost` ones are those that it says are dead."""
+BEGIN = f"import sys; sys.path.insert(0, {str(NODE_DIRECTORY.parents[1])!r}); from {AGENT} import serve; "
+BEGIN += "serve(sys.stdin.buffer, 1)"
 
-    def __init__(self, count: int = 2) -> None:
+
+class StandInRay:
+    """A `Membership` with nodes of its own; `lost` ones are those that it says are dead.
+
+    The modules of its agents come from here, or, `sent`, over their input as with a real Ray.
+    """
+
+    def __init__(self, count: int = 2, *, sent: bool = False) -> None:
+        self._sent = sent
         self.lost: set[str] = set()
         self.shared: set[str] = set()
         self.reserved: set[str] = set()
@@ -117,9 +127,10 @@ class StandInRay:
     def _start(self, member_id: str, address: str, home: str) -> Endpoint:
         token = os.urandom(16).hex()
         order = {"address": address, "home": home, "token": token}
+        program = loading_program("mark", begin=AGENT) if self._sent else b""
         found = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", EXEC_CODE],
-            input=loading_program("mark", begin=AGENT) + json.dumps(order).encode() + b"\n",
+            [sys.executable, "-I", "-S", "-c", EXEC_CODE if self._sent else BEGIN],
+            input=program + json.dumps(order).encode() + b"\n",
             stdout=subprocess.PIPE,
             check=True,
             timeout=BOUND_S,
@@ -156,11 +167,13 @@ def images_by_node(engine: RayEngine) -> dict[str, str]:
 
 
 class RayHarness:
-    """The engine over agents on this machine."""
+    """The engine over agents on this machine; with `fresh` nodes, it delivers what runs there."""
 
-    def __init__(self, home: Path, *, ray: StandInRay | None = None) -> None:
+    def __init__(self, home: Path, *, ray: StandInRay | None = None, fresh: bool = False) -> None:
         self.home = home
         home.mkdir(exist_ok=True)
+        if not fresh:
+            deliver_early(home / "far")
         self.ray = ray or StandInRay()
         self.news = Event()
         self._started: list[str] = []
@@ -236,7 +249,7 @@ class RealRayHarness(RayHarness):
 
     def __init__(self, home: Path, cluster: RayNodes) -> None:
         self.cluster = cluster
-        super().__init__(home)
+        super().__init__(home, fresh=True)
 
     def open(self, forward: Forward | None = None, **knobs: Any) -> RayEngine:
         settings = read_settings(self.cluster.settings())

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from actors import ADA
+from delivered import deliver_early
 from engine_harness import MACHINE
 from ray_harness import JoinedRay, StandInRay
 from simulated import InstantCode
@@ -44,6 +45,8 @@ LIMIT_S = 120.0
 CLUSTER = "gpus"
 LEASE_S = 3600.0
 LOG = "logs/main.0.0.log"
+PACKAGES = tuple(NODE_DIRECTORY.with_name(name) for name in ("artifacts", "model"))
+"""What travels beside the runner's package."""
 
 TRAINS = """
 state=$CHECKPOINT_ARTIFACT_PATH/state
@@ -70,14 +73,13 @@ class Kind:
         read_settings(cluster.settings)
 
     def open(self, cluster: Cluster) -> RayEngine:
-        packages = tuple(NODE_DIRECTORY.with_name(name) for name in ("artifacts", "model"))
         self.engine = RayEngine(
             cluster.name,
             read_settings(cluster.settings),
             self._ray,
             Supplies(
                 copies=self._home / "copies",
-                sidecar=Sidecar(store=str(self._home / "store"), patience_s=60.0, packages=packages),
+                sidecar=Sidecar(store=str(self._home / "store"), patience_s=60.0, packages=PACKAGES),
                 artifacts=self._artifacts.answer,
             ),
         )
@@ -218,6 +220,8 @@ def opened_site(
     settings = {"address": "127.0.0.1:1", "directory": str(home / "far")}
     if isinstance(ray, JoinedRay):
         settings = ray.settings
+    else:
+        deliver_early(home / "far", *PACKAGES)
     settings = {**settings, "slots": str(slots), "lease": "1h"}
     loops = Loops(plane)
     loops.start()

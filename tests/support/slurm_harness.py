@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from ast import literal_eval
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -19,20 +15,17 @@ import pytest
 
 from engine_harness import BOUND_S, WORKING, Work, make_launch, running, script
 from ssh_hosts import LoginHost
-from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.host import Host, local_host
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.hosts.remote import SshHost
 from tarmac.engines.slurm import files
 from tarmac.engines.slurm.commands import Commands
-from tarmac.engines.slurm.delivery import COMPILE
 from tarmac.engines.slurm.engine import SlurmEngine
 from tarmac.engines.slurm.settings import Tempo, read_settings
 from tarmac.model.ports import Observation
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.attempt.document import Launch, Mount
 from tarmac.node.attempt.protocol import late_address, rank_name
-from tarmac.node.starting import NODE_DIRECTORY
 
 AGAIN_S = 0.1
 TEMPO = Tempo(query_s=0.0, idle_s=0.0, report_lag_s=0.0)
@@ -100,27 +93,6 @@ class SlurmHarness:
     def command(self, *argv: str) -> str:
         """Run one of Slurm's commands as somebody else might."""
         return Commands(host=local_host(self.home, variables=self.variables)).query(argv)
-
-
-@cache
-def _delivered() -> Path:
-    """What an engine delivers to a site, compiled; made once."""
-    made = Path(tempfile.mkdtemp(prefix="delivered"))
-    atexit.register(shutil.rmtree, made)
-    found = installing.collect((NODE_DIRECTORY,))
-    version = made / installing.version_of(found)
-    for name, content in found.items():
-        path = version / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    subprocess.run([sys.executable, *COMPILE, version], check=True)
-    return made
-
-
-def deliver_early(home: Path) -> None:
-    """Make the directory of a site where an engine of this tarmac has worked before: it need not deliver."""
-    home.mkdir(mode=0o700)
-    shutil.copytree(_delivered(), home / "node")
 
 
 class StandInHarness(SlurmHarness):

@@ -61,7 +61,8 @@ def state_of(ray: RayHarness, name: str) -> str:
     return next(node.state.value for node in ray.engine.nodes() if node.name == name)
 
 
-def test_a_run_goes_on_while_its_agent_is_started_again(ray: RayHarness) -> None:
+def test_a_run_goes_on_while_its_agent_is_started_again(tmp_path: Path) -> None:
+    ray = RayHarness(tmp_path / "home", ray=StandInRay(sent=True), fresh=True)
     attempt = started(ray, Work(lasts=True), nodes=2)
     before = ray.ray.pids["id1"]
     ray.ray.send("id1", signal.SIGKILL)
@@ -69,6 +70,7 @@ def test_a_run_goes_on_while_its_agent_is_started_again(ray: RayHarness) -> None
     assert ray.settle(attempt, running).state is ObservedState.RUNNING
     ray.engine.request_leave(attempt, LeaveRequest.PAUSE)
     assert ray.settle(attempt, ended).outcome is Outcome.PAUSED
+    ray.close()
 
 
 def test_a_node_that_ray_lost_and_that_is_silent_is_lost_and_comes_back(ray: RayHarness) -> None:

@@ -33,7 +33,7 @@ def small(tmp_path: Path) -> Iterator[RayHarness]:
     if shutil.which("mount") is None or subprocess.run(words, check=False, capture_output=True).returncode:
         pytest.skip("a disk of its own needs root")
     try:
-        made = RayHarness(tmp_path / "home")
+        made = RayHarness(tmp_path / "home", fresh=True)
         yield made
         made.close()
     finally:
