@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from attempts import wait_until
-from shell import LIMIT_S, Shell
+from shell import LIMIT_S, LOOK_AGAIN_S, Shell
 
 MARK = "STRAY_MARK"
 
@@ -57,7 +58,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + LIMIT_S
     while not condition():
         assert time.monotonic() < deadline, what
-        os.sched_yield()
+        Event().wait(LOOK_AGAIN_S)
 
 
 def test_a_killed_runner_takes_its_work_along_and_the_run_starts_again(shell: Shell) -> None:

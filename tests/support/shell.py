@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,6 +24,8 @@ from tarmac.node.kernel.sockets import readable
 from warm_commands import WarmCommands
 
 LIMIT_S = 120.0
+LOOK_AGAIN_S = 0.1
+"""The pause before a command is repeated: what a test waits for needs the processor, too."""
 
 WARM = WarmCommands()
 
@@ -105,12 +108,14 @@ class Shell:
         deadline = time.monotonic() + LIMIT_S
         while self.json("show", run)["run"]["state"] != state:
             assert time.monotonic() < deadline, self.tarmac("show", run).stdout
+            Event().wait(LOOK_AGAIN_S)
 
     def until(self, *arguments: str, said: str) -> None:
         """Until a command prints these words."""
         deadline = time.monotonic() + LIMIT_S
         while said not in (text := self.tarmac(*arguments).stdout):
             assert time.monotonic() < deadline, text
+            Event().wait(LOOK_AGAIN_S)
 
     def close(self) -> None:
         """End every run and the server. What was never started needs no end."""

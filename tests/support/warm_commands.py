@@ -1,7 +1,8 @@
 """Commands of `tarmac` as forks of one warm process, which saves the start of a Python and its imports.
 
 Each command is a process with its own arguments, directory, environment and output; only the modules are
-imported already. Run as a program, this file is the warm process: its standard input is a socket with orders.
+imported already. A server that such a command starts is a fork of the command, in the same way. Run as a
+program, this file is the warm process: its standard input is a socket with orders.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import atexit
 import gc
 import json
+import logging
 import os
 import pkgutil
 import select
@@ -18,14 +20,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 import tarmac
 from tarmac.cli.main import main
+from tarmac.client import starting
+from tarmac.node.kernel.sockets import readable
 
-IMPORTED = ("cli", "client", "dialects")
+IMPORTED = ("cli", "client", "dialects", "server")
 """The packages whose modules the warm process imports."""
 
 _ORDER_BYTES = 100_000
@@ -130,14 +135,82 @@ def _become(arguments: list[str], directory: str, environment: dict[str, str], *
     os.environ.update(environment)
     time.tzset()
     sys.argv[1:] = arguments
+    _run_to_the_end(main)
+
+
+class ForkedServer(starting.StartedServer):
+    """A server that begins without an `exec`, and otherwise as the client asks for it, word for word."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        start_new_session: bool,
+        close_fds: bool,
+        cwd: Path,
+    ) -> None:
+        program, arguments = list(argv[:4]), list(argv[4:])
+        assert program == [sys.executable, "-P", "-m", "tarmac.server"], argv
+        assert stdin == subprocess.DEVNULL, "it is not the command's"
+        self.args = argv
+        self.returncode = None
+        self.pid = os.fork()
+        if self.pid:
+            return
+        if start_new_session:
+            os.setsid()
+        os.chdir(cwd)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for number, handle in enumerate((nothing, stdout, stderr)):
+            os.dup2(handle, number)
+        if close_fds:
+            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        for number in signal.valid_signals():
+            if callable(signal.getsignal(number)):
+                begins_with = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+                signal.signal(number, begins_with)
+        sys.stdout = open(1, "w")  # noqa: SIM115 for as long as there is the process
+        sys.stderr = open(2, "w", buffering=1)  # noqa: SIM115
+        sys.argv = [import_module("tarmac.server.__main__").__file__ or "", *arguments]
+        _run_to_the_end(import_module("tarmac.server.__main__").main)
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.poll() is None:
+            handle = os.pidfd_open(self.pid)
+            if not readable(handle, timeout):
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            os.close(handle)
+        code = self.poll()
+        assert code is not None
+        return code
+
+
+def _run_to_the_end(program: Callable[[], int | None]) -> NoReturn:
+    """Run a program's main function, and end as a Python of its own would."""
     try:
-        main()
-    except SystemExit as end:  # the end of an interpreter writes to all that it shares with the warm process
-        for thread in threading.enumerate():
-            if thread is not threading.current_thread() and not thread.daemon:
-                thread.join()
-        sys.stdout.flush()
-        os._exit(end.code if isinstance(end.code, int) else 1)
+        code: object = program()
+    except SystemExit as end:
+        code = end.code
+    except BaseException:  # noqa: BLE001 the top level of a process
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    # The end of an interpreter writes to all that it shares with the warm process.
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
 if __name__ == "__main__":
@@ -145,5 +218,6 @@ if __name__ == "__main__":
         for module in pkgutil.walk_packages([f"{tarmac.__path__[0]}/{package}"], f"tarmac.{package}."):
             if not module.name.endswith("__main__"):
                 import_module(module.name)
+    starting.StartedServer = ForkedServer  # type: ignore[misc]
     gc.freeze()
     serve(socket.socket(fileno=os.dup(sys.stdin.fileno())))

@@ -25,7 +25,7 @@ import time
 for name in (launch.id, launch.launch_id, launch.run_id):
     details = client.get_launch_details(name)
     assert details.launch.id == launch.id
-while not any("ready" in log.contents for log in details.logs):
+while not any("ready" in log.contents for log in details.logs) or details.status_counts.processes.pending:
     time.sleep(0.05)
     details = client.get_launch_details(launch.id)
 print(details.commands[0].job_name, details.logs[0].source, details.status_counts.processes)
