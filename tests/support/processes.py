@@ -6,14 +6,14 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tarmac.client import Client
 from tarmac.model.errors import TarmacError
 from tarmac.model.home import Home
 from tarmac.node.kernel.sockets import readable
+from warm_commands import COMMANDS, SERVERS, WARM
 
 PATIENCE_S = 120
 
@@ -66,12 +66,25 @@ def home_at(path: Path) -> Iterator[Home]:
         assert ended(pid)
 
 
+def client_of(home: Path) -> Client:
+    """A client of a home whose server stands: a fork, while the client alone would start the true program."""
+    started = _warm(["server", "start"], home, COMMANDS)
+    assert started.returncode == 0, started.stderr
+    return Client(home=home)
+
+
 def run_server(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `python -m tarmac.server` to its end, for servers that are expected to refuse."""
-    return subprocess.run(
-        [sys.executable, "-m", "tarmac.server", "--home", str(home), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
+    """Run the program of a server to its end, for servers that are expected to refuse."""
+    return _warm(["--home", str(home), *arguments], home, SERVERS)
+
+
+def _warm(arguments: Sequence[str], home: Path, module: str) -> subprocess.CompletedProcess[str]:
+    ended = WARM.run(
+        arguments,
+        directory=Path("/"),
+        environment={**os.environ, "TARMAC_HOME": str(home)},
+        limit_s=PATIENCE_S,
+        module=module,
     )
+    assert ended is not None, "the environment is too large"
+    return ended

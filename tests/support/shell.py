@@ -21,13 +21,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from tarmac.node.kernel.sockets import readable
-from warm_commands import WarmCommands
+from warm_commands import WARM
 
 LIMIT_S = 120.0
 LOOK_AGAIN_S = 0.1
 """The pause before a command is repeated: what a test waits for needs the processor, too."""
-
-WARM = WarmCommands()
 
 Result = subprocess.CompletedProcess[str]
 

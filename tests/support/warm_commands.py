@@ -1,4 +1,4 @@
-"""Commands of `tarmac` as forks of one warm process, which saves the start of a Python and its imports.
+"""Commands of `tarmac`, and servers, as forks of one warm process: no Python starts, and nothing is imported.
 
 Each command is a process with its own arguments, directory, environment and output; only the modules are
 imported already. A server that such a command starts is a fork of the command, in the same way. Run as a
@@ -21,17 +21,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
 import tarmac
-from tarmac.cli.main import main
 from tarmac.client import starting
 from tarmac.node.kernel.sockets import readable
 
 IMPORTED = ("cli", "client", "dialects", "server")
 """The packages whose modules the warm process imports."""
+
+COMMANDS, SERVERS = "tarmac.cli.main", "tarmac.server.__main__"
+"""The modules of the programs that it can become."""
 
 _ORDER_BYTES = 100_000
 _NUMBER_BYTES = 16
@@ -50,9 +53,13 @@ class WarmCommands:
         directory: Path,
         environment: Mapping[str, str],
         limit_s: float,
+        module: str = COMMANDS,
     ) -> subprocess.CompletedProcess[str] | None:
-        """Run a command to its end, without standard input; None if the order is too long for the socket."""
-        order = json.dumps([list(arguments), str(directory), dict(environment)]).encode()
+        """Run a command to its end, without standard input; None if the order is too long for the socket.
+
+        `module` has the main function: that of commands, or of servers.
+        """
+        order = json.dumps([module, list(arguments), str(directory), dict(environment)]).encode()
         if len(order) > _ORDER_BYTES:
             return None
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -82,6 +89,9 @@ class WarmCommands:
         return self._orders
 
 
+WARM = WarmCommands()
+
+
 def _text(handle: int) -> str:
     with open(handle, encoding="utf-8", closefd=False) as file:
         file.seek(0)
@@ -104,7 +114,7 @@ def serve(orders: socket.socket) -> None:
                 pid, answer = running.pop(handle)
                 poll.unregister(handle)
                 os.close(handle)
-                with answer:
+                with answer, suppress(BrokenPipeError):  # nobody waits for it any more
                     answer.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
                 continue
             order, files, _, _ = socket.recv_fds(orders, _ORDER_BYTES, 3, socket.MSG_CMSG_CLOEXEC)
@@ -115,8 +125,8 @@ def serve(orders: socket.socket) -> None:
             if pid == 0:
                 orders.close()
                 answer.close()
-                arguments, directory, environment = json.loads(order)
-                _become(arguments, directory, environment, out=files[1], err=files[2])
+                module, arguments, directory, environment = json.loads(order)
+                _become(module, arguments, directory, environment, out=files[1], err=files[2])
             for file in files[1:]:
                 os.close(file)
             watched = os.pidfd_open(pid)
@@ -125,7 +135,9 @@ def serve(orders: socket.socket) -> None:
             answer.send(b"%d" % pid)
 
 
-def _become(arguments: list[str], directory: str, environment: dict[str, str], *, out: int, err: int) -> None:
+def _become(
+    module: str, arguments: list[str], directory: str, environment: dict[str, str], *, out: int, err: int
+) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, handle in enumerate((nothing, out, err)):
         os.dup2(handle, number)
@@ -135,7 +147,7 @@ def _become(arguments: list[str], directory: str, environment: dict[str, str], *
     os.environ.update(environment)
     time.tzset()
     sys.argv[1:] = arguments
-    _run_to_the_end(main)
+    _run_to_the_end(import_module(module).main)
 
 
 class ForkedServer(starting.StartedServer):
@@ -174,8 +186,8 @@ class ForkedServer(starting.StartedServer):
                 signal.signal(number, begins_with)
         sys.stdout = open(1, "w")  # noqa: SIM115 for as long as there is the process
         sys.stderr = open(2, "w", buffering=1)  # noqa: SIM115
-        sys.argv = [import_module("tarmac.server.__main__").__file__ or "", *arguments]
-        _run_to_the_end(import_module("tarmac.server.__main__").main)
+        sys.argv[1:] = arguments
+        _run_to_the_end(import_module(SERVERS).main)
 
     def poll(self) -> int | None:
         if self.returncode is None:
@@ -214,6 +226,7 @@ def _run_to_the_end(program: Callable[[], int | None]) -> NoReturn:
 
 
 if __name__ == "__main__":
+    import_module(SERVERS)
     for package in IMPORTED:
         for module in pkgutil.walk_packages([f"{tarmac.__path__[0]}/{package}"], f"tarmac.{package}."):
             if not module.name.endswith("__main__"):

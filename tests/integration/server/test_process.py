@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from processes import PATIENCE_S, Gate, end_server, ended, home_at, run_server
+from processes import PATIENCE_S, Gate, client_of, end_server, ended, home_at, run_server
 from tarmac.client import Client
 from tarmac.client.follow import Message
 from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
@@ -68,7 +68,7 @@ def test_clients_that_come_at_once_meet_one_server(home: Home) -> None:
 
 
 def test_a_second_server_on_a_home_says_so_and_ends(home: Home) -> None:
-    with Client(home=home.root) as client:
+    with client_of(home.root) as client:
         pid = client.version().pid
         second = run_server(home.root)
         assert second.returncode == ALREADY_SERVED
@@ -87,14 +87,14 @@ def test_a_stale_socket_is_replaced(home: Home) -> None:
 def test_a_home_may_have_a_long_path(tmp_path: Path) -> None:
     """A unix socket address holds 107 bytes; a home may lie deeper."""
     deep = tmp_path / ("d" * 120) / "home"
-    with home_at(deep) as home, Client(home=home.root) as client:
+    with home_at(deep) as home, client_of(home.root) as client:
         run = client.submit("name: deep\ncommand: echo deep\n")
         assert client.wait(run.id, timeout_s=PATIENCE_S).outcome == "completed"
 
 
 def test_a_follower_and_its_run_survive_a_server_that_is_shot(home: Home, tmp_path: Path) -> None:
     gate = Gate(tmp_path / "gate")
-    with Client(home=home.root) as client:
+    with client_of(home.root) as client:
         run = client.submit(WAITING, overrides={"env": {"GATE": str(gate.path)}})
         following = client.follow(run.id)
         seen = [next(message for message in following if message.event == "log")]
@@ -111,7 +111,7 @@ def test_a_follower_and_its_run_survive_a_server_that_is_shot(home: Home, tmp_pa
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_server_that_is_asked_to_end_leaves_its_runs_alone(home: Home, tmp_path: Path, number: int) -> None:
     gate = Gate(tmp_path / "gate")
-    with Client(home=home.root) as client:
+    with client_of(home.root) as client:
         run = client.submit(WAITING, overrides={"env": {"GATE": str(gate.path)}})
         next(message for message in client.follow(run.id) if message.event == "log")
         end_server(client, number)
@@ -124,7 +124,7 @@ def test_a_server_that_is_asked_to_end_leaves_its_runs_alone(home: Home, tmp_pat
 
 def test_a_follower_waits_when_the_server_is_stopped_on_purpose(home: Home, tmp_path: Path) -> None:
     gate = Gate(tmp_path / "gate")
-    with Client(home=home.root) as client:
+    with client_of(home.root) as client:
         run = client.submit(WAITING, overrides={"env": {"GATE": str(gate.path)}})
         following = client.follow(run.id)
         next(message for message in following if message.event == "log")
@@ -154,7 +154,7 @@ def test_settings_describe_a_lasting_cluster(home: Home) -> None:
     home.settings.write_text(
         '[[local]]\nnodes = 2\nslots = 3\nshard = "a"\n\n[[local]]\nslots = 1\npool = "small"\n'
     )
-    with Client(home=home.root) as client:
+    with client_of(home.root) as client:
         nodes = client.nodes()
     assert [(node.slots, node.pool, node.shard) for node in nodes] == [
         (3, "default", "a"),
@@ -176,7 +176,7 @@ def test_a_loopback_listener_wants_the_token_of_the_home(home: Home) -> None:
         port = probe.getsockname()[1]
     home.root.mkdir(mode=0o700)
     home.settings.write_text(f'[server]\nlisten = "127.0.0.1:{port}"\n')
-    with Client(home=home.root) as local, Client(f"http://127.0.0.1:{port}", home=home.root) as remote:
+    with Client(f"http://127.0.0.1:{port}", home=home.root) as remote, client_of(home.root) as local:
         pid = local.version().pid
         with Client(f"http://127.0.0.1:{port}", home=home.root) as knowing:
             assert knowing.version().pid == pid
@@ -216,7 +216,7 @@ def test_a_changed_setting_of_the_local_cluster_counts_from_the_next_start(home:
     home.root.mkdir(mode=0o700)
     group = '[[local]]\nnodes = 2\nslots = 6\nslot_type = "RTX3090"\ncpus = 8\nmemory = "4GiB"\n'
     home.settings.write_text(group + '[pools.default]\nturn = "5s"\npreemption = true\n')
-    with Client(home=home.root) as client:
+    with client_of(home.root) as client:
         local = client.cluster("local")
         (pool,) = local.pools
         assert (pool.turn_s, pool.preemption, pool.policy) == (5.0, True, "priority")
@@ -226,12 +226,12 @@ def test_a_changed_setting_of_the_local_cluster_counts_from_the_next_start(home:
         home.settings.write_text(group + '[pools.default]\nturn = "7s"\n')
         assert client.cluster("local").pools[0].turn_s == 5.0
         end_server(client, signal.SIGTERM)
-    with Client(home=home.root) as client:
+    with client_of(home.root) as client:
         assert client.cluster("local").pools[0].turn_s == 7.0
 
 
 def test_a_server_says_where_settings_and_an_added_cluster_call_two_nodes_alike(home: Home) -> None:
-    with Client(home=home.root) as client:
+    with client_of(home.root) as client:
         client.add_cluster("name: b\nnodes: [{slots: 1, hostnames: [a]}]")
         end_server(client, signal.SIGTERM)
     home.settings.write_text('[[local]]\nslots = 1\nhostnames = ["a.b"]\n')
@@ -243,7 +243,7 @@ def test_a_server_says_where_settings_and_an_added_cluster_call_two_nodes_alike(
 
 
 def test_a_server_that_a_signal_stopped_is_not_waited_for(home: Home) -> None:
-    with Client(home=home.root) as client:
+    with client_of(home.root) as client:
         pid = client.version().pid
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -279,7 +279,7 @@ def test_nothing_is_written_into_the_home_of_another(tmp_path: Path) -> None:
 
 
 def test_a_damaged_database_is_said_at_start(home: Home) -> None:
-    with Client(home=home.root) as client:
+    with client_of(home.root) as client:
         client.version()
         end_server(client, signal.SIGTERM)
     whole = home.database.read_bytes()

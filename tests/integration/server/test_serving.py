@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from processes import PATIENCE_S, Gate, end_server, home_at, run_server
+from processes import PATIENCE_S, Gate, client_of, end_server, home_at, run_server
 from tarmac.client import Client
 from tarmac.model.errors import Refused, TarmacError
 
@@ -27,7 +27,7 @@ def settings(home: Path, database: Path, *, cluster: str = "local") -> Path:
 def test_a_second_home_may_not_serve_a_cluster_that_is_served(tmp_path: Path) -> None:
     """Else both would start its runs."""
     one, two = (settings(tmp_path / name, tmp_path / "shared.db") for name in ("one", "two"))
-    with home_at(one), Client(home=one) as client:
+    with home_at(one), client_of(one) as client:
         client.version()
         for moment in ("while it is served", "after its server was shot"):
             refused = run_server(two)
@@ -43,7 +43,7 @@ def test_servers_with_a_cluster_each_share_a_database(tmp_path: Path) -> None:
     one = settings(tmp_path / "one", tmp_path / "shared.db", cluster="a")
     two = settings(tmp_path / "two", tmp_path / "shared.db", cluster="b")
     gate = Gate(tmp_path / "gate")
-    with home_at(one), home_at(two), Client(home=one) as first, Client(home=two) as second:
+    with home_at(one), home_at(two), client_of(one) as first, client_of(two) as second:
         run = first.submit(WAITING, overrides={"env": {"GATE": str(gate.path)}})
         next(message for message in first.follow(run.id) if message.event == "log")
         end_server(first)
@@ -67,7 +67,7 @@ def test_a_cluster_is_taken_over_on_purpose(tmp_path: Path) -> None:
     one, two = (settings(tmp_path / name, tmp_path / "shared.db") for name in ("one", "two"))
     gate = tmp_path / "gate"  # a file: the worker that was given up for lost waits there, too
     with home_at(two), Client(home=two, server_options=("--take-over",)) as after:
-        with Client(home=one) as before:
+        with client_of(one) as before:
             run = before.submit(WAITING_FOR_FILE, overrides={"env": {"GATE": str(gate)}})
             next(message for message in before.follow(run.id) if message.event == "log")
             end_server(before)
@@ -82,12 +82,12 @@ def test_a_cluster_is_taken_over_on_purpose(tmp_path: Path) -> None:
 
 def test_a_home_that_was_moved_serves_on_and_a_copy_of_it_does_not(tmp_path: Path) -> None:
     one = settings(tmp_path / "one", tmp_path / "shared.db")
-    with Client(home=one) as client:
+    with client_of(one) as client:
         run = client.submit("name: hello\nslots: 1\ncommand: echo hello\n")
         client.wait(run.id, timeout_s=PATIENCE_S)
         end_server(client)
     moved = one.rename(tmp_path / "moved")
-    with home_at(moved), Client(home=moved) as client:
+    with home_at(moved), client_of(moved) as client:
         assert client.run(run.id).outcome == "completed"
         end_server(client)
         copy = tmp_path / "copy"
@@ -98,7 +98,7 @@ def test_a_home_that_was_moved_serves_on_and_a_copy_of_it_does_not(tmp_path: Pat
 
 
 def test_an_emptied_database_beside_full_runs_is_no_new_history(tmp_path: Path) -> None:
-    with home_at(tmp_path / "home") as home, Client(home=home.root) as client:
+    with home_at(tmp_path / "home") as home, client_of(home.root) as client:
         run = client.submit("name: hello\nslots: 1\ncommand: echo hello\n")
         client.wait(run.id, timeout_s=PATIENCE_S)
         end_server(client)
