@@ -30,7 +30,7 @@ import tarmac
 from tarmac.client import starting
 from tarmac.node.kernel.sockets import readable
 
-IMPORTED = ("cli", "client", "dialects", "server")
+IMPORTED = ("cli", "client", "dialects", "server", "simulator")
 """The packages whose modules the warm process imports."""
 
 COMMANDS, SERVERS = "tarmac.cli.main", "tarmac.server.__main__"

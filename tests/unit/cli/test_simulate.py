@@ -25,6 +25,7 @@ from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import Policy
 from tarmac.simulator.changes import EXAMPLES
 from tarmac.simulator.forms import FORMS
+from warm_commands import WARM
 
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200", "TERM": "xterm"}
 DATA = Path(__file__).parents[2] / "data" / "traces"
@@ -33,15 +34,11 @@ MURI = str(DATA / "muri_excerpt.csv")
 
 
 def simulate(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tarmac.cli", "simulate", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=ENVIRONMENT,
-        cwd=cwd,
-        timeout=100,
+    result = WARM.run(
+        ["simulate", *arguments], directory=cwd or Path.cwd(), environment=ENVIRONMENT, limit_s=100.0
     )
+    assert result is not None, "the environment is too large"
+    return result
 
 
 def plays(*arguments: str) -> dict[str, dict[str, Any]]:
