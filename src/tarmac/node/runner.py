@@ -136,6 +136,7 @@ def run_attempt(
         run.secret_values, run.events.mask = secrets, Mask(secrets.values())
     end = _supervise(run)
     _end_everything(run)
+    run.log_room.look(last=True)
     run.lease.guard.end(run.children)
     run.meter.end(run.children)
     take_secrets_back(run)

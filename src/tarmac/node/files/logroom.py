@@ -59,10 +59,10 @@ class LogRoom:
         self._look_due = 0.0
         self._seen_bytes = 0
 
-    def look(self) -> None:
-        """Free the excess; checks the size of each file at intervals."""
+    def look(self, *, last: bool = False) -> None:
+        """Free the excess; checks the size of each file at intervals, and at last once more."""
         now = time.monotonic()
-        if now < self._look_due or not self._logs:
+        if (now < self._look_due and not last) or not self._logs:
             return
         self._look_due, self.low_disk_due = now + LOOK_S, None
         sizes = {log: size_bytes for log in self._logs if (size_bytes := allocated_bytes(log))}
