@@ -139,6 +139,9 @@ _READS = (
     syscalls.IN_ACCESS | syscalls.IN_CLOSE_NOWRITE
 )  # the second alone reports a file that is mapped into memory
 
+STILL_S = 0.25
+"""A file that was found counts as complete after it has not changed for this time."""
+
 
 class _Place:
     """A watched directory. `old` are the names that existed before this attempt and still do."""
@@ -157,7 +160,7 @@ class TreeWatch:
         self._places: dict[int, _Place] = {}
         self._moving: set[int] = set()
         self._seen: set[str] = set()
-        self._found: dict[str, tuple[int, int]] = {}
+        self._found: dict[str, tuple[tuple[int, int], float]] = {}
         self._changes: list[Change] = []
         self.complete = True
         """Whether every change was reported: the kernel's queue and its watches are limited."""
@@ -266,7 +269,8 @@ class TreeWatch:
                     self.complete = False
                     return
                 if self._watch(directory, set()):
-                    self._found.update((entry.path, _size_and_time(entry.path)) for entry in entries)
+                    now = time.monotonic()
+                    self._found.update((entry.path, (_size_and_time(entry.path), now)) for entry in entries)
                     self._changes += [Change(FOUND, entry.path) for entry in entries]
         except FileNotFoundError:
             pass  # removed again
@@ -274,15 +278,18 @@ class TreeWatch:
             self.complete = False  # no more watches
 
     def _look_at_found(self, *, writers_done: bool) -> None:
-        """Check files that existed before the watch on their directory: complete if they no longer change."""
-        for path, before in list(self._found.items()):
-            now = _size_and_time(path)
-            if now == before or writers_done:
+        """Check files that existed before the watch on their directory: complete if they no longer change.
+
+        Looks may follow each other at once, so two alike prove nothing.
+        """
+        for path, (before, since) in list(self._found.items()):
+            found, now = _size_and_time(path), time.monotonic()
+            if writers_done or (found == before and now - since >= STILL_S):
                 del self._found[path]
-                if now[0] > 0:
+                if found[0] > 0:
                     self._seen.add(CLOSED)
-            else:
-                self._found[path] = now
+            elif found != before:
+                self._found[path] = found, now
 
     def _watch(self, directory: str, old: set[str]) -> bool:
         """Watch a directory; False if it is watched under another name: existing facts are kept."""
