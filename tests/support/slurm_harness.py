@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
-from ast import literal_eval
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Event
@@ -117,7 +117,7 @@ class StandInHarness(SlurmHarness):
     def becomes(self, job: str, state: str, **more: object) -> None:
         """The system says so of a job, whatever its processes do."""
         path = Path(self.variables["STANDIN"]) / "jobs" / f"{job}.job"
-        path.write_text(repr({**literal_eval(path.read_text()), "state": state, **more}))
+        path.write_text(json.dumps({**json.loads(path.read_text()), "state": state, **more}))
 
     def calls(self, command: str) -> int:
         """How often a command was run."""

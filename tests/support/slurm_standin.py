@@ -9,13 +9,13 @@ Files in it turn knobs: `held` (nobody is given nodes), `down` (the controller d
 (sacct knows all jobs), `completing` (a job that has ended is shown once as not quite over),
 `strangers` (lines of the queue of the whole site, which others submitted).
 
-A test calls these commands dozens of times: each imports no more than it needs. A job is kept as the text of
-a dictionary.
+A test calls these commands dozens of times: each imports no more than it needs.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import sys
 import time
@@ -83,12 +83,12 @@ def jobs() -> list[dict[str, Any]]:
 
 
 def load(number: str) -> dict[str, Any]:
-    found: dict[str, Any] = eval(read(f"jobs/{number}.job"))
+    found: dict[str, Any] = json.loads(read(f"jobs/{number}.job"))
     return found
 
 
 def save(job: dict[str, Any]) -> None:
-    write(f"jobs/{job['id']}.new", repr(job))
+    write(f"jobs/{job['id']}.new", json.dumps(job))
     os.rename(path(f"jobs/{job['id']}.new"), path(f"jobs/{job['id']}.job"))
 
 
@@ -130,7 +130,7 @@ def sbatch(arguments: list[str]) -> None:
     with Locked():
         number = str(len(jobs()) + 1)
         write(f"jobs/{number}.sh", script)
-        write(f"jobs/{number}.env", repr(dict(os.environ)))  # a job has that of its sbatch
+        write(f"jobs/{number}.env", json.dumps(dict(os.environ)))  # a job has that of its sbatch
         save(
             {"id": number, "name": said["job-name"], "output": said["output"], "nodes": int(said["nodes"])}
             | {"cpus": said["cpus-per-task"]}
@@ -149,7 +149,7 @@ def job(number: str) -> int:
     """The life of a job, in a process of its own."""
     called("job")
     described = load(number)
-    env = eval(read(f"jobs/{number}.env"))
+    env = json.loads(read(f"jobs/{number}.env"))
     env |= {"SLURM_JOB_ID": number, "SLURM_JOB_NODELIST": ",".join(NODES[: described["nodes"]])}
     env |= {"SLURM_JOB_PARTITION": "batch", "SLURM_JOB_ACCOUNT": "proj"}
     if knob("ends-in"):
