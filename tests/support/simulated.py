@@ -1,7 +1,6 @@
 """A whole simulated tarmac: the real control plane over the in-memory store and the simulated engine.
 
-What a server does in threads is done here one pass at a time, in an order the test chooses, and time passes
-only when it says so. `seeded.History` drives seeded histories of it.
+A pass of a server's threads is a call here, and time passes when a test says so. See `seeded.History`.
 """
 
 from __future__ import annotations

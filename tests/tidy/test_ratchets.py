@@ -19,27 +19,27 @@ from source_tree import ROOT, Module, package_modules, snippet
 CODE_LINES = {
     "": 73,
     "api": 812,
-    "artifacts": 4784,
-    "cli": 6850,
-    "client": 1484,
-    "control": 6170,
-    "dialects": 3630,
-    "engines": 7333,
-    "launch": 995,
-    "model": 2377,
-    "node": 12485,
+    "artifacts": 4682,
+    "cli": 6558,
+    "client": 1455,
+    "control": 6015,
+    "dialects": 3344,
+    "engines": 7008,
+    "launch": 919,
+    "model": 2308,
+    "node": 12027,
     "samplers": 214,
-    "sched": 5231,
-    "search": 633,
-    "server": 5738,
-    "simulator": 1497,
-    "store": 2286,
-    "systems": 9684,
+    "sched": 5082,
+    "search": 574,
+    "server": 5719,
+    "simulator": 1464,
+    "store": 2275,
+    "systems": 9879,
     "vault": 293,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
 
-MIRRORED_RECORDS = 58
+MIRRORED_RECORDS = 56
 """Classes that repeat the fields of another one (see `mirrored`)."""
 
 MARKED_DOCSTRINGS = 28

@@ -228,7 +228,7 @@ class ResourceCalls(Calls):
         return self._call(api.BEST_TRIALS, reference, query=api.BestQuery(limit=limit))
 
     def numbers(self, run_ids: Sequence[str]) -> dict[str, api.Numbers]:
-        """The numbers of these runs in Determined's command, for runs that have some."""
+        """The numbers of these runs in their system's own command, for runs that have some."""
         return self._call(api.NUMBERS, query=api.NumbersQuery(run=list(run_ids))) if run_ids else {}
 
     def numbered_experiment(self, number: int) -> str:
