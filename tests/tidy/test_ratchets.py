@@ -20,7 +20,7 @@ CODE_LINES = {
     "": 73,
     "api": 812,
     "artifacts": 4682,
-    "cli": 6558,
+    "cli": 6560,
     "client": 1455,
     "control": 6015,
     "dialects": 3344,

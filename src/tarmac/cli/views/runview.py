@@ -3,8 +3,10 @@
 A column has a cell for people; its key, or else its cell, is the value to sort by.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tarmac import api
 from tarmac.cli.views.amounts import age, duration
@@ -15,8 +17,10 @@ from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem, suggestion
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import RUN_OUTCOMES, Outcome
-from tarmac.model.run_records import Annotation
 from tarmac.model.summary import RunSummary
+
+if TYPE_CHECKING:
+    from tarmac.model.run_records import Annotation
 
 
 class ListedRun(RunSummary, frozen=True, kw_only=True):
