@@ -32,11 +32,10 @@ command: |
 """
 
 
-def claim_of(home: Path, run: str, attempt: int) -> dict[str, object]:
-    """The claim of the only node of an attempt."""
+def claimant_of(home: Path, run: str, attempt: int) -> int:
+    """The pid of the process that has claimed the only node of an attempt."""
     claims = list((home / "runs" / run / "attempts" / str(attempt) / "nodes").glob("*/claim"))
-    claim: dict[str, object] = json.loads(claims[0].read_text())
-    return claim
+    return int(json.loads(claims[0].read_text())["process"]["pid"])
 
 
 def carrying(mark: str) -> list[int]:
@@ -67,7 +66,7 @@ def test_a_killed_runner_takes_its_work_along_and_the_run_starts_again(shell: Sh
     shell.wait_until(run, "running")
     until(lambda: len(carrying(str(shell.home))) >= 2, "the work never started")
     first = set(carrying(str(shell.home)))
-    os.kill(int(claim_of(shell.home, run, 1)["pid"]), signal.SIGKILL)
+    os.kill(claimant_of(shell.home, run, 1), signal.SIGKILL)
     until(lambda: shell.json("show", run)["run"]["attempt"] == 2, "it never started again")
     shell.wait_until(run, "running")
     assert not first & set(carrying(str(shell.home))), "something of the first attempt is left"

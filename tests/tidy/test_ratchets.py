@@ -31,7 +31,7 @@ CODE_LINES = {
     "samplers": 214,
     "sched": 5082,
     "search": 574,
-    "server": 5719,
+    "server": 5721,
     "simulator": 1464,
     "store": 2275,
     "systems": 9879,

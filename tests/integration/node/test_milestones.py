@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tarmac.node.progress.treewatch import STILL_S
 
 from attempts import AttemptDirectory, Warm, python_worker, worker, write_attempt
 from tarmac.node.attempt.protocol import LONGEST_REPORTS_BYTES
+from tarmac.node.progress.tree import STILL_S
 
 SDK_SAVES = """
 import tarmac

@@ -28,10 +28,15 @@ class Call(Generic[QueryOf, BodyOf]):
     """One request. `reference` is the variable part of its path, "" if there is none."""
 
     request: Request
-    caller: Caller
     reference: str
     query: QueryOf
     body: BodyOf
+
+    @property
+    def caller(self) -> Caller:
+        """The sender of an admitted request; a request that is open to all has none."""
+        found: Caller = self.request.scope[CALLER]
+        return found
 
     @property
     def actor(self) -> Actor:
@@ -70,7 +75,6 @@ class Routes:
             async def endpoint(request: Request) -> Response:
                 call: Call[Any, Any] = Call(
                     request=request,
-                    caller=request.scope[CALLER],
                     reference=next(iter(request.path_params.values()), ""),
                     query=_query(operation.query or Query, request, lists),
                     body=await _body(operation.body, request),
