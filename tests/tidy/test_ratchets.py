@@ -32,7 +32,7 @@ CODE_LINES = {
     "sched": 5082,
     "search": 574,
     "server": 5721,
-    "simulator": 1464,
+    "simulator": 1470,
     "store": 2275,
     "systems": 9879,
     "vault": 293,

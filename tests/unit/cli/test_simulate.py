@@ -64,6 +64,12 @@ def test_policies_stand_side_by_side() -> None:
     assert {"completion, mean", "makespan", "utilisation", "preemptions", "worst, by life"} <= words
 
 
+def test_estimated_starts_are_compared_with_the_true_ones() -> None:
+    result = simulate(SHOCKWAVE, "--cluster", "2x4", "--policy", "priority", "--estimates")
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"^estimates made +\d+ of \d+$", result.stdout, re.MULTILINE), result.stdout
+
+
 def test_a_row_for_each_job_adds_up_to_what_is_printed(tmp_path: Path) -> None:
     file = tmp_path / "jobs.csv"
     found = plays(SHOCKWAVE, "--cluster", "2x4", "--limits", "2", "--jobs", str(file))
