@@ -134,7 +134,11 @@ class Draft:
     def _check(self, run: Run) -> None:
         if run.id not in self._runs:
             state = "has ended" if run.state is RunState.ENDED else f"is {run.state}"
-            raise Refused(f"{self._named(run)} {state}: it has no place in the queue")
+            own = "until it starts, the queue of its cluster orders it"
+            raise Refused(
+                f"{self._named(run)} {state}: it has no place in the queue",
+                hint=own if run.state is RunState.SUBMITTED else None,
+            )
 
     def _check_policy(self, run: Run, required: Policy, what: str) -> None:
         """Check that the new setting applies to this run at all."""
