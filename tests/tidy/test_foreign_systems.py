@@ -15,7 +15,6 @@ NAMES = re.compile(
 )
 
 REMAINING = {
-    "the programs that a node has for runs of a system": {"node/standins/"},
     "the origin of an algorithm": {"search/space.py"},
     "the commands of their users, and what they are told": {
         "cli/catalogue.py",

@@ -16,7 +16,6 @@ from tarmac.client import Client
 from tarmac.model.errors import TarmacError
 
 MOST = 200
-"""Number of newest runs to consider."""
 
 
 _HOW = {

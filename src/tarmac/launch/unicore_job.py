@@ -14,7 +14,6 @@ from tarmac.model.site import SiteRequest
 from tarmac.model.spec import Command, RunSpec
 
 SCRIPT = "tarmac.sh"
-"""The name of the script in the job's directory."""
 
 SRUN_CPUS = "SRUN_CPUS_PER_TASK"
 USUAL_SLOTS_KEY = "GPUsPerNode"

@@ -25,7 +25,6 @@ REHEARSAL_PREFIX = "rehearsal-"
 """The prefix of a cluster's name that exists for one run alone; the run's id follows."""
 
 MOST_NODES = 1 << 16
-"""The most nodes of one described cluster."""
 
 
 FIRST_ADDRESS = "first_address"

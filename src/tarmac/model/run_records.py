@@ -13,7 +13,6 @@ from msgspec import Struct, field
 from tarmac.model.cluster import LOCAL_CLUSTER
 
 MOST_CHARACTERS = 4_000
-"""The longest note."""
 
 
 class RunRecordKind(StrEnum):

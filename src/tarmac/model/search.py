@@ -14,7 +14,6 @@ from tarmac.model.lifecycle import ExperimentState, TrialState
 from tarmac.model.progress import Outcome
 
 DEFAULT_CONCURRENT_TRIALS = 16
-"""The number of concurrent trials of a search that sets none."""
 
 DEFAULT_DIVISOR = 4.0
 DEFAULT_MAX_RUNGS = 5

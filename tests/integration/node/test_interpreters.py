@@ -13,7 +13,7 @@ from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.blobs import begin_store
 from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.connection import Connection
-from tarmac.engines.hosts.installing import Sidecar
+from tarmac.engines.hosts.installing import Sidecar, Supplies
 from tarmac.node.files import staging
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
@@ -102,6 +102,24 @@ def test_a_copied_sidecar_keeps_artifacts_and_places_them(version: str, tmp_path
         assert first.wait_for("artifact")["id"] == "run.checkpoint.1", first.events()
         assert warm.run(second)["outcome"] == "completed", second.events()
     assert second.log() == "weights\n"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_copied_runner_has_the_launchers_of_determined(version: str, tmp_path: Path) -> None:
+    """D2, where no tarmac is installed: they are where the start of a run looks, beside the runner."""
+    python = interpreter(version)
+    files = installing.collect(Supplies(copies=tmp_path).packages)
+    staging.make_directory(str(tmp_path / "v1"), files, staging=str(tmp_path))
+    sdk = Installation(python, str(tmp_path / "v1" / installing.RUNNER)).sdk
+    result = subprocess.run(
+        [python, "-W", "error", "-m", "determined.launch.torch_distributed", "--help"],
+        env={"PYTHONPATH": f"{sdk}/../../systems/determined/standins", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("usage: python3 -m determined.launch.torch_distributed ")
 
 
 @pytest.mark.parametrize("version", VERSIONS)

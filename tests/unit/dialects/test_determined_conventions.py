@@ -133,7 +133,7 @@ def test_a_startup_hook_cannot_lose_the_launchers(tmp_path: Path, hook: str, pat
         text=True,
         check=True,
     )
-    assert found.stdout == f"{path}:/node/shim/../standins\n"
+    assert found.stdout == f"{path}:/node/shim/../../systems/determined/standins\n"
 
 
 @pytest.mark.parametrize(

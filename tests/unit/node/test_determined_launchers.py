@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-STANDINS = Path(__file__).resolve().parents[3] / "src/tarmac/node/standins"
+STANDINS = Path(__file__).resolve().parents[3] / "src/tarmac/systems/determined/standins"
 LIMIT_S = 120.0
 
 Result = subprocess.CompletedProcess[str]

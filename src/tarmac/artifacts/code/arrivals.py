@@ -23,7 +23,6 @@ from tarmac.model.spec import LocalDirectory
 from tarmac.node.files.codestore import is_digest
 
 HEADER = struct.Struct(">32sQ")
-"""The header of each sent content: its hash, and its number of bytes."""
 
 MOST_SHOWN = 5
 

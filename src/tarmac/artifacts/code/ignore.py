@@ -44,7 +44,6 @@ node_modules/
 """
 
 LARGEST_BYTES = 1 << 20
-"""The maximum size of an ignore file that is read."""
 
 ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
 """Marker files of a Python environment: such a directory is excluded from every snapshot as well.

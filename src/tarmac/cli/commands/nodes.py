@@ -15,7 +15,6 @@ from tarmac.cli.views.table import Column, Table, table_text
 from tarmac.cli.views.terminal import Terminal, stdout_terminal
 
 NODES_SHOWN = 20
-"""The summary names at most this many drained nodes."""
 
 LISTED = 40
 """On a terminal, more nodes than this are shown in groups."""

@@ -27,7 +27,6 @@ LOOK_S = 0.5
 """Interval between polls of the trials while they are followed."""
 
 MOST_NAMES = 8
-"""Maximum number of metrics named in a hint."""
 
 RUNS_AT_ONCE = 50
 """Maximum number of trials in one request."""

@@ -35,7 +35,6 @@ class Column(Struct, Generic[T], frozen=True):
 
 
 Table = Sequence[Column[T]]
-"""The columns of a table, from left to right."""
 
 
 class Cell(Struct, frozen=True):

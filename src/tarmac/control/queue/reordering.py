@@ -18,7 +18,6 @@ from tarmac.model.lifecycle import Mode, RunEvent, RunState, sources
 from tarmac.model.run import QueuePosition, Run
 
 PoolKey = tuple[str, str]
-"""Cluster and name of a pool."""
 
 AFTER_LAST_S = 1e-3
 """The distance of a run behind the last one if the place of the last one is in the future."""
@@ -134,11 +133,8 @@ class Draft:
     def _check(self, run: Run) -> None:
         if run.id not in self._runs:
             state = "has ended" if run.state is RunState.ENDED else f"is {run.state}"
-            own = "until it starts, the queue of its cluster orders it"
-            raise Refused(
-                f"{self._named(run)} {state}: it has no place in the queue",
-                hint=own if run.state is RunState.SUBMITTED else None,
-            )
+            waits = "; its cluster's own queue orders it" if run.state is RunState.SUBMITTED else ""
+            raise Refused(f"{self._named(run)} {state}: it has no place in the queue{waits}")
 
     def _check_policy(self, run: Run, required: Policy, what: str) -> None:
         """Check that the new setting applies to this run at all."""

@@ -35,6 +35,9 @@ RELAY = "relay"
 SendArtifacts = Callable[[StoreFiles, str, Sequence[str]], None]
 """Sends inputs of a run, by id, and its newest versions to a store at a site. Raises Unavailable."""
 
+STANDINS = tuple(sorted(NODE_DIRECTORY.parent.glob("systems/*/standins")))
+"""The programs that replace those of foreign systems in their runs, a directory for each system."""
+
 RUNNER = "tarmac/node"
 """The path of the runner's package in a version."""
 
@@ -129,6 +132,11 @@ class Supplies:
     attempts: AttemptSettings = DEFAULT_ATTEMPTS
     containers: ContainerSettings = NO_CONTAINER_SETTINGS
     forward: Forward | None = None
+
+    @property
+    def packages(self) -> tuple[Path, ...]:
+        """The directories to send to the nodes."""
+        return (NODE_DIRECTORY, *STANDINS, *(self.sidecar.packages if self.sidecar is not None else ()))
 
     def attempts_of(self, cluster: str) -> AttemptSettings:
         """The settings for attempts of a cluster."""

@@ -24,7 +24,7 @@ from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
-from tarmac.node.starting import NODE_DIRECTORY, Installation
+from tarmac.node.starting import Installation
 
 LEAST_FREE_BYTES = 1 << 30
 MOST_AHEAD_S = 2.0
@@ -47,7 +47,7 @@ class RayEngine(PlacedEngine):
         python: str | None = None,
     ) -> None:
         sidecar, attempts = supplies.sidecar, supplies.attempts_of(cluster)
-        files = installing.collect((NODE_DIRECTORY, *(sidecar.packages if sidecar is not None else ())))
+        files = installing.collect(supplies.packages)
         version = settings.directory / "node" / installing.version_of(files)
         package = str(version / installing.RUNNER)
         self._installation = Installation(settings.python, package)

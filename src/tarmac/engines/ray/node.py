@@ -41,7 +41,6 @@ NODE_PEER_FILES = (protocol.FINISHED_FILE, protocol.LEFT_FILE)
 
 PING_S = 2.0
 HEALTH_S = 5.0
-"""Interval between health checks."""
 
 LEAST_FREE_BYTES = 16 << 20
 LEAST_FREE_FILES = 200
@@ -101,7 +100,6 @@ class RayNode(Host):
         self.address = address
         self.name = ""
         self.alive = True
-        """Whether Ray lists it as alive."""
         self.survey: Mapping[str, Any] = {}
         self.endpoint: Endpoint | None = None
         self.trouble: str | None = None

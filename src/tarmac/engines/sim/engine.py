@@ -28,7 +28,6 @@ LAST_PORT = 65_535
 USUAL_FIRST_ADDRESS = "10.0.0.1"
 NODE_CPUS = 64.0
 NODE_MEMORY_BYTES = 2**38
-"""Default memory of a simulated node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

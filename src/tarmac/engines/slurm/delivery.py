@@ -28,7 +28,7 @@ from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.node.attempt import sealed
 from tarmac.node.attempt.protocol import HEARTBEAT_LEASE_S, KEY_VARIABLE
-from tarmac.node.starting import NODE_DIRECTORY, Installation
+from tarmac.node.starting import Installation
 
 LONGEST_END_S = 300.0
 """The maximum wait for runners of an ended job while they show signs of life."""
@@ -61,7 +61,7 @@ class Delivery:
         self._code = supplies.code
         self._secrets = supplies.secrets
         sidecar = supplies.sidecar
-        self._files = installing.collect((NODE_DIRECTORY, *(sidecar.packages if sidecar is not None else ())))
+        self._files = installing.collect(supplies.packages)
         self.version = host.layout.home / "node" / installing.version_of(self._files)
         """The directory of the current version of the delivered packages, named after its content."""
         self.installation = Installation(settings.python, str(self.version / installing.RUNNER))

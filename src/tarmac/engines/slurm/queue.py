@@ -20,7 +20,6 @@ from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.model.run import split_attempt_id
 
 NAME_PREFIX = "tarmac-"
-"""The prefix of a job's name; the attempt's id follows."""
 
 SQUEUE = ("squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%S|%e|%r|%j")
 SACCT = ("sacct", "--noheader", "--parsable2", "--allocations", "--format=JobID,State,Start,End,JobName")

@@ -28,7 +28,6 @@ from tarmac.node.files.codestore import digest as summary_of
 from tarmac.node.kernel.handles import locked
 
 HALF = ".part"
-"""The suffix of an incomplete entry."""
 
 OPAQUE_MARK = "user.overlay.opaque"
 """An attribute of a layer's directory that hides the content of lower layers."""

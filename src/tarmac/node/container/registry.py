@@ -52,7 +52,6 @@ class Registry:
 
     def __init__(self, reference: Reference, login: Optional[Login]) -> None:
         self.address = reference.registry
-        """The name of the registry."""
         self._reference = reference
         self._image = f"{reference.registry}/{reference.repository}"
         self._login = login

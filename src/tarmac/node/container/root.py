@@ -29,7 +29,6 @@ _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-tr
 _HIDDEN = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/acpi", "/proc/scsi")
 _COPIES = ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
 _MOST_OPTIONS_BYTES = 4096
-"""The limit for the options of a mount: a page."""
 
 _MOST_COPY_BYTES = 1024 * 1024
 _DONE = b"done"

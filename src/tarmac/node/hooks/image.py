@@ -7,6 +7,7 @@ and workers in the container; it supervises them itself, and they end with it, w
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import resource
@@ -116,7 +117,8 @@ def _binds(run: NodeRun) -> list[Bind]:
     binds = [Bind(path, path) for path in dict.fromkeys(own) if os.path.isdir(path)]
     if document.settings.sdk is not None:
         package = os.path.dirname(document.settings.sdk)  # the SDK's imports are in the same directory
-        binds.append(Bind(package, package, read_only=True))
+        standins = glob.glob(f"{os.path.dirname(package)}/systems/*/standins")
+        binds += [Bind(path, path, read_only=True) for path in (package, *standins)]
     part = document.container
     shown = run.shown if part is None or part.shows is None else _within(run.shown, part.shows)
     return binds + shown

@@ -62,7 +62,7 @@ if [ "${{_tarmac_sdk##*/}}" = shim ]; then
     *":$_tarmac_sdk:"*) ;;
     *) PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}$_tarmac_sdk" ;;
     esac
-    export PYTHONPATH="$PYTHONPATH:$_tarmac_sdk/../standins"
+    export PYTHONPATH="$PYTHONPATH:$_tarmac_sdk/../../systems/determined/standins"
 fi
 exec "$@"
 """

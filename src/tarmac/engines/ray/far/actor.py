@@ -23,7 +23,6 @@ from typing import Any
 START_S = 30.0
 ANSWER_S = 2.0
 CONTACT_S = 5.0
-"""Interval between stamps of the file."""
 
 WHAT_IT_IS = ("tarmac agent: starts and watches runs below",)
 """Arguments that explain an agent to users who list processes; its home follows."""

@@ -15,7 +15,8 @@ from typing import Dict
 from . import _start
 
 _RANKS = "HOROVOD_RANK,OMPI_COMM_WORLD_RANK,PMI_RANK"
-_PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3, "peers")
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_PEERS = os.path.join(_HERE, *[".."] * 5, "node/peers")
 
 _DEFAULTS = (
     "--gloo-timeout-seconds=240",
