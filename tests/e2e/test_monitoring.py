@@ -91,7 +91,7 @@ def test_a_mail_server_delivers_what_a_run_asks_for(shell: Shell, tmp_path: Path
     text = mail.read_text()
     assert "To: ann@lab.example" in text
     assert "has failed" in text
-    assert shell.json("show", "digits")["notifications"][0]["sent_at"] is not None
+    assert eventually(lambda: shell.json("show", "digits")["notifications"][0]["sent_at"], bool)
 
 
 def needed(program: str) -> str:

@@ -82,7 +82,7 @@ def admin(tmp_path: Path) -> Iterator[Reader]:
         yield reader
 
 
-@pytest.mark.parametrize("guide", ["backup", "security"])
+@pytest.mark.parametrize("guide", ["accounts", "backup", "security"])
 def test_a_guide_does_what_it_says(guide: str, admin: Reader) -> None:
     admin.follow(page(f"operating/{guide}.md"))
 

@@ -125,6 +125,7 @@ def _key(found: Experiment) -> tuple[str, str | None]:
 def _matches(found: Experiment, query: ExperimentQuery) -> bool:
     return (
         query.user in (None, found.user)
+        and (query.users is None or found.user in query.users)
         and query.project in (None, found.project)
         and (not query.states or found.state in query.states)
         and query.archived in (None, found.archived)

@@ -13,6 +13,7 @@ def matches(run: Run, query: RunQuery) -> bool:
     return (
         (not query.states or run.state in query.states)
         and query.user in (None, run.user)
+        and (query.users is None or run.user in query.users)
         and query.project in (None, run.project)
         and query.name in (None, run.name)
         and query.array_id in (None, run.array_id)

@@ -40,6 +40,9 @@ from tarmac.model.home import Home
 from tarmac.model.progress import Notice
 from tarmac.node.attempt.document import Launch
 from tarmac.node.container.making import Trial
+from tarmac.server.accounts.account_service import AccountService
+from tarmac.server.accounts.auditing import Auditor
+from tarmac.server.accounts.authenticator import Authenticator
 from tarmac.server.app import routed
 from tarmac.server.changes import Changes
 from tarmac.server.http.auth import Access, AuthMiddleware
@@ -138,6 +141,10 @@ class Served:
         self.datasets = DatasetService(self.store, root / "datasets", self.clock)
         vault = Vault(self.store.secrets, KeyFile(root / "secrets.key"), self.clock)
         self.secrets = SecretService(vault, self.store)
+        access = Access(owner=OWNER, socket_name=str(self.home.socket), token=TOKEN)
+        callers = Authenticator(self.store.accounts, self.clock, access)
+        self.accounts = AccountService(self.store.accounts, callers, self.clock)
+        self.auditor = Auditor(self.accounts, self.clock)
         self.code = DirectoryCodeStore(root / "code", leave_out=(root,))
         self.starter = Starter(SimEngine(self.clock, nodes(3, 4, cluster=NAME), behaviour=behaviour))
         self.plane = ControlPlane(
@@ -218,6 +225,7 @@ class Served:
             artifacts=self.artifacts,
             datasets=self.datasets,
             secrets=self.secrets,
+            accounts=self.accounts,
             images=ImageService(self.plane.image_keepers, own="local"),
             remover=self.remover(),
             numbers=self.store.numbers,
@@ -268,13 +276,19 @@ def served(
     made.tcp_port = tcp.getsockname()[1]
     gateway = socket.create_server(("127.0.0.1", 0))
     made.gateway_port = gateway.getsockname()[1]
-    access = Access(owner=OWNER, socket_name=str(made.home.socket), token=TOKEN)
     service = made.service()
     inner = Bodies(routed(service, home=made.home), silence_s=silence_s)
     app = at_addresses(
         [("127.0.0.1", made.gateway_port)],
         made.gateway(service),
-        otherwise=AuthMiddleware(inner, access=access, version=version, requests=service.requests),
+        otherwise=AuthMiddleware(
+            inner,
+            socket_name=str(made.home.socket),
+            callers=made.accounts.callers,
+            version=version,
+            requests=service.requests,
+            audit=made.auditor.note,
+        ),
     )
     server = uvicorn.Server(
         uvicorn.Config(
@@ -283,6 +297,8 @@ def served(
     )
     thread = threading.Thread(target=_serve, args=(server, made, (unix, tcp, gateway)), name="served")
     thread.start()
+    made.auditor.start()
+    made.closing.callback(made.auditor.stop)
     try:
         yield made
     finally:

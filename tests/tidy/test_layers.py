@@ -20,6 +20,7 @@ SHAPELESS_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "stuf
 LAZY_MODULES = {
     "tarmac.cli.commands.ls",
     "tarmac.cli.commands.metrics",
+    "tarmac.cli.commands.tokens",
     "tarmac.cli.commands.run",
     "tarmac.cli.commands.simulate",
     "tarmac.cli.views.errors",
@@ -38,6 +39,7 @@ LAZY_MODULES = {
     "tarmac.samplers",
     "tarmac.cli.commands.search",
     "tarmac.server.__main__",
+    "tarmac.server.accounts.account_service",
     "tarmac.server.setting_reader",
     "tarmac.systems.clusterfudge.dialect",
     "tarmac.systems.gateways",

@@ -18,24 +18,24 @@ from source_tree import ROOT, Module, package_modules, snippet
 
 CODE_LINES = {
     "": 73,
-    "api": 812,
+    "api": 907,
     "artifacts": 4680,
-    "cli": 6556,
-    "client": 1455,
-    "control": 6015,
+    "cli": 6835,
+    "client": 1541,
+    "control": 6061,
     "dialects": 3344,
     "engines": 7008,
     "launch": 918,
-    "model": 2305,
+    "model": 2387,
     "node": 11660,
     "samplers": 214,
     "sched": 5082,
     "search": 574,
-    "server": 5721,
+    "server": 6160,
     "simulator": 1470,
-    "store": 2275,
+    "store": 2468,
     "systems": 10246,
-    "vault": 293,
+    "vault": 332,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
 

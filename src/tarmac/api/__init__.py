@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tarmac.api.account_operations import *
     from tarmac.api.attempts import *
     from tarmac.api.cluster_operations import *
     from tarmac.api.clusters import *
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from tarmac.api.submit_operations import *
 else:
     _NAMES = {
+        "account_operations": (
+            "ADD_TOKEN AUDIT AuditQuery LOGIN LOGOUT LoginBody MEMBERS MemberBody NewToken ORGANISATIONS "
+            "OrganisationBody Password PasswordBody REMOVE_USER REVOKE_TOKEN SET_MEMBER SET_ORGANISATION "
+            "SET_PASSWORD SET_USER TOKENS TokenBody TokensQuery USERS UserBody WHO_AM_I"
+        ),
         "attempts": (
             "Attempt LogChunk LogSource Notification Report StreamNotice WorkFile WorkFiles WorkerPlacement"
         ),

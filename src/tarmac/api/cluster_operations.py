@@ -13,6 +13,7 @@ from tarmac.api.operation import LARGEST, Body, Count, Operation, Query, Whole
 from tarmac.api.placement import RunUtilization, UsedSlots
 from tarmac.api.queue import QueuePool
 from tarmac.model.abilities import KeptImage
+from tarmac.model.actor import Action
 from tarmac.model.engine_kinds import Finding
 
 Time = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
@@ -138,21 +139,25 @@ class UsageQuery(Query, frozen=True, kw_only=True):
     until: Time | None = None
 
 
-QUEUE = Operation("GET", "/queue", list[QueuePool], query=QueueQuery)
-CHANGE_QUEUE = Operation("POST", "/queue/changes", list[QueuePool], query=QueueChangeQuery, body=ChangesBody)
-NODES = Operation("GET", "/nodes", list[Node], query=NodesQuery)
-DRAIN = Operation("POST", "/nodes/drain", list[Node], body=DrainBody)
-UNDRAIN = Operation("POST", "/nodes/undrain", list[Node], body=NodeChoice)
-IMAGES = Operation("GET", "/images", ImageList, query=ImagesQuery)
-REMOVE_IMAGE = Operation("DELETE", "/images", list[KeptImage], query=ImageQuery)
-USAGE = Operation("GET", "/usage", list[UsedSlots], query=UsageQuery)
-UTILIZATION = Operation("GET", "/utilization", list[RunUtilization])
-CLUSTERS = Operation("GET", "/clusters", list[Cluster])
-CLUSTER = Operation("GET", "/clusters/{cluster}", Cluster)
-CHECK_CLUSTER = Operation("GET", "/clusters/{cluster}/check", list[Finding])
-ADD_CLUSTER = Operation("POST", "/clusters", Cluster, body=ClusterBody)
-REMOVE_CLUSTER = Operation("DELETE", "/clusters/{cluster}", Cluster)
-START_CLUSTER = Operation("PUT", "/clusters/{cluster}/machines", ClusterChange, body=MachinesBody)
-END_CLUSTER = Operation("POST", "/clusters/{cluster}/down", ClusterChange, body=DownBody)
-CLUSTER_MACHINES = Operation("GET", "/clusters/{cluster}/machines", ClusterStatus)
-CLUSTER_CHANGE = Operation("GET", "/clusters/{cluster}/change", ClusterChange, query=ChangeQuery)
+QUEUE = Operation("GET", "/queue", Action.READ, list[QueuePool], query=QueueQuery)
+CHANGE_QUEUE = Operation(
+    "POST", "/queue/changes", Action.CONTROL, list[QueuePool], query=QueueChangeQuery, body=ChangesBody
+)
+NODES = Operation("GET", "/nodes", Action.READ, list[Node], query=NodesQuery)
+DRAIN = Operation("POST", "/nodes/drain", Action.MANAGE, list[Node], body=DrainBody)
+UNDRAIN = Operation("POST", "/nodes/undrain", Action.MANAGE, list[Node], body=NodeChoice)
+IMAGES = Operation("GET", "/images", Action.READ, ImageList, query=ImagesQuery)
+REMOVE_IMAGE = Operation("DELETE", "/images", Action.MANAGE, list[KeptImage], query=ImageQuery)
+USAGE = Operation("GET", "/usage", Action.READ, list[UsedSlots], query=UsageQuery)
+UTILIZATION = Operation("GET", "/utilization", Action.READ, list[RunUtilization])
+CLUSTERS = Operation("GET", "/clusters", Action.READ, list[Cluster])
+CLUSTER = Operation("GET", "/clusters/{cluster}", Action.READ, Cluster)
+CHECK_CLUSTER = Operation("GET", "/clusters/{cluster}/check", Action.SUBMIT, list[Finding])
+ADD_CLUSTER = Operation("POST", "/clusters", Action.MANAGE, Cluster, body=ClusterBody)
+REMOVE_CLUSTER = Operation("DELETE", "/clusters/{cluster}", Action.MANAGE, Cluster)
+START_CLUSTER = Operation(
+    "PUT", "/clusters/{cluster}/machines", Action.MANAGE, ClusterChange, body=MachinesBody
+)
+END_CLUSTER = Operation("POST", "/clusters/{cluster}/down", Action.MANAGE, ClusterChange, body=DownBody)
+CLUSTER_MACHINES = Operation("GET", "/clusters/{cluster}/machines", Action.READ, ClusterStatus)
+CLUSTER_CHANGE = Operation("GET", "/clusters/{cluster}/change", Action.READ, ClusterChange, query=ChangeQuery)

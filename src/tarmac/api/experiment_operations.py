@@ -12,6 +12,7 @@ from tarmac.api.numbers import Numbered, Numbers
 from tarmac.api.operation import Count, ListQuery, Operation, Query
 from tarmac.api.run_operations import StopQuery
 from tarmac.api.submit_operations import SubmissionBody
+from tarmac.model.actor import Action
 from tarmac.model.lifecycle import ExperimentState
 
 MOST_POINTS = 1_000_000
@@ -72,20 +73,28 @@ class ExperimentBody(SubmissionBody, frozen=True, kw_only=True):
     fork: str | None = None
 
 
-EXPERIMENTS = Operation("GET", "/experiments", ExperimentPage, query=ExperimentsQuery)
-EXPERIMENT = Operation("GET", "/experiments/{experiment}", Experiment)
-TRIALS = Operation("GET", "/experiments/{experiment}/trials", list[Trial])
-BEST_TRIALS = Operation("GET", "/experiments/{experiment}/best", list[Trial], query=BestQuery)
-REMOVE_EXPERIMENT = Operation("DELETE", "/experiments/{experiment}", Experiment)
-PAUSE_EXPERIMENT = Operation("POST", "/experiments/{experiment}/pause", Experiment)
-ACTIVATE_EXPERIMENT = Operation("POST", "/experiments/{experiment}/activate", Experiment)
-STOP_EXPERIMENT = Operation("POST", "/experiments/{experiment}/stop", Experiment, query=StopQuery)
-CONTINUE_EXPERIMENT = Operation("POST", "/experiments/{experiment}/continue", Experiment)
-ARCHIVE_EXPERIMENT = Operation("POST", "/experiments/{experiment}/archive", Experiment, query=ArchiveQuery)
-METRICS = Operation("GET", "/metrics", list[MetricSeries], query=MetricsQuery)
-NUMBERS = Operation("GET", "/numbers", dict[str, Numbers], query=NumbersQuery)
-NUMBERED_EXPERIMENT = Operation("GET", "/numbers/experiments/{number}", Numbered)
+EXPERIMENTS = Operation("GET", "/experiments", Action.READ, ExperimentPage, query=ExperimentsQuery)
+EXPERIMENT = Operation("GET", "/experiments/{experiment}", Action.READ, Experiment)
+TRIALS = Operation("GET", "/experiments/{experiment}/trials", Action.READ, list[Trial])
+BEST_TRIALS = Operation("GET", "/experiments/{experiment}/best", Action.READ, list[Trial], query=BestQuery)
+REMOVE_EXPERIMENT = Operation("DELETE", "/experiments/{experiment}", Action.CONTROL, Experiment)
+PAUSE_EXPERIMENT = Operation("POST", "/experiments/{experiment}/pause", Action.CONTROL, Experiment)
+ACTIVATE_EXPERIMENT = Operation("POST", "/experiments/{experiment}/activate", Action.CONTROL, Experiment)
+STOP_EXPERIMENT = Operation(
+    "POST", "/experiments/{experiment}/stop", Action.CONTROL, Experiment, query=StopQuery
+)
+CONTINUE_EXPERIMENT = Operation("POST", "/experiments/{experiment}/continue", Action.CONTROL, Experiment)
+ARCHIVE_EXPERIMENT = Operation(
+    "POST", "/experiments/{experiment}/archive", Action.CONTROL, Experiment, query=ArchiveQuery
+)
+METRICS = Operation("GET", "/metrics", Action.READ, list[MetricSeries], query=MetricsQuery)
+NUMBERS = Operation("GET", "/numbers", Action.READ, dict[str, Numbers], query=NumbersQuery)
+NUMBERED_EXPERIMENT = Operation("GET", "/numbers/experiments/{number}", Action.READ, Numbered)
 
 
-CREATE_EXPERIMENT = Operation("POST", "/experiments", Experiment, body=ExperimentBody, status=201)
-PREVIEW_SEARCH = Operation("POST", "/experiments/preview", list[PreviewLine], body=ExperimentBody)
+CREATE_EXPERIMENT = Operation(
+    "POST", "/experiments", Action.SUBMIT, Experiment, body=ExperimentBody, status=201
+)
+PREVIEW_SEARCH = Operation(
+    "POST", "/experiments/preview", Action.SUBMIT, list[PreviewLine], body=ExperimentBody
+)

@@ -10,6 +10,7 @@ from msgspec import Meta, field
 from tarmac.api.attempts import Attempt, LogChunk, Notification, Report, WorkFiles
 from tarmac.api.operation import BYTES, Body, Count, Operation, Query, Whole
 from tarmac.api.placement import Why
+from tarmac.model.actor import Action
 from tarmac.model.progress import Event
 from tarmac.model.run_records import Annotation
 
@@ -95,14 +96,14 @@ class SessionBody(WorkerChoice, frozen=True, kw_only=True):
     port: Annotated[int, Meta(ge=1, le=65_535)] | None = None
 
 
-ATTEMPTS = Operation("GET", "/runs/{run}/attempts", list[Attempt])
-WHY = Operation("GET", "/runs/{run}/why", Why)
-ANNOTATIONS = Operation("GET", "/runs/{run}/annotations", list[Annotation])
-NOTE = Operation("POST", "/runs/{run}/notes", list[Annotation], body=NoteBody)
-NOTIFICATIONS = Operation("GET", "/runs/{run}/notifications", list[Notification])
-FILES = Operation("GET", "/runs/{run}/files", WorkFiles, query=FilesQuery)
-FILE = Operation("GET", "/runs/{run}/file", bytes, query=FileQuery, media=BYTES)
-EVENTS = Operation("GET", "/runs/{run}/events", list[Event], query=EventsQuery)
-LOGS = Operation("GET", "/runs/{run}/logs", list[LogChunk], query=LogsQuery)
-REPORTS = Operation("GET", "/runs/{run}/reports", list[Report], query=ReportsQuery)
-OPEN_SESSION = Operation("POST", "/runs/{run}/sessions", bytes, media=SESSION, stream=SESSION)
+ATTEMPTS = Operation("GET", "/runs/{run}/attempts", Action.READ, list[Attempt])
+WHY = Operation("GET", "/runs/{run}/why", Action.READ, Why)
+ANNOTATIONS = Operation("GET", "/runs/{run}/annotations", Action.READ, list[Annotation])
+NOTE = Operation("POST", "/runs/{run}/notes", Action.CONTROL, list[Annotation], body=NoteBody)
+NOTIFICATIONS = Operation("GET", "/runs/{run}/notifications", Action.READ, list[Notification])
+FILES = Operation("GET", "/runs/{run}/files", Action.READ, WorkFiles, query=FilesQuery)
+FILE = Operation("GET", "/runs/{run}/file", Action.READ, bytes, query=FileQuery, media=BYTES)
+EVENTS = Operation("GET", "/runs/{run}/events", Action.READ, list[Event], query=EventsQuery)
+LOGS = Operation("GET", "/runs/{run}/logs", Action.READ, list[LogChunk], query=LogsQuery)
+REPORTS = Operation("GET", "/runs/{run}/reports", Action.READ, list[Report], query=ReportsQuery)
+OPEN_SESSION = Operation("POST", "/runs/{run}/sessions", Action.CONTROL, bytes, media=SESSION, stream=SESSION)

@@ -10,6 +10,8 @@ from typing import Annotated, Generic
 from msgspec import Meta, Struct, field
 from typing_extensions import TypeVar
 
+from tarmac.model.actor import Action
+
 BASE = "/api/v1"
 
 LARGEST = 10**18
@@ -57,12 +59,14 @@ BodyOf = TypeVar("BodyOf", bound=Body, default=Body)
 class Operation(Struct, Generic[Answer, QueryOf, BodyOf], frozen=True):
     """A route of the API. Its path has at most one name in braces, which stands for a reference.
 
+    `action` decides who may call it (`control.permissions`).
     `answer` is the record (or list of records) in the JSON of an answer with `status`, or `bytes` for an
     answer of the type `media`. `stream` is the type of a request that the server reads piece by piece.
     """
 
     method: str
     path: str
+    action: Action
     answer: type[Answer]
     query: type[QueryOf] | None = None
     body: type[BodyOf] | None = None

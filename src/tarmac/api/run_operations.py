@@ -10,6 +10,7 @@ from msgspec import Meta, field
 
 from tarmac.api.operation import Body, ListQuery, Operation, Query
 from tarmac.api.runs import Array, Run, RunPage
+from tarmac.model.actor import Action
 from tarmac.model.lifecycle import RunState
 
 
@@ -40,11 +41,11 @@ class LabelsBody(Body, frozen=True, kw_only=True):
     labels: Annotated[Mapping[str, str | None], Meta(max_length=1_000)]
 
 
-RUNS = Operation("GET", "/runs", RunPage, query=RunsQuery)
-RUN = Operation("GET", "/runs/{run}", Run)
-REMOVE_RUN = Operation("DELETE", "/runs/{run}", Run)
-STOP = Operation("POST", "/runs/{run}/stop", Run, query=StopQuery)
-PAUSE = Operation("POST", "/runs/{run}/pause", Run)
-RESUME = Operation("POST", "/runs/{run}/resume", Run)
-ARRAY = Operation("GET", "/runs/{run}/array", Array)
-LABEL = Operation("PATCH", "/runs/{run}/labels", Run, body=LabelsBody)
+RUNS = Operation("GET", "/runs", Action.READ, RunPage, query=RunsQuery)
+RUN = Operation("GET", "/runs/{run}", Action.READ, Run)
+REMOVE_RUN = Operation("DELETE", "/runs/{run}", Action.CONTROL, Run)
+STOP = Operation("POST", "/runs/{run}/stop", Action.CONTROL, Run, query=StopQuery)
+PAUSE = Operation("POST", "/runs/{run}/pause", Action.CONTROL, Run)
+RESUME = Operation("POST", "/runs/{run}/resume", Action.CONTROL, Run)
+ARRAY = Operation("GET", "/runs/{run}/array", Action.READ, Array)
+LABEL = Operation("PATCH", "/runs/{run}/labels", Action.CONTROL, Run, body=LabelsBody)

@@ -8,6 +8,7 @@ from typing import Any, cast
 from tarmac.api.files import Artifact, ArtifactContent, Rotation
 from tarmac.api.operation import BYTES, Body, Operation, Query
 from tarmac.api.server import Health, Version
+from tarmac.model.actor import Action
 from tarmac.model.run_records import Dataset
 from tarmac.model.secret import Secret, SecretForm
 
@@ -47,20 +48,24 @@ class RemoveSecretQuery(Query, frozen=True, kw_only=True):
     purge: bool = False
 
 
-ARTIFACTS = Operation("GET", "/artifacts", list[Artifact], query=ArtifactsQuery)
-ARTIFACT = Operation("GET", "/artifacts/{artifact}", ArtifactContent, query=ArtifactQuery)
-ARTIFACT_PIECE = Operation("GET", "/artifact-pieces/{piece}", bytes, media=BYTES)
-REMOVE_ARTIFACT = Operation("DELETE", "/artifacts/{artifact}", ArtifactContent)
-DATASETS = Operation("GET", "/datasets", list[Dataset])
-ADD_DATASET = Operation("POST", "/datasets", Dataset, body=DatasetBody)
-REMOVE_DATASET = Operation("DELETE", "/datasets/{dataset}", Dataset)
-SECRETS = Operation("GET", "/secrets", list[Secret])
-SET_SECRET = Operation("PUT", "/secrets/{secret}", Secret, body=SecretBody)
+ARTIFACTS = Operation("GET", "/artifacts", Action.READ, list[Artifact], query=ArtifactsQuery)
+ARTIFACT = Operation("GET", "/artifacts/{artifact}", Action.READ, ArtifactContent, query=ArtifactQuery)
+ARTIFACT_PIECE = Operation("GET", "/artifact-pieces/{piece}", Action.READ, bytes, media=BYTES)
+REMOVE_ARTIFACT = Operation("DELETE", "/artifacts/{artifact}", Action.CONTROL, ArtifactContent)
+DATASETS = Operation("GET", "/datasets", Action.READ, list[Dataset])
+ADD_DATASET = Operation("POST", "/datasets", Action.SUBMIT, Dataset, body=DatasetBody)
+REMOVE_DATASET = Operation("DELETE", "/datasets/{dataset}", Action.CONTROL, Dataset)
+SECRETS = Operation("GET", "/secrets", Action.READ, list[Secret])
+SET_SECRET = Operation("PUT", "/secrets/{secret}", Action.SUBMIT, Secret, body=SecretBody)
 REMOVE_SECRET = Operation(
-    "DELETE", "/secrets/{secret}", cast("type[Secret | None]", Secret | None), query=RemoveSecretQuery
+    "DELETE",
+    "/secrets/{secret}",
+    Action.CONTROL,
+    cast("type[Secret | None]", Secret | None),
+    query=RemoveSecretQuery,
 )
-ROTATE_SECRETS = Operation("POST", "/secrets/rotate", Rotation)
-VERSION = Operation("GET", "/version", Version)
-STOP_SERVER = Operation("POST", "/server/stop", dict[str, Any], status=202)
-HEALTH = Operation("GET", "/healthz", Health, base="")
-SERVER_METRICS = Operation("GET", "/metrics", str, media="text/plain", base="")
+ROTATE_SECRETS = Operation("POST", "/secrets/rotate", Action.MANAGE, Rotation)
+VERSION = Operation("GET", "/version", Action.READ, Version)
+STOP_SERVER = Operation("POST", "/server/stop", Action.MANAGE, dict[str, Any], status=202)
+HEALTH = Operation("GET", "/healthz", Action.OPEN, Health, base="")
+SERVER_METRICS = Operation("GET", "/metrics", Action.READ, str, media="text/plain", base="")

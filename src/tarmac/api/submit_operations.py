@@ -13,6 +13,7 @@ from tarmac.api.operation import BYTES, JSON, Body, Operation, Query
 from tarmac.api.placement import DryRun
 from tarmac.api.runs import Run
 from tarmac.api.server import CheckReport
+from tarmac.model.actor import Action
 
 LONGEST_KEY = 255
 DEEPEST = 64
@@ -105,12 +106,14 @@ class CodeChangesQuery(Query, frozen=True, kw_only=True):
     after: str
 
 
-SUBMIT = Operation("POST", "/runs", Run, query=SubmitQuery, body=SubmissionBody, status=201)
-DRY_RUN = Operation("POST", "/runs", DryRun, query=SubmitQuery, body=SubmissionBody)
-SUBMIT_ALL = Operation("POST", "/runs/batch", list[Run], body=BatchBody, status=201)
-CHECK = Operation("POST", "/check", CheckReport, body=CheckBody)
-CODE_CHANGES = Operation("GET", "/runs/{run}/code-changes", list[CodeChange], query=CodeChangesQuery)
-CODE_NEEDED = Operation("POST", "/code/needed", CodeNeeded, body=SubmissionBody)
-MISSING_CONTENTS = Operation("POST", "/code/missing", MissingContents, body=ContentsBody)
-SEND_PACK = Operation("POST", "/code/packs", UploadedPack, stream=BYTES, status=201)
-SEND_TREE = Operation("POST", "/code/trees", UploadedTree, stream=JSON, status=201)
+SUBMIT = Operation("POST", "/runs", Action.SUBMIT, Run, query=SubmitQuery, body=SubmissionBody, status=201)
+DRY_RUN = Operation("POST", "/runs", Action.SUBMIT, DryRun, query=SubmitQuery, body=SubmissionBody)
+SUBMIT_ALL = Operation("POST", "/runs/batch", Action.SUBMIT, list[Run], body=BatchBody, status=201)
+CHECK = Operation("POST", "/check", Action.READ, CheckReport, body=CheckBody)
+CODE_CHANGES = Operation(
+    "GET", "/runs/{run}/code-changes", Action.READ, list[CodeChange], query=CodeChangesQuery
+)
+CODE_NEEDED = Operation("POST", "/code/needed", Action.SUBMIT, CodeNeeded, body=SubmissionBody)
+MISSING_CONTENTS = Operation("POST", "/code/missing", Action.SUBMIT, MissingContents, body=ContentsBody)
+SEND_PACK = Operation("POST", "/code/packs", Action.SUBMIT, UploadedPack, stream=BYTES, status=201)
+SEND_TREE = Operation("POST", "/code/trees", Action.SUBMIT, UploadedTree, stream=JSON, status=201)

@@ -67,6 +67,15 @@ SECTIONS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("datasets", "tarmac.cli.commands.artifacts", "List, add and remove data that runs read."),
         ("secret", "tarmac.cli.commands.secret", "Set, list and remove keys that runs are given."),
     ),
+    "People": (
+        ("login", "tarmac.cli.commands.tokens", "Log in to a server that several people share."),
+        ("logout", "tarmac.cli.commands.tokens", "Revoke the login, and forget it."),
+        ("tokens", "tarmac.cli.commands.tokens", "List, add and revoke tokens for programs."),
+        ("users", "tarmac.cli.commands.users", "List, add, change and remove accounts."),
+        ("organisations", "tarmac.cli.commands.users", "Say who may view and change whose runs."),
+        ("members", "tarmac.cli.commands.users", "Say who may use a project."),
+        ("audit", "tarmac.cli.commands.tokens", "List changes and refusals."),
+    ),
     "Shell": (("completion", "tarmac.cli.completing", "Print a shell completion script."),),
 }
 """The commands of each section: name, module, help."""

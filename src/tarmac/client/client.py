@@ -16,11 +16,12 @@ from tarmac import api
 from tarmac.client.calls import path_of, query_of, segment
 from tarmac.client.embedded import EmbeddedServer, home_of
 from tarmac.client.follow import EventCursor, LogCursor, Message, follow
+from tarmac.client.logins import login_file, read_login
 from tarmac.client.resource_calls import ListFilters, ResourceCalls, listing
 from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
 from tarmac.model.codec import replace
 from tarmac.model.errors import Unavailable, WaitTimeout
-from tarmac.model.home import INHERITED_VARIABLES, Home
+from tarmac.model.home import HOME_VARIABLE, INHERITED_VARIABLES, Home
 from tarmac.model.lifecycle import RunState
 
 if TYPE_CHECKING:
@@ -96,6 +97,9 @@ class Client(ResourceCalls):
         self.home = home_of(os.environ) if home is None else Home(Path(home).absolute())
         if url is None and home is None:
             url = os.environ.get(URL_VARIABLE) or None
+            if url is None and not os.environ.get(HOME_VARIABLE):
+                login = read_login(login_file(os.environ))
+                url, token = (login.url, login.token) if login is not None else (None, token)
         super().__init__(
             Transport(_address(url, self.home, token, server_options), start=start), on_notice=on_notice
         )
@@ -306,7 +310,7 @@ class Client(ResourceCalls):
 def _address(url: str | None, home: Home, token: str | None, server_options: Sequence[str]) -> Address:
     if url is None:
         return EmbeddedServer(home, options=server_options)
-    token = token or os.environ.get(TOKEN_VARIABLE)
+    token = os.environ.get(TOKEN_VARIABLE) if token is None else token
     if token is None and is_loopback(url):  # the home's own token is only for servers on this machine
         token = _token_of(home)
     return tcp_address(url, token=token)

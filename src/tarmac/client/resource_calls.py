@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from tarmac import api
 from tarmac.api.operation import RunScope
-from tarmac.client.calls import Calls
+from tarmac.client.account_calls import AccountCalls
 from tarmac.client.transport import error_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class NodePart(TypedDict, total=False):
     shard: str | None
 
 
-class ResourceCalls(Calls):
+class ResourceCalls(AccountCalls):
     """One method per route. Inherited by `Client`. No method returns the value of a secret."""
 
     def queue(

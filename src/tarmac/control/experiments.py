@@ -10,7 +10,7 @@ from tarmac import api
 from tarmac.control.admission import Admission, Submission
 from tarmac.control.decisions import steps
 from tarmac.control.decisions.trials import ChangeDraft
-from tarmac.control.permissions import Action, check
+from tarmac.control.permissions import Action, check, may_see
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.searches import Searches
 from tarmac.model.actor import Actor
@@ -195,7 +195,9 @@ class ExperimentService:
     def remove(self, actor: Actor, reference: str) -> tuple[Experiment, Sequence[Trial]]:
         """Remove an ended experiment; returns it with its trials, whose runs the caller has to remove."""
         experiment = self.find(actor, reference)
-        check(actor, Action.CONTROL, owner=experiment.user, what="experiments")
+        check(
+            actor, Action.CONTROL, owner=experiment.user, project=experiment.spec.project, what="experiments"
+        )
         trials = self._control.store.experiments.trials(experiment.id)
         if not self._control.store.experiments.remove(experiment.id):
             raise Refused(
@@ -211,7 +213,7 @@ class ExperimentService:
         """The experiment that an actor means: id, name (newest, own first), unique prefix of an id."""
         check(actor, Action.READ)
         store = self._control.store.experiments
-        found = store.find(reference, user=actor.user)
+        found = [each for each in store.find(reference, user=actor.user) if may_see(actor, each.user)]
         if not found:
             raise NotFound(f"there is no experiment {reference!r}", hint=self._nearest(reference))
         if len(found) > 1 and reference not in (found[0].name, found[0].id):
@@ -222,7 +224,7 @@ class ExperimentService:
     def experiments(self, actor: Actor, query: ExperimentQuery) -> list[Experiment]:
         """A page of the list, newest first."""
         check(actor, Action.READ)
-        return self._control.store.experiments.experiments(query)
+        return self._control.store.experiments.experiments(replace(query, users=actor.sees))
 
     def trials(self, actor: Actor, experiment: Experiment) -> list[TrialRow]:
         """All trials, by number, with the current state of their runs."""
@@ -256,7 +258,9 @@ class ExperimentService:
 
     def _command(self, actor: Actor, reference: str, decide: Decide) -> Experiment:
         experiment = self.find(actor, reference)
-        check(actor, Action.CONTROL, owner=experiment.user, what="experiments")
+        check(
+            actor, Action.CONTROL, owner=experiment.user, project=experiment.spec.project, what="experiments"
+        )
         for _ in range(COMMAND_TRIES):
             with self._control.lock:
                 self._searches.drop(experiment.id)  # the decision uses durable state

@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Sequence
 
 from tarmac import api
+from tarmac.control.permissions import may_see
 from tarmac.model.actor import Actor
 from tarmac.model.array import AwaitedRun, Condition, Dependency, array_id_of, split_member
 from tarmac.model.changes import NewRun
@@ -30,14 +31,16 @@ def find_run(store: Store, actor: Actor, reference: str) -> Run:
     Raises NotFound with the nearest names, and Refused if a prefix means several runs.
     """
     if reference == LAST:
-        newest = store.runs(RunQuery(user=actor.user, limit=1)) or store.runs(RunQuery(limit=1))
+        everyone = RunQuery(users=actor.sees, limit=1)
+        newest = store.runs(RunQuery(user=actor.user, limit=1)) or store.runs(everyone)
         if not newest:
             raise NotFound("there is no run yet", hint="tarmac run -- echo hello makes one")
         reference = newest[0].id
     exact = store.run(reference)
-    if exact is not None:
+    if exact is not None and may_see(actor, exact.user):
         return exact
     found = store.find_runs(reference, user=actor.user) or _in_array(store, actor, reference)
+    found = [run for run in found if may_see(actor, run.user)]
     if not found:
         raise NotFound(f"there is no run {reference!r}", hint=_nearest(store, actor, reference))
     if len(found) > 1 and found[0].name != reference:
@@ -64,7 +67,7 @@ def _in_array(store: Store, actor: Actor, reference: str) -> list[Run]:
 def _nearest(store: Store, actor: Actor, reference: str) -> str:
     if store.experiments.find(reference, user=actor.user):
         return f"it is an experiment: tarmac experiment show {reference}"
-    recent = store.runs(RunQuery(limit=200))
+    recent = store.runs(RunQuery(users=actor.sees, limit=200))
     names = dict.fromkeys([run.name for run in recent] + [run.id for run in recent])
     close = difflib.get_close_matches(reference, names, n=3)
     if close:

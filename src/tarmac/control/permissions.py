@@ -1,41 +1,75 @@
-"""The permissions of actors. Every command and question is checked here, and nowhere else.
+"""The permissions of actors: one table of roles and actions, and the rules about owners and projects.
 
-Called by `service` and its parts, and by the server for secrets, datasets, artifacts, code and itself.
+Called by `server.http.routing` for the action of each operation, and by `service` and its parts, and the
+server's services, for what belongs to a user or a project.
 """
 
-from enum import Enum
-
-from tarmac.model.actor import Actor, ActorRole
+from tarmac.model.actor import Action, Actor, ActorRole
 from tarmac.model.errors import Forbidden
 
+__all__ = ["ALLOWED", "Action", "check", "may_see"]
 
-class Action(Enum):
-    """A kind of command or question; the value completes "USER may not ..."."""
+ALLOWED = {
+    ActorRole.ADMIN: frozenset(Action),
+    ActorRole.MEMBER: frozenset(Action) - {Action.MANAGE},
+    ActorRole.VIEWER: frozenset({Action.OPEN, Action.READ, Action.ACCOUNT}),
+}
+"""The one table of what a role may do. docs/operating/roles.md and the tests of routes are made from it."""
 
-    READ = "read here"
-    SUBMIT = "submit runs"
-    CONTROL = "change runs"
-    MANAGE = "manage this server"
+_PHRASES = {
+    Action.OPEN: "log in here",
+    Action.READ: "read here",
+    Action.ACCOUNT: "change an account",
+    Action.SUBMIT: "submit runs",
+    Action.CONTROL: "change runs",
+    Action.MANAGE: "manage this server",
+}
 
 
-_ADMIN = frozenset(Action)
-_MEMBER = frozenset({Action.READ, Action.SUBMIT, Action.CONTROL})
-_VIEWER = frozenset({Action.READ})
-_ALLOWED = {ActorRole.ADMIN: _ADMIN, ActorRole.MEMBER: _MEMBER, ActorRole.VIEWER: _VIEWER}
-
-
-def check(actor: Actor, action: Action, *, owner: str | None = None, what: str = "runs") -> None:
+def check(
+    actor: Actor,
+    action: Action,
+    *,
+    owner: str | None = None,
+    project: str | None = None,
+    what: str = "runs",
+) -> None:
     """Raise Forbidden if the actor may not do this.
 
-    `owner` is the user whose run, secret, dataset or artifact it concerns, and `what` the plural noun for it.
+    `owner` is the user whose run, secret, dataset or artifact it concerns, `what` the plural noun for it, and
+    `project` the project that has it. Without one, a role in any project is enough for things without an owner.
     """
-    allowed = {one for role in actor.roles for one in _ALLOWED[role]}
-    if action not in allowed:
-        raise Forbidden(f"{actor.user} may not {action.value}", hint=_hint(action))
-    if owner not in (None, actor.user) and ActorRole.ADMIN not in actor.roles and action is not Action.READ:
+    if actor.scopes is not None and action not in actor.scopes:
+        scopes = ", ".join(sorted(actor.scopes))
+        raise Forbidden(
+            f"this token of {actor.user} may not {_PHRASES[action]}: its scopes are {scopes}",
+            hint=f"a token with the scope {action} may",
+        )
+    roles, somewhere = _roles(actor, project), frozenset[ActorRole]()
+    if project is None and action is not Action.MANAGE:
+        somewhere = frozenset(role for role in actor.projects.values() if role is not None)
+    if not any(action in ALLOWED[role] for role in roles | somewhere):
+        where = f" in project {project}" if project in actor.projects else ""
+        raise Forbidden(f"{actor.user} may not {_PHRASES[action]}{where}", hint=_hint(action))
+    if action in (Action.READ, Action.OPEN) or owner in (None, actor.user) or ActorRole.ADMIN in roles:
+        return
+    if owner not in actor.controls:
         raise Forbidden(f"{actor.user} may not change {what} of {owner}", hint="ask their owner or an admin")
 
 
+def may_see(actor: Actor, owner: str) -> bool:
+    """Whether the actor may see runs of this user."""
+    return actor.sees is None or owner == actor.user or owner in actor.sees
+
+
+def _roles(actor: Actor, project: str | None) -> frozenset[ActorRole]:
+    """The roles that count: a project with members has roles of its own, which admins of the server keep."""
+    if project is None or project not in actor.projects or ActorRole.ADMIN in actor.roles:
+        return actor.roles
+    role = actor.projects[project]
+    return frozenset({role}) if role is not None else frozenset({ActorRole.VIEWER})
+
+
 def _hint(action: Action) -> str:
-    role = next(role for role in reversed(ActorRole) if action in _ALLOWED[role])
+    role = next(role for role in reversed(ActorRole) if action in ALLOWED[role])
     return f"this takes the role {role.value}"

@@ -9,7 +9,7 @@ from tarmac.api.placement import Prospects, RunUtilization, UsedSlots
 from tarmac.control.admission import Submission, new_run_record, refuse_system_packages
 from tarmac.control.decisions.steps import placed
 from tarmac.control.delegation import learn_capacity, request_of
-from tarmac.control.permissions import Action, check
+from tarmac.control.permissions import Action, check, may_see
 from tarmac.control.reconcilers.deliver import launch_of
 from tarmac.control.reconcilers.schedule import FIRST_PORT
 from tarmac.control.state.control_state import ControlState
@@ -151,6 +151,8 @@ class UsageReport:
             raise InvalidInput("the range of time is empty: `since` must lie before `until`, and before now")
         spans: dict[tuple[str, ...], list[AttemptSpan]] = {}
         for span in self._control.store.attempt_spans(begin, end):
+            if not may_see(actor, span.user):
+                continue
             spans.setdefault(tuple(inherited(UsageKey, span).values()), []).append(span)
         return [
             UsedSlots(
@@ -173,7 +175,8 @@ class UsageReport:
         check(actor, Action.READ)
         found: list[RunUtilization] = []
         for attached in self._control.engines:
-            runs = {attempt.id: run.id for run, attempt in self._control.live_on(attached)}
+            live = self._control.live_on(attached)
+            runs = {attempt.id: run.id for run, attempt in live if may_see(actor, run.user)}
             if not runs:
                 continue
             with attached.question() as engine:

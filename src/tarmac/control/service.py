@@ -25,7 +25,7 @@ from tarmac.control.draining import ALL_NODES
 from tarmac.control.experiments import ExperimentService
 from tarmac.control.lookup import array_status, awaited_runs, find_run, live_members, means_all
 from tarmac.control.metrics import ChosenSeries, chosen_series
-from tarmac.control.permissions import Action, check
+from tarmac.control.permissions import Action, check, may_see
 from tarmac.control.queue import queueing
 from tarmac.control.queue.delegated_queue import delegated_pools, with_stuck
 from tarmac.control.reports import DryRun, NodeReport, UsageReport
@@ -100,7 +100,7 @@ class ControlPlane:
         All members of an array are accepted, and the answer has the first.
         """
         for submission in submissions:
-            check(submission.actor, Action.SUBMIT)
+            check(submission.actor, Action.SUBMIT, project=submission.spec.project)
             refuse_search(submission.spec)
         now = self.control.clock.now()
         new = [self._admission.new_runs(self._resolved(submission), now) for submission in submissions]
@@ -135,7 +135,7 @@ class ControlPlane:
     def open_session(self, actor: Actor, reference: str, choice: WorkerChoice) -> Session:
         """Reach the far end of a session beside a worker of a run; it begins once OPEN is sent to it."""
         run = self.find_here(actor, reference)
-        check(actor, Action.CONTROL, owner=run.user)
+        check(actor, Action.CONTROL, owner=run.user, project=run.spec.project)
         return sessions.open_session(self.control, run, choice)
 
     def record_session(self, actor: Actor, run_id: str, detail: Mapping[str, Any]) -> None:
@@ -180,6 +180,7 @@ class ControlPlane:
     def runs(self, actor: Actor, query: RunQuery, *, scope: RunScope = RunScope.ALL) -> list[RunSummary]:
         """A page of the list of runs in that scope, newest first."""
         check(actor, Action.READ)
+        query = replace(query, users=actor.sees)
         if scope is RunScope.MINE:
             query = replace(query, user=actor.user)
         return with_stuck(self.control, self.control.store.runs(query))
@@ -248,7 +249,12 @@ class ControlPlane:
     ) -> list[QueuePool]:
         """A part of the queue of each of these pools, in scheduling order."""
         check(actor, Action.READ)
-        return queueing.queue(self.control, part, cluster=cluster, pool=pool)
+        found = queueing.queue(self.control, part, cluster=cluster, pool=pool)
+        if actor.sees is None:
+            return found
+        return [
+            replace(each, runs=tuple(run for run in each.runs if may_see(actor, run.user))) for each in found
+        ]
 
     def pools(self, actor: Actor) -> tuple[Pool, ...]:
         """All pools with their rules."""
@@ -266,7 +272,7 @@ class ControlPlane:
 
     def dry_run(self, submission: Submission) -> DryRun:
         """The effect of a submission, even before everything that it names exists; nothing is stored."""
-        check(submission.actor, Action.SUBMIT)
+        check(submission.actor, Action.SUBMIT, project=submission.spec.project)
         try:
             awaited_runs(self.control.store, submission.actor, submission.spec.after)
             return reports.dry_run(self.control, self._resolved(submission))
@@ -285,7 +291,7 @@ class ControlPlane:
 
     def _command(self, actor: Actor, reference: str, decide: Decide) -> Run:
         run = self.find(actor, reference)
-        check(actor, Action.CONTROL, owner=run.user)
+        check(actor, Action.CONTROL, owner=run.user, project=run.spec.project)
         if means_all(run, reference):
             return self._command_all(actor, run, decide)
         for _ in range(COMMAND_TRIES):

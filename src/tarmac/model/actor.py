@@ -4,15 +4,20 @@ The edges make it (the server's authentication, the simulator), `control.permiss
 event records the actor that caused it.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 
 from msgspec import Struct
 
+NO_PROJECTS: Mapping[str, "ActorRole | None"] = MappingProxyType({})
+
 
 class ActorRole(StrEnum):
-    """The role of an actor on its server; each role may do all that the later ones may.
+    """The role of an actor on its server, or in a project; each may do all that the later ones may.
 
-    An admin manages nodes, clusters and the runs of all users, a member their own runs, a viewer reads.
+    An admin manages nodes, clusters, accounts and the runs of all users, a member their own runs, a viewer
+    reads.
     """
 
     ADMIN = "admin"
@@ -20,11 +25,35 @@ class ActorRole(StrEnum):
     VIEWER = "viewer"
 
 
+class Action(StrEnum):
+    """A kind of operation. `control.permissions` says which roles may do it; a token can be limited to some.
+
+    OPEN: without an account. ACCOUNT: with one's own account and tokens. CONTROL: changes of runs and of what
+    belongs to them.
+    """
+
+    OPEN = "open"
+    READ = "read"
+    ACCOUNT = "account"
+    SUBMIT = "submit"
+    CONTROL = "control"
+    MANAGE = "manage"
+
+
 class Actor(Struct, frozen=True, kw_only=True):
-    """A user of a server, with roles there."""
+    """A user of a server, with roles there.
+
+    `scopes`: only these actions (None: all of the roles). `projects` has each project with members, and the
+    actor's role there (None: no member). `sees` names the users whose runs the actor may see (None: all),
+    `controls` those whose runs a member may change beside their own.
+    """
 
     user: str
     roles: frozenset[ActorRole] = frozenset({ActorRole.MEMBER})
+    scopes: frozenset[Action] | None = None
+    projects: Mapping[str, ActorRole | None] = NO_PROJECTS
+    sees: frozenset[str] | None = None
+    controls: frozenset[str] = frozenset()
 
 
 class HomeIdentity(Struct, frozen=True, kw_only=True):

@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 
 
 class ListQuery(Struct, frozen=True, kw_only=True):
-    """A page of a list: newest first, at most `limit`, those before `before_id` when paging."""
+    """A page of a list: newest first, at most `limit`, those before `before_id` when paging.
+
+    `users`: only theirs (None: of all users).
+    """
 
     user: str | None = None
+    users: frozenset[str] | None = None
     project: str | None = None
     before_id: str | None = None
     limit: int = 100

@@ -17,6 +17,7 @@ from tarmac.server.http.connections import Bodies
 from tarmac.server.http.openapi import openapi
 from tarmac.server.http.routing import Routes
 from tarmac.server.logs.streams import OpenInTurn
+from tarmac.server.routes.accounts import add_account_routes
 from tarmac.server.routes.clusters import add_cluster_routes
 from tarmac.server.routes.code import add_code_routes
 from tarmac.server.routes.experiments import add_experiment_routes
@@ -33,7 +34,14 @@ from tarmac.server.service import Service
 def build(service: Service, *, home: Home, access: Access) -> AuthMiddleware:
     """The whole application of a service, behind its access rules."""
     app = OpenInTurn(Bodies(routed(service, home=home)))
-    return AuthMiddleware(app, access=access, version=tarmac.__version__, requests=service.requests)
+    return AuthMiddleware(
+        app,
+        socket_name=access.socket_name,
+        callers=service.accounts.callers,
+        version=tarmac.__version__,
+        requests=service.requests,
+        audit=service.audit,
+    )
 
 
 def routed(service: Service, *, home: Home) -> Starlette:
@@ -62,5 +70,6 @@ def routes_of(service: Service) -> Routes:
     add_node_routes(routes, service)
     add_cluster_routes(routes, service)
     add_storage_routes(routes, service)
+    add_account_routes(routes, service)
     add_server_routes(routes, service)
     return routes

@@ -52,7 +52,7 @@ def serve(home: Home, settings: Settings, home_listener: socket.socket, *, take_
         host, port = listeners[-1].getsockname()[:2]
         gateway = host, port
         settings = replace(settings, systems=settings.systems.at(f"[{host}]:{port}"))
-    parts = join(home, settings, take_over=take_over)
+    parts = join(home, settings, access, take_over=take_over)
     try:
         server = Server(parts, home, access=access, gateway=gateway)
         uvloop.run(server.serve(sockets=listeners))

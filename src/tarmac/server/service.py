@@ -6,6 +6,8 @@ Made by `wiring` (and by tests, over fakes); passed to every function that makes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from starlette.types import Scope
+
 from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.control.service import ControlPlane
@@ -16,6 +18,7 @@ from tarmac.model.home import Home
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
 from tarmac.model.run_records import Numbers
+from tarmac.server.accounts.account_service import AccountService
 from tarmac.server.changes import Changes
 from tarmac.server.http.auth import RequestCounts
 from tarmac.server.local_images import LocalImages
@@ -55,6 +58,7 @@ class Service:
     artifacts: ArtifactService
     datasets: DatasetService
     secrets: SecretService
+    accounts: AccountService
     images: ImageService
     remover: RunRemover
     annotations: AnnotationService
@@ -73,3 +77,4 @@ class Service:
     stop: Callable[[], None] = lambda: None
     loop_trouble: Callable[[], Sequence[str]] = tuple
     requests: RequestCounts = field(default_factory=RequestCounts)
+    audit: Callable[[Scope, int], None] = lambda _scope, _status: None

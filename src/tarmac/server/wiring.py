@@ -33,8 +33,12 @@ from tarmac.node.attempt.document import NodeSettings
 from tarmac.node.host.relay import loopback
 from tarmac.node.starting import NODE_DIRECTORY
 from tarmac.samplers import searcher_of
+from tarmac.server.accounts.account_service import AccountService
+from tarmac.server.accounts.auditing import Auditor
+from tarmac.server.accounts.authenticator import Authenticator
 from tarmac.server.changes import Changes
 from tarmac.server.health import DatabaseCheck
+from tarmac.server.http.auth import Access
 from tarmac.server.http.connections import allow_open_files
 from tarmac.server.http.listeners import loopback_address
 from tarmac.server.local_images import LocalImages
@@ -98,12 +102,12 @@ class Parts:
         self.store.close()
 
 
-def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
+def join(home: Home, settings: Settings, access: Access, *, take_over: bool = False) -> Parts:
     """Build the parts of a home's server. Raises TarmacError for an invalid cluster or database.
 
     `take_over`: a user declares that the previous server of the cluster is gone for good.
     """
-    return _Joining(home, settings, take_over=take_over).parts()
+    return _Joining(home, settings, take_over=take_over).parts(access)
 
 
 class _Joining:
@@ -239,7 +243,7 @@ class _Joining:
             forward=forward,
         )
 
-    def parts(self) -> Parts:
+    def parts(self, access: Access) -> Parts:
         """The parts, not started yet."""
         settings, store, clock, engines = self._settings, self._store, self._clock, self._plane.file_engines
         images = ImageService(
@@ -267,8 +271,10 @@ class _Joining:
         )
         code = CodeCleaner(self._code, store, clock, keep_days=settings.code.keep_days)
         loops = Loops(self._plane)
+        accounts = AccountService(store.accounts, Authenticator(store.accounts, clock, access), clock)
+        auditor = Auditor(accounts, clock)
         return Parts(
-            service=self._service(loops, images, remover),
+            service=self._service(loops, images, remover, accounts, auditor),
             loops=loops,
             store=store,
             check=self._check,
@@ -280,10 +286,18 @@ class _Joining:
                 Janitor("remains", attempts.tidy),
                 Janitor("images", images.clear),
                 Janitor("runs", remover.tidy),
+                auditor,
             ),
         )
 
-    def _service(self, loops: Loops, images: ImageService, remover: RunRemover) -> Service:
+    def _service(
+        self,
+        loops: Loops,
+        images: ImageService,
+        remover: RunRemover,
+        accounts: AccountService,
+        auditor: Auditor,
+    ) -> Service:
         """The common state of this server's routes."""
         home, settings = self._home, self._settings
         changes = Changes()
@@ -310,6 +324,8 @@ class _Joining:
             artifacts=self._artifacts,
             datasets=self._datasets,
             secrets=self._secrets,
+            accounts=accounts,
+            audit=auditor.note,
             images=images,
             remover=remover,
             numbers=self._store.numbers,

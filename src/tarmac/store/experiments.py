@@ -177,6 +177,8 @@ def _matching(query: ExperimentQuery) -> Select[Any]:
         (experiment.c.archived, query.archived),
     )
     statement = statement.where(*(column == value for column, value in equal if value is not None))
+    if query.users is not None:
+        statement = statement.where(experiment.c.user_name.in_(sorted(query.users)))
     if query.states:
         statement = statement.where(experiment.c.state.in_(words(query.states)))
     if query.before_id is not None:

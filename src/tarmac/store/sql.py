@@ -28,6 +28,7 @@ from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.model.usage import AttemptSpan
 from tarmac.store import checks, rows
 from tarmac.store import statements as sql
+from tarmac.store.accounts import SqlAccounts
 from tarmac.store.database import Conflict, Database, Stale, each_of, is_damage
 from tarmac.store.experiments import SqlExperiments
 from tarmac.store.metrics import SqlMetrics
@@ -59,6 +60,7 @@ class SqlStore:
     def __init__(self, database: Database) -> None:
         """Use `open_store`, which also upgrades the schema."""
         self._database = database
+        self.accounts = SqlAccounts(database)
         self.secrets = SqlSecrets(database)
         self.annotations = SqlAnnotations(database)
         self.metrics = SqlMetrics(database)

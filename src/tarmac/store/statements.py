@@ -158,6 +158,8 @@ def _matching(statement: sa.Select[Any], query: RunQuery) -> sa.Select[Any]:
         (run.c.array_index, query.array_index),
     )
     statement = statement.where(*(column == value for column, value in equal if value is not None))
+    if query.users is not None:
+        statement = statement.where(run.c.user_name.in_(sorted(query.users)))
     if query.ended_before is not None:
         statement = statement.where(run.c.ended_at < query.ended_before)
     if query.before_id is not None:

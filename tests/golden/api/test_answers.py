@@ -70,7 +70,7 @@ class Story:
     def _tell(self, method: str, path: str, body: object, status: int, answer: str) -> Any:
         self.routes.update(self._route(method, path))
         sent = f" {self._masked(json.dumps(body))}" if body is not None else ""
-        self.lines += ["", f"{method} {path}{sent}", f"{status} {self._shown(answer)}"]
+        self.lines += ["", f"{method} {self._masked(path)}{sent}", f"{status} {self._shown(answer)}"]
         try:
             return json.loads(answer)
         except ValueError:
@@ -86,6 +86,8 @@ class Story:
     def _masked(self, text: str) -> str:
         text = text.replace(str(self._plane.home.root), "HOME").replace(f":{self._plane.tcp_port}", ":PORT")
         text = re.sub(r"\b1[78]\d{8}(\d{9}|\.\d+)", "0", text)  # times of the real clock
+        text = re.sub(r"tarmac_[\w-]{43}", "TOKEN", text)
+        text = re.sub(r'("id": ?"|"token": ?"|/tokens/)[0-9a-f]{12}', r"\1ID", text)
         return re.sub(r'"(pid|version)": ?[^,}]+', r'"\1": "?"', text)
 
     def _shown(self, answer: str) -> str:
@@ -153,6 +155,7 @@ def test_the_answers_of_every_route(plane: Served) -> None:
     queue_and_nodes(plane, story)
     searches(plane, story)
     keep_things(plane, story)
+    people(plane, story)
     clusters(story)
     refusals(story)
     leave(story)
@@ -245,6 +248,27 @@ def keep_things(plane: Served, story: Story) -> None:
     story.ask("GET", "/images")
     story.ask("DELETE", "/images?image=none")
     story.ask("DELETE", f"/artifacts/{run.id}.lossy.1")
+
+
+def people(plane: Served, story: Story) -> None:
+    plane.client().set_user("ada")
+    story.ask("PUT", "/users/bob", {"account": {"organisation": "lab"}, "password": "correct horse"})
+    story.ask("PUT", "/users/nightly", {"account": {"service": True}})
+    story.ask("GET", "/users")
+    story.ask("PUT", "/organisations/lab", {"visibility": "control"})
+    story.ask("GET", "/organisations")
+    story.ask("PUT", "/projects/vision/members", {"user": "bob", "role": "admin"})
+    story.ask("GET", "/projects/vision/members")
+    story.ask("POST", "/login", {"user": "bob", "password": "correct horse"})
+    story.ask("POST", "/login", {"user": "bob", "password": "wrong"})
+    made = story.ask("POST", "/tokens", {"label": "ci", "user": "nightly", "scopes": ["submit"]})
+    story.ask("GET", "/tokens?user=nightly")
+    story.ask("DELETE", f"/tokens/{made['token']['id']}")
+    story.ask("GET", "/account")
+    story.ask("PUT", "/account/password", {"password": "another one"})
+    story.ask("POST", "/logout")
+    story.ask("DELETE", "/users/nightly")
+    story.ask("GET", "/audit?user=nobody")
 
 
 def clusters(story: Story) -> None:

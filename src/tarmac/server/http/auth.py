@@ -4,19 +4,20 @@ It wraps the whole application, so no route is reachable without it. A request o
 home comes from its owner; every other request needs the token.
 """
 
-import hmac
 import os
-import pwd
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tarmac.model.actor import Actor, ActorRole
-from tarmac.model.errors import Unauthorized
+from tarmac.api.operation import BASE
+from tarmac.model.actor import Actor
+from tarmac.model.errors import TarmacError, Unauthorized
 from tarmac.server.http.answers import response
 
 
@@ -38,29 +39,33 @@ class RequestCounts:
             return dict(self._counts)
 
 
-API_USER = "api"
-"""The user of requests with the token."""
-
-_TOKEN_HINT = (
-    "set TARMAC_TOKEN to the content of the file `token` in the server's home; "
-    "a program sends the header Authorization: Bearer TOKEN"
-)
-
 CALLER = "tarmac.caller"
 """The key in the scope of an admitted request for its `Caller`."""
 
 PEER_UID = "tarmac.peer_uid"
 """The key in the scope of a request for the user id of the process that sent it over a unix socket."""
 
-_ADMIN, _MEMBER = frozenset({ActorRole.ADMIN}), frozenset({ActorRole.MEMBER})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The sender of a request. `local`: over the unix socket, so from a user's shell on this machine."""
+    """The sender of a request. `local`: over the unix socket, so from a user's shell on this machine.
+
+    `token` is the id of the token that it showed.
+    """
 
     actor: Actor
     local: bool
+    token: str | None = None
+
+
+class FindsCallers(Protocol):
+    """Finds out who sends a request; raises Unauthorized."""
+
+    def local(self, uid: int | None) -> Caller:
+        """The user of a process on this machine."""
+
+    def bearer(self, text: str, *, loopback: bool) -> Caller:
+        """The owner of a token, from this machine or another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +84,19 @@ class AuthMiddleware:
     """The application behind its access rules."""
 
     def __init__(
-        self, app: ASGIApp, *, access: Access, version: str, requests: RequestCounts | None = None
+        self,
+        app: ASGIApp,
+        *,
+        socket_name: str,
+        callers: FindsCallers,
+        version: str,
+        requests: RequestCounts | None = None,
+        audit: Callable[[Scope, int], None] = lambda _scope, _status: None,
     ) -> None:
-        self._requests = requests or RequestCounts()
+        """`audit` is called with each answered request and its status."""
+        self._requests, self._audit = requests or RequestCounts(), audit
         self._app = app
-        self._access = access
+        self._socket_name, self._callers = socket_name, callers
         self._version = (b"tarmac-version", version.encode())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,57 +104,56 @@ class AuthMiddleware:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), self._version]
                 self._requests.note(scope.get("method", ""), message["status"])
+                self._audit(scope, message["status"])
             await send(message)
 
-        caller = self._caller(scope)
-        if caller is None and _open_to_all(scope):
-            await self._app(scope, receive, send_with_version)
-            return
-        if caller is None:
-            refusal = response(Unauthorized("this server wants its token", hint=_TOKEN_HINT))
-            await refusal(scope, receive, send_with_version)
-            return
-        scope[CALLER] = caller
+        try:
+            scope[CALLER] = await self._caller(scope)
+        except TarmacError as error:
+            if not _open_to_all(scope):
+                await response(error)(scope, receive, send_with_version)
+                return
         await self._app(scope, receive, send_with_version)
 
-    def _caller(self, scope: Scope) -> Caller | None:
-        """The caller, if access is granted, else None."""
+    async def _caller(self, scope: Scope) -> Caller:
+        """The caller. Raises Unauthorized, and Unavailable if accounts cannot be read."""
         if scope["type"] != "http":
-            return None
-        if tuple(scope.get("server") or ()) == (self._access.socket_name, None):
-            return Caller(actor=self._local_actor(scope.get(PEER_UID)), local=True)
-        header = Headers(scope=scope).get("authorization", "")
-        token = self._access.token
-        if token and hmac.compare_digest(header.encode(), f"Bearer {token}".encode()):
-            return Caller(actor=Actor(user=API_USER, roles=_ADMIN), local=False)
-        return None
+            raise Unauthorized("this server answers HTTP alone")
+        if tuple(scope.get("server") or ()) == (self._socket_name, None):
+            uid = scope.get(PEER_UID)
+            if uid in _KNOWN:
+                return self._callers.local(uid)
+            return await run_in_threadpool(self._callers.local, uid)
+        kind, _, text = Headers(scope=scope).get("authorization", "").partition(" ")
+        if kind.lower() != "bearer":
+            text = ""
+        return await run_in_threadpool(self._callers.bearer, text, loopback=_from_here(scope))
 
-    def _local_actor(self, uid: int | None) -> Actor:
-        """The user of the peer process; the owner of the home and root are admins."""
-        if uid is None or uid == os.getuid():
-            return Actor(user=self._access.owner, roles=_ADMIN)
-        return Actor(user=user_name(uid), roles=_ADMIN if uid == 0 else _MEMBER)
 
+_KNOWN = frozenset({None, 0, os.getuid()})
+"""The users whose rights need no look at the accounts."""
 
 OPEN_PATHS = frozenset({"/healthz", "/metrics"})
 """Paths that programs of the same machine may read without a token: they show numbers but no run names."""
+
+LOGIN_PATHS = frozenset({f"{BASE}/login"})
+"""Paths that give a token to users without one."""
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"})
 
 
 def _open_to_all(scope: Scope) -> bool:
-    """Whether a request for `OPEN_PATHS` comes from this machine, and not through a proxy."""
-    if scope["type"] != "http" or scope["method"] != "GET" or scope["path"] not in OPEN_PATHS:
+    """Whether a request without an account is for `LOGIN_PATHS`, or for `OPEN_PATHS` from this machine."""
+    if scope["type"] != "http":
         return False
+    if scope["path"] in LOGIN_PATHS:
+        return True
+    forwarded = any(name.lower() in _FORWARDED for name, _ in scope["headers"])
+    return scope["method"] == "GET" and scope["path"] in OPEN_PATHS and _from_here(scope) and not forwarded
+
+
+def _from_here(scope: Scope) -> bool:
+    """Whether the connection over TCP, if not its first sender, is from this machine."""
     address = (scope.get("client") or ("", 0))[0]
-    local = address.startswith("127.") or address == "::1"
-    return local and not any(name.lower() in _FORWARDED for name, _ in scope["headers"])
-
-
-def user_name(uid: int) -> str:
-    """The name of a user of this machine; the number if the user has no name."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+    return address.startswith("127.") or address == "::1"

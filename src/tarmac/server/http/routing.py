@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tarmac.api.operation import LARGEST, Answer, Body, BodyOf, Operation, Query, QueryOf
+from tarmac.control.permissions import check
 from tarmac.model.actor import Actor
 from tarmac.model.errors import InvalidInput
 from tarmac.server.http.answers import JsonAnswer
@@ -73,6 +74,8 @@ class Routes:
                 return _response(operation, handler(call))
 
             async def endpoint(request: Request) -> Response:
+                if CALLER in request.scope:  # without one, the authentication has admitted an open operation
+                    check(request.scope[CALLER].actor, operation.action)
                 call: Call[Any, Any] = Call(
                     request=request,
                     reference=next(iter(request.path_params.values()), ""),

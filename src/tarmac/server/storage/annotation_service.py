@@ -63,7 +63,7 @@ class AnnotationService:
 
     def _own(self, actor: Actor, reference: str) -> Run:
         run = self.plane.find(actor, reference)
-        check(actor, Action.CONTROL, owner=run.user)
+        check(actor, Action.CONTROL, owner=run.user, project=run.spec.project)
         return run
 
     def _annotation(self, actor: Actor, kind: AnnotationKind, text: str) -> Annotation:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tarmac.artifacts.versions.catalog import Catalog, Rules, VersionSummary, collect, expired_versions
 from tarmac.artifacts.versions.manifest import Manifest, Version, clashes, parse_id
 from tarmac.artifacts.versions.store_server import Grant, StoreServer
-from tarmac.control.permissions import Action, check
+from tarmac.control.permissions import Action, check, may_see
 from tarmac.model.actor import Actor
 from tarmac.model.errors import NotFound, Problem, Refused, TarmacError
 from tarmac.model.lifecycle import AttemptState
@@ -83,7 +83,11 @@ class ArtifactService:
         check(actor, Action.READ)
         if run is not None and (missing := self._sites.fetch(run)):
             on_missing(missing)
-        return self._catalog.summaries(run.id if run is not None else None)
+        found = self._catalog.summaries(run.id if run is not None else None)
+        if run is not None or actor.sees is None:
+            return found
+        runs = self._store.load_runs(sorted({each.version.run_id for each in found}))
+        return [each for each in found if (own := runs.get(each.version.run_id)) and may_see(actor, own.user)]
 
     def names(self, run_ids: Sequence[str]) -> dict[str, str]:
         """The names of runs by id, as far as this server knows them."""
@@ -129,7 +133,11 @@ class ArtifactService:
     def content(self, actor: Actor, reference: str, *, kind: str = _CHECKPOINT) -> Manifest:
         """The content of a version; raises NotFound as `find` does."""
         check(actor, Action.READ)
-        return self._catalog.manifest(self.find(reference, kind=kind))
+        version = self.find(reference, kind=kind)
+        run = self._store.load_runs([version.run_id]).get(version.run_id) if actor.sees is not None else None
+        if actor.sees is not None and (run is None or not may_see(actor, run.user)):
+            raise NotFound(f"there is no artifact {reference!r}")
+        return self._catalog.manifest(version)
 
     def piece(self, actor: Actor, digest: str) -> bytes:
         """A piece of a file."""
@@ -160,7 +168,7 @@ class ArtifactService:
 
     def clear_reported(self, actor: Actor, run: Run) -> None:
         """Remove the deleted files of checkpoints reported by an ended run's code."""
-        check(actor, Action.CONTROL, owner=run.user, what="artifacts")
+        check(actor, Action.CONTROL, owner=run.user, project=run.spec.project, what="artifacts")
         reports = {run.id: self._store.run_records.of(run.id, RunRecordKind.CHECKPOINT)}
         self._clear(reports, {run.id: run}, self._catalog.summaries(run.id), self._inputs())
 

@@ -52,7 +52,7 @@ class RunRemover:
         and Unavailable if some of its files cannot be removed now.
         """
         run = self.plane.find_here(actor, reference)
-        check(actor, Action.CONTROL, owner=run.user)
+        check(actor, Action.CONTROL, owner=run.user, project=run.spec.project)
         if means_all(run, reference):
             self._remove_array(run)
             return run

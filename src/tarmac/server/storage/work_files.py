@@ -62,7 +62,7 @@ class WorkFiles:
         self, actor: Actor, reference: str, number: int | None, node: str | None
     ) -> tuple[Attempt, str]:
         run = self._plane.find_here(actor, reference)
-        check(actor, Action.CONTROL, owner=run.user, what="files")
+        check(actor, Action.CONTROL, owner=run.user, project=run.spec.project, what="files")
         attempts = self._plane.attempts(actor, run.id)
         chosen = next((each for each in reversed(attempts) if number in (None, each.number)), None)
         if chosen is None:

@@ -1,0 +1,112 @@
+"""The operations on accounts: logging in, users, organisations, members of projects, tokens, the audit log.
+
+Bound by `server.routes`, called by `client`.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from tarmac.api.operation import Body, Count, Operation, Query
+from tarmac.model.account import (
+    Account,
+    AccountSettings,
+    AuditEntry,
+    Membership,
+    Organisation,
+    Token,
+    Visibility,
+)
+from tarmac.model.actor import Action, ActorRole
+
+Password = Annotated[str, Meta(max_length=4096)]
+
+
+class NewToken(Struct, frozen=True, kw_only=True):
+    """A new token, with its text, which no later answer has."""
+
+    token: Token
+    text: str
+
+
+class LoginBody(Body, frozen=True, kw_only=True):
+    """A user with a password. `label` names the new token, such as the machine that asks for it."""
+
+    user: Annotated[str, Meta(max_length=256)]
+    password: Password
+    label: Annotated[str, Meta(max_length=200)] = "login"
+
+
+class UserBody(Body, frozen=True, kw_only=True):
+    """The settings of an account, in place of the present ones, and a new password (null: the present)."""
+
+    account: AccountSettings = AccountSettings()
+    password: Password | None = None
+
+
+class PasswordBody(Body, frozen=True, kw_only=True):
+    """The caller's new password, and the current one, if there is one."""
+
+    password: Password
+    current: Password | None = None
+
+
+class OrganisationBody(Body, frozen=True, kw_only=True):
+    """The rights of its members to the runs of each other."""
+
+    visibility: Visibility
+
+
+class MemberBody(Body, frozen=True, kw_only=True):
+    """The role of a user in a project; null ends the membership."""
+
+    user: Annotated[str, Meta(max_length=256)]
+    role: ActorRole | None = ActorRole.MEMBER
+
+
+class TokensQuery(Query, frozen=True, kw_only=True):
+    """The tokens of a user (the caller), or `all`; others than one's own are for admins."""
+
+    user: str | None = None
+    all: bool = False
+
+
+class TokenBody(Body, frozen=True, kw_only=True):
+    """A new token of the caller, or (for an admin) of another user.
+
+    `scopes`: only these actions, and reading. `lifetime_s`: null for no end, for service accounts alone.
+    """
+
+    label: Annotated[str, Meta(min_length=1, max_length=200)]
+    user: str | None = None
+    scopes: tuple[Action, ...] | None = None
+    lifetime_s: Annotated[float, Meta(gt=0)] | None = 90 * 86400.0
+
+
+class AuditQuery(Query, frozen=True, kw_only=True):
+    """The newest entries, of one user, not older than `since` (seconds since 1970)."""
+
+    user: str | None = None
+    since: float = 0.0
+    limit: Count = 100
+
+
+LOGIN = Operation("POST", "/login", Action.OPEN, NewToken, body=LoginBody)
+LOGOUT = Operation("POST", "/logout", Action.OPEN, Token)
+WHO_AM_I = Operation("GET", "/account", Action.ACCOUNT, Account)
+SET_PASSWORD = Operation("PUT", "/account/password", Action.ACCOUNT, Account, body=PasswordBody)
+USERS = Operation("GET", "/users", Action.READ, list[Account])
+SET_USER = Operation("PUT", "/users/{user}", Action.MANAGE, Account, body=UserBody)
+REMOVE_USER = Operation("DELETE", "/users/{user}", Action.MANAGE, Account)
+ORGANISATIONS = Operation("GET", "/organisations", Action.READ, list[Organisation])
+SET_ORGANISATION = Operation(
+    "PUT", "/organisations/{organisation}", Action.MANAGE, Organisation, body=OrganisationBody
+)
+MEMBERS = Operation("GET", "/projects/{project}/members", Action.READ, list[Membership])
+SET_MEMBER = Operation(
+    "PUT", "/projects/{project}/members", Action.ACCOUNT, list[Membership], body=MemberBody
+)
+TOKENS = Operation("GET", "/tokens", Action.ACCOUNT, list[Token], query=TokensQuery)
+ADD_TOKEN = Operation("POST", "/tokens", Action.ACCOUNT, NewToken, body=TokenBody, status=201)
+REVOKE_TOKEN = Operation("DELETE", "/tokens/{token}", Action.ACCOUNT, Token)
+AUDIT = Operation("GET", "/audit", Action.MANAGE, list[AuditEntry], query=AuditQuery)

@@ -1,0 +1,92 @@
+"""The methods about accounts, tokens and the audit log. Inherited by `Client` through `ResourceCalls`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tarmac import api
+from tarmac.client.calls import Calls
+from tarmac.model.account import AccountSettings
+
+if TYPE_CHECKING:
+    from tarmac.model.account import Account, AuditEntry, Membership, Organisation, Token, Visibility
+    from tarmac.model.actor import Action, ActorRole
+
+USUAL_LIFETIME_S = 90 * 86400.0
+
+
+class AccountCalls(Calls):
+    """One method per route. The texts of tokens are only in the answers that make them."""
+
+    def login(self, user: str, password: str, *, label: str = "login") -> api.NewToken:
+        """A new token for a user with this password; raises Unauthorized."""
+        return self._call(api.LOGIN, body=api.LoginBody(user=user, password=password, label=label))
+
+    def logout(self) -> Token:
+        """Revoke the token of this client."""
+        return self._call(api.LOGOUT)
+
+    def account(self) -> Account:
+        """The account of this client; raises NotFound for a user of the server's machine without one."""
+        return self._call(api.WHO_AM_I)
+
+    def set_password(self, password: str, *, current: str | None = None) -> Account:
+        """Set the password of this client's account, and revoke its tokens."""
+        return self._call(api.SET_PASSWORD, body=api.PasswordBody(password=password, current=current))
+
+    def users(self) -> list[Account]:
+        """All accounts that this client may see."""
+        return self._call(api.USERS)
+
+    def set_user(
+        self, name: str, settings: AccountSettings | None = None, *, password: str | None = None
+    ) -> Account:
+        """Create an account, or replace its settings; without a password it keeps the present one."""
+        body = api.UserBody(account=settings or AccountSettings(), password=password)
+        return self._call(api.SET_USER, name, body=body)
+
+    def remove_user(self, name: str) -> Account:
+        """Remove an account and its tokens."""
+        return self._call(api.REMOVE_USER, name)
+
+    def organisations(self) -> list[Organisation]:
+        """The organisations of all accounts."""
+        return self._call(api.ORGANISATIONS)
+
+    def set_organisation(self, name: str, visibility: Visibility) -> Organisation:
+        """Set what members of an organisation may do with the runs of each other."""
+        return self._call(api.SET_ORGANISATION, name, body=api.OrganisationBody(visibility=visibility))
+
+    def members(self, project: str) -> list[Membership]:
+        """The members of a project; none if all members of the server may use it."""
+        return self._call(api.MEMBERS, project)
+
+    def set_member(self, project: str, user: str, role: ActorRole | None) -> list[Membership]:
+        """Give a user a role in a project, or with None end the membership."""
+        return self._call(api.SET_MEMBER, project, body=api.MemberBody(user=user, role=role))
+
+    def tokens(self, *, user: str | None = None, everybody: bool = False) -> list[Token]:
+        """The tokens of this client's account, of another user, or of all, without their texts."""
+        return self._call(api.TOKENS, query=api.TokensQuery(user=user, all=everybody))
+
+    def add_token(
+        self,
+        label: str,
+        *,
+        user: str | None = None,
+        scopes: Sequence[Action] | None = None,
+        lifetime_s: float | None = USUAL_LIFETIME_S,
+    ) -> api.NewToken:
+        """A new token, with its text. `lifetime_s` None, which service accounts may have, is no end."""
+        chosen = None if scopes is None else tuple(scopes)
+        body = api.TokenBody(label=label, user=user, scopes=chosen, lifetime_s=lifetime_s)
+        return self._call(api.ADD_TOKEN, body=body)
+
+    def revoke_token(self, token_id: str) -> Token:
+        """Revoke a token, by its id."""
+        return self._call(api.REVOKE_TOKEN, token_id)
+
+    def audit(self, *, user: str | None = None, since: float = 0.0, limit: int = 100) -> list[AuditEntry]:
+        """The newest entries of the audit log, newest first."""
+        return self._call(api.AUDIT, query=api.AuditQuery(user=user, since=since, limit=limit))

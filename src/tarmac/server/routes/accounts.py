@@ -1,0 +1,106 @@
+"""Accounts, tokens and the audit log. Joined by `server.app`."""
+
+from tarmac import api
+from tarmac.api.operation import Query
+from tarmac.model.account import Account, AuditEntry, Membership, Organisation, Token
+from tarmac.model.errors import Refused
+from tarmac.server.http.routing import Call, Routes
+from tarmac.server.service import Service
+
+
+def add_account_routes(routes: Routes, service: Service) -> None:
+    """Add the routes about logging in, users, members and tokens."""
+    accounts = service.accounts
+
+    @routes.serve(api.LOGIN)
+    def login(call: Call[Query, api.LoginBody]) -> api.NewToken:
+        """Return a new token for a user with the right password. 401 for any other."""
+        return accounts.login(call.body)
+
+    @routes.serve(api.LOGOUT)
+    def logout(call: Call) -> Token:
+        """Revoke the token of this request."""
+        if call.caller.token is None:
+            raise Refused("this request has no token of an account to revoke")
+        return accounts.revoke_token(call.actor, call.caller.token)
+
+    @routes.serve(api.WHO_AM_I)
+    def who_am_i(call: Call) -> Account:
+        """Return the caller's account."""
+        return accounts.own(call.actor)
+
+    @routes.serve(api.SET_PASSWORD)
+    def set_password(call: Call[Query, api.PasswordBody]) -> Account:
+        """Set the caller's password, and revoke all of their tokens."""
+        return accounts.set_password(call.actor, call.body)
+
+    @routes.serve(api.USERS)
+    def users(call: Call) -> list[Account]:
+        """Return all accounts that the caller may see, by name."""
+        return accounts.users(call.actor)
+
+    @routes.serve(api.SET_USER)
+    def set_user(call: Call[Query, api.UserBody]) -> Account:
+        """Create an account, or change fields of one. A disabled account loses its tokens.
+
+        409 for the first account from another machine.
+        """
+        return accounts.set_user(call.caller, call.reference, call.body)
+
+    @routes.serve(api.REMOVE_USER)
+    def remove_user(call: Call) -> Account:
+        """Remove an account and its tokens, and return it. Its runs stay under its name."""
+        return accounts.remove_user(call.actor, call.reference)
+
+    _add_groups(routes, service)
+    _add_tokens(routes, service)
+
+
+def _add_groups(routes: Routes, service: Service) -> None:
+    accounts = service.accounts
+
+    @routes.serve(api.ORGANISATIONS)
+    def organisations(call: Call) -> list[Organisation]:
+        """Return the organisations, by name."""
+        return accounts.organisations(call.actor)
+
+    @routes.serve(api.SET_ORGANISATION)
+    def set_organisation(call: Call[Query, api.OrganisationBody]) -> Organisation:
+        """Set what the members of an organisation may do with the runs of each other."""
+        new = Organisation(name=call.reference, visibility=call.body.visibility)
+        return accounts.set_organisation(call.actor, new)
+
+    @routes.serve(api.MEMBERS)
+    def members(call: Call) -> list[Membership]:
+        """Return the members of a project, by name; none if all members of the server may use it."""
+        return accounts.members(call.actor, call.reference)
+
+    @routes.serve(api.SET_MEMBER)
+    def set_member(call: Call[Query, api.MemberBody]) -> list[Membership]:
+        """Give a user a role in a project, or end the membership. For admins of the project or the server."""
+        return accounts.set_member(call.actor, call.reference, call.body)
+
+
+def _add_tokens(routes: Routes, service: Service) -> None:
+    accounts = service.accounts
+
+    @routes.serve(api.TOKENS)
+    def tokens(call: Call[api.TokensQuery]) -> list[Token]:
+        """Return tokens without their texts, oldest first: the caller's, or for an admin those of others."""
+        return accounts.tokens(call.actor, call.query)
+
+    @routes.serve(api.ADD_TOKEN)
+    def add_token(call: Call[Query, api.TokenBody]) -> api.NewToken:
+        """Return a new token with its text, which no later answer has."""
+        return accounts.add_token(call.actor, call.body)
+
+    @routes.serve(api.REVOKE_TOKEN)
+    def revoke_token(call: Call) -> Token:
+        """Revoke a token, by its id."""
+        return accounts.revoke_token(call.actor, call.reference)
+
+    @routes.serve(api.AUDIT)
+    def audit(call: Call[api.AuditQuery]) -> list[AuditEntry]:
+        """Return the newest changes and refusals, newest first."""
+        query = call.query
+        return accounts.records.audit(user=query.user, since=query.since, limit=query.limit)

@@ -1,0 +1,56 @@
+"""The tables of accounts, tokens and the audit log. Read by `accounts`; a part of `schema`."""
+
+import sqlalchemy as sa
+
+from tarmac.store.columns import Bytewise, Serial, metadata
+
+# Accounts of users; the body has the changing fields as JSON, `password` a hash.
+account = sa.Table(
+    "account",
+    metadata,
+    sa.Column("name", Bytewise, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("password", sa.Text),
+)
+
+organisation = sa.Table(
+    "organisation",
+    metadata,
+    sa.Column("name", Bytewise, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+membership = sa.Table(
+    "membership",
+    metadata,
+    sa.Column("project", Bytewise, nullable=False),
+    sa.Column("user_name", Bytewise, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.PrimaryKeyConstraint("project", "user_name"),
+)
+
+# Tokens of accounts: the SHA-256 of the text in place of the text.
+access_token = sa.Table(
+    "access_token",
+    metadata,
+    sa.Column("id", Bytewise, primary_key=True),
+    sa.Column("digest", Bytewise, nullable=False),
+    sa.Column("user_name", Bytewise, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("last_used_at", sa.Double),
+    sa.Column("revoked_at", sa.Double),
+    sa.UniqueConstraint("digest"),
+    sa.Index("ix_access_token_user", "user_name"),
+)
+
+# Changes and refusals. Rows are added and never changed.
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("id", Serial, sa.Identity(), primary_key=True),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("user_name", Bytewise, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Index("ix_audit_at", "at", "id"),
+    sqlite_autoincrement=True,
+)
