@@ -37,7 +37,7 @@ def check(
     """Raise Forbidden if the actor may not do this.
 
     `owner` is the user whose run, secret, dataset or artifact it concerns, `what` the plural noun for it, and
-    `project` the project that has it. Without one, a role in any project is enough for things without an owner.
+    `project` the project that has it. Without a project, a role in any project counts.
     """
     if actor.scopes is not None and action not in actor.scopes:
         scopes = ", ".join(sorted(actor.scopes))
