@@ -40,6 +40,7 @@ for step in range(first, first + 60000):
     "trace.csv": "submitted,duration,slots,user\n2026-01-01 00:00:00,60,1,ada\n2026-01-01 00:00:10,60,2,bo\n",
     "shape.yaml": "name: shape\nnodes: [{count: 2, slots: 2}]\n",
     "word.txt": "hush\n",
+    "password.txt": "correct horse battery\n",
     "slow.yaml": "name: slow\nentrypoint: sleep 600\nsearcher: {name: single, metric: loss}\n"
     "resources: {slots_per_trial: 1}\n",
     "node": "tarmac show $1 --json | "
