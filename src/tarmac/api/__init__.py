@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "account_operations": (
-            "ADD_TOKEN AUDIT AuditQuery LOGIN LOGOUT LoginBody MEMBERS MemberBody NewToken ORGANISATIONS "
-            "OrganisationBody Password PasswordBody REMOVE_USER REVOKE_TOKEN SET_MEMBER SET_ORGANISATION "
-            "SET_PASSWORD SET_USER TOKENS TokenBody TokensQuery USERS UserBody WHO_AM_I"
+            "ADD_TOKEN AUDIT AuditQuery BEGIN_SESSION END_SESSION LOGIN LOGOUT LoginBody MEMBERS "
+            "MemberBody NewToken ORGANISATIONS OrganisationBody Password PasswordBody REMOVE_USER "
+            "REVOKE_TOKEN SET_MEMBER SET_ORGANISATION SET_PASSWORD SET_USER TOKENS TokenBody "
+            "TokensQuery USERS UserBody WHO_AM_I"
         ),
         "attempts": (
             "Attempt LogChunk LogSource Notification Report StreamNotice WorkFile WorkFiles WorkerPlacement"

@@ -92,6 +92,8 @@ class AuditQuery(Query, frozen=True, kw_only=True):
 
 
 LOGIN = Operation("POST", "/login", Action.OPEN, NewToken, body=LoginBody)
+BEGIN_SESSION = Operation("POST", "/session", Action.OPEN, Account, body=LoginBody)
+END_SESSION = Operation("DELETE", "/session", Action.OPEN, Token)
 LOGOUT = Operation("POST", "/logout", Action.OPEN, Token)
 WHO_AM_I = Operation("GET", "/account", Action.ACCOUNT, Account)
 SET_PASSWORD = Operation("PUT", "/account/password", Action.ACCOUNT, Account, body=PasswordBody)

@@ -70,7 +70,7 @@ class Membership(Struct, frozen=True, kw_only=True):
 class Token(Struct, frozen=True, kw_only=True):
     """A token of an account, without its text. `scopes`: None for all that its account may do.
 
-    `last_used_at` is exact to a minute.
+    `session`: it is the cookie of a browser, and counts there alone. `last_used_at` is exact to a minute.
     """
 
     id: str
@@ -79,6 +79,7 @@ class Token(Struct, frozen=True, kw_only=True):
     created_at: float
     expires_at: float | None = None
     scopes: tuple[Action, ...] | None = None
+    session: bool = False
     last_used_at: float | None = None
     revoked_at: float | None = None
 
@@ -141,7 +142,7 @@ class AccountRecords(Protocol):
         """Record the last use of a token."""
 
     def revoke(self, *, at: float, token_id: str | None = None, user: str | None = None) -> int:
-        """Revoke a token, or all of a user that are not revoked; returns their number."""
+        """Revoke a token, or all of a user; returns the number of those that were not revoked before."""
 
     def add_audit(self, entries: Sequence[AuditEntry]) -> None:
         """Append to the audit log."""

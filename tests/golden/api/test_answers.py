@@ -267,6 +267,8 @@ def people(plane: Served, story: Story) -> None:
     story.ask("GET", "/account")
     story.ask("PUT", "/account/password", {"password": "another one"})
     story.ask("POST", "/logout")
+    story.ask("POST", "/session", {"user": "bob", "password": "correct horse"})
+    story.ask("DELETE", "/session")
     story.ask("DELETE", "/users/nightly")
     story.ask("GET", "/audit?user=nobody")
 

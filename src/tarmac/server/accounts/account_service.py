@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tarmac.vault.passwords import Passwords
 
 LOGIN_S = 30 * 86400.0
+SESSION_S = 12 * 3600.0
 LONGEST_TOKEN_S = 366 * 86400.0
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,61}[a-z0-9]|[a-z0-9]")
@@ -44,21 +45,22 @@ class AccountService:
 
         return Passwords()
 
-    def login(self, body: api.LoginBody) -> api.NewToken:
-        """A token for a user with the right password; raises Unauthorized."""
+    def login(self, body: api.LoginBody, *, session: bool = False) -> api.NewToken:
+        """A token for a user with the right password, or the session of a browser; raises Unauthorized."""
         account = self.callers.people().accounts.get(body.user)
         stored = self.records.password(body.user) if account is not None else None
         if not self._passwords.matches(body.password, stored) or account is None or account.disabled:
             raise Unauthorized("the user or the password is wrong, or the account is disabled")
-        return self.new_token(account, body.label, lifetime_s=LOGIN_S)
+        lifetime_s = SESSION_S if session else LOGIN_S
+        return self.new_token(account, body.label, lifetime_s=lifetime_s, session=session)
 
     def own(self, actor: Actor) -> Account:
         """The caller's account; raises NotFound for the users of this machine without one."""
-        return self._account(actor.user)
+        return self.account(actor.user)
 
     def set_password(self, actor: Actor, body: api.PasswordBody) -> Account:
         """Set the caller's password, which ends all of their other logins."""
-        account = self._account(actor.user)
+        account = self.account(actor.user)
         stored = self.records.password(account.name)
         if stored is not None and not self._passwords.matches(body.current or "", stored):
             raise Forbidden("the current password is wrong")
@@ -94,12 +96,16 @@ class AccountService:
         )
         if changed.disabled:
             self.records.revoke(at=self._clock.now(), user=name)
+        elif known is not None and known.role is not changed.role:
+            for token in self.records.tokens(name):
+                if token.session:
+                    self.records.revoke(at=self._clock.now(), token_id=token.id)
         return self._put(changed, body.password)
 
     def remove_user(self, actor: Actor, name: str) -> Account:
         """Remove an account and its tokens; its runs stay under its name."""
         check(actor, Action.MANAGE)
-        account = self._account(name)
+        account = self.account(name)
         self.records.remove_account(name)
         self.callers.forget()
         return account
@@ -134,7 +140,7 @@ class AccountService:
         if body.role is None:
             self.records.remove_membership(project, body.user)
         else:
-            user = self._account(body.user).name
+            user = self.account(body.user).name
             self.records.put_membership(Membership(project=project, user=user, role=body.role))
         self.callers.forget()
         return self.members(actor, project)
@@ -150,7 +156,7 @@ class AccountService:
         name = body.user or actor.user
         if name != actor.user:
             check(actor, Action.MANAGE)
-        account = self._account(name)
+        account = self.account(name)
         scopes = body.scopes
         if actor.scopes is not None:
             scopes = tuple(sorted(actor.scopes)) if scopes is None else scopes
@@ -170,6 +176,7 @@ class AccountService:
         *,
         lifetime_s: float | None,
         scopes: tuple[Action, ...] | None = None,
+        session: bool = False,
     ) -> api.NewToken:
         """A new token of an account, which the caller of this method has checked."""
         text, now = TOKEN_PREFIX + secrets.token_urlsafe(32), self._clock.now()
@@ -180,6 +187,7 @@ class AccountService:
             created_at=now,
             expires_at=None if lifetime_s is None else now + lifetime_s,
             scopes=scopes,
+            session=session,
         )
         self.records.add_token(token, digest=digest_of(text))
         return api.NewToken(token=token, text=text)
@@ -195,7 +203,7 @@ class AccountService:
         self.records.revoke(at=now, token_id=token_id)
         return replace(mine[token_id], revoked_at=mine[token_id].revoked_at or now)
 
-    def _account(self, name: str) -> Account:
+    def account(self, name: str) -> Account:
         self.callers.forget()
         account = self.callers.people().accounts.get(name)
         if account is None:

@@ -75,15 +75,18 @@ class Authenticator:
             return Caller(actor=Actor(user=name, roles=roles), local=True)
         return Caller(actor=actor_of(_enabled(account), people), local=True)
 
-    def bearer(self, text: str, *, loopback: bool) -> Caller:
-        """The owner of a token; the token of the home counts on loopback alone. Raises Unauthorized."""
+    def bearer(self, text: str, *, loopback: bool, cookie: bool = False) -> Caller:
+        """The owner of a token; the token of the home counts on loopback alone. Raises Unauthorized.
+
+        `cookie`: a browser sent it as its session.
+        """
         if not text.startswith(TOKEN_PREFIX):
             home = self._access.token
             if home and loopback and hmac.compare_digest(text.encode(), home.encode()):
                 return Caller(actor=Actor(user=API_USER, roles=_ADMIN), local=False)
             raise Unauthorized("this server wants a token", hint=_TOKEN_HINT)
         now, token = self._clock.now(), self._records.token(digest_of(text))
-        if token is None:
+        if token is None or token.session is not cookie:
             raise Unauthorized("this token is unknown", hint=_TOKEN_HINT)
         if token.revoked_at is not None:
             raise Unauthorized(f"the token {token.id} of {token.user} was revoked", hint=_TOKEN_HINT)

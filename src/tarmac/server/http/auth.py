@@ -13,6 +13,7 @@ from typing import Protocol
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tarmac.api.operation import BASE
@@ -64,8 +65,8 @@ class FindsCallers(Protocol):
     def local(self, uid: int | None) -> Caller:
         """The user of a process on this machine."""
 
-    def bearer(self, text: str, *, loopback: bool) -> Caller:
-        """The owner of a token, from this machine or another one."""
+    def bearer(self, text: str, *, loopback: bool, cookie: bool = False) -> Caller:
+        """The owner of a token, from this machine or another one; `cookie`: of the session of a browser."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +125,10 @@ class AuthMiddleware:
             if uid in _KNOWN:
                 return self._callers.local(uid)
             return await run_in_threadpool(self._callers.local, uid)
-        kind, _, text = Headers(scope=scope).get("authorization", "").partition(" ")
+        headers = Headers(scope=scope)
+        kind, _, text = headers.get("authorization", "").partition(" ")
+        if not kind and (session := cookie_parser(headers.get("cookie", "")).get(SESSION_COOKIE)):
+            return await run_in_threadpool(self._callers.bearer, session, loopback=False, cookie=True)
         if kind.lower() != "bearer":
             text = ""
         return await run_in_threadpool(self._callers.bearer, text, loopback=_from_here(scope))
@@ -136,7 +140,10 @@ _KNOWN = frozenset({None, 0, os.getuid()})
 OPEN_PATHS = frozenset({"/healthz", "/metrics"})
 """Paths that programs of the same machine may read without a token: they show numbers but no run names."""
 
-LOGIN_PATHS = frozenset({f"{BASE}/login"})
+SESSION_COOKIE = "__Host-tarmac"
+"""The cookie of a browser's session: it is sent to this host alone, over TLS, and hidden from scripts."""
+
+LOGIN_PATHS = frozenset({f"{BASE}/login", f"{BASE}/session"})
 """Paths that give a token to users without one."""
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

@@ -1,9 +1,14 @@
 """Accounts, tokens and the audit log. Joined by `server.app`."""
 
+from starlette.responses import Response
+
 from tarmac import api
 from tarmac.api.operation import Query
 from tarmac.model.account import Account, AuditEntry, Membership, Organisation, Token
 from tarmac.model.errors import Refused
+from tarmac.server.accounts.account_service import SESSION_S
+from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import CALLER, SESSION_COOKIE
 from tarmac.server.http.routing import Call, Routes
 from tarmac.server.service import Service
 
@@ -17,12 +22,33 @@ def add_account_routes(routes: Routes, service: Service) -> None:
         """Return a new token for a user with the right password. 401 for any other."""
         return accounts.login(call.body)
 
+    @routes.serve(api.BEGIN_SESSION)
+    def begin_session(call: Call[Query, api.LoginBody]) -> Response:
+        """Begin the session of a browser, in a cookie, for a user with the right password, or return 401."""
+        made = accounts.login(call.body, session=True)
+        answer = JsonAnswer(accounts.account(made.token.user))
+        answer.set_cookie(
+            SESSION_COOKIE, made.text, max_age=int(SESSION_S), secure=True, httponly=True, samesite="lax"
+        )
+        return answer
+
+    @routes.serve(api.END_SESSION)
+    def end_session(call: Call) -> Response:
+        """End the session of this browser."""
+        answer = JsonAnswer(_revoked(call))
+        answer.delete_cookie(SESSION_COOKIE, secure=True, httponly=True, samesite="lax")
+        return answer
+
     @routes.serve(api.LOGOUT)
     def logout(call: Call) -> Token:
         """Revoke the token of this request."""
-        if call.caller.token is None:
+        return _revoked(call)
+
+    def _revoked(call: Call) -> Token:
+        caller = call.request.scope.get(CALLER)
+        if caller is None or caller.token is None:
             raise Refused("this request has no token of an account to revoke")
-        return accounts.revoke_token(call.actor, call.caller.token)
+        return accounts.revoke_token(caller.actor, caller.token)
 
     @routes.serve(api.WHO_AM_I)
     def who_am_i(call: Call) -> Account:
