@@ -31,7 +31,7 @@ CODE_LINES = {
     "samplers": 214,
     "sched": 5082,
     "search": 574,
-    "server": 6194,
+    "server": 6197,
     "simulator": 1470,
     "store": 2468,
     "systems": 10246,

@@ -60,6 +60,14 @@ def add_account_routes(routes: Routes, service: Service) -> None:
         """Set the caller's password, and revoke all of their tokens."""
         return accounts.set_password(call.actor, call.body)
 
+    _add_users(routes, service)
+    _add_groups(routes, service)
+    _add_tokens(routes, service)
+
+
+def _add_users(routes: Routes, service: Service) -> None:
+    accounts = service.accounts
+
     @routes.serve(api.USERS)
     def users(call: Call) -> list[Account]:
         """Return all accounts that the caller may see, by name."""
@@ -77,9 +85,6 @@ def add_account_routes(routes: Routes, service: Service) -> None:
     def remove_user(call: Call) -> Account:
         """Remove an account and its tokens, and return it. Its runs stay under its name."""
         return accounts.remove_user(call.actor, call.reference)
-
-    _add_groups(routes, service)
-    _add_tokens(routes, service)
 
 
 def _add_groups(routes: Routes, service: Service) -> None:
