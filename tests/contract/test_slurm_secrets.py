@@ -16,7 +16,7 @@ from tarmac.launch.compose import secret_launches
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.progress import CauseCode, Outcome
-from tarmac.model.secret import SecretForm, SecretUse
+from tarmac.model.secret import SecretForm, SecretName, SecretUse
 from tarmac.node.attempt.protocol import KEY_VARIABLE
 
 pytestmark = pytest.mark.xdist_group("slurm")
@@ -31,7 +31,7 @@ USES = [
 ]
 
 
-def given(_names: Sequence[str]) -> Mapping[str, str]:
+def given(_names: Sequence[SecretName]) -> Mapping[str, str]:
     return VALUES
 
 
@@ -137,7 +137,7 @@ def test_what_was_submitted_needs_the_values_no_more(standin: StandInHarness) ->
     request = wanted(standin, 'test "${#PLAIN}" = 14')
     standin.engine.submit(request)
 
-    def gone(_names: Sequence[str]) -> Mapping[str, str]:
+    def gone(_names: Sequence[SecretName]) -> Mapping[str, str]:
         raise InvalidInput("there is no secret 'plain' any more")
 
     standin.secrets = gone

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from threading import Lock
 
 from tarmac.model.codec import replace
-from tarmac.model.secret import SHARED, SecretVersion
+from tarmac.model.secret import SecretName, SecretVersion
 from tarmac.store.checks import check_secret
 
 _Key = tuple[str, str, int]
@@ -35,15 +35,17 @@ class MemorySecrets:
                     changed = replace(row, sealed=version.sealed, key_id=version.key_id)
                     self._rows[_key(version)] = changed
 
-    def retire(self, name: str, *, at: float, scope: str = SHARED) -> None:
+    def retire(self, secret: SecretName, *, at: float) -> None:
         with self._lock:
             for key, row in self._rows.items():
-                if key[:2] == (name, scope) and row.retired_at is None:
+                if key[:2] == (secret.name, secret.scope) and row.retired_at is None:
                     self._rows[key] = replace(row, retired_at=at)
 
-    def purge(self, name: str, *, scope: str = SHARED) -> None:
+    def purge(self, secret: SecretName) -> None:
         with self._lock:
-            self._rows = {key: row for key, row in self._rows.items() if key[:2] != (name, scope)}
+            self._rows = {
+                key: row for key, row in self._rows.items() if key[:2] != (secret.name, secret.scope)
+            }
 
 
 def _key(version: SecretVersion) -> _Key:

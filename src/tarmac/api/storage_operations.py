@@ -33,17 +33,27 @@ class DatasetBody(Body, frozen=True, kw_only=True):
 
 
 class SecretBody(Body, frozen=True, kw_only=True):
-    """A value to store. Runs that only name it get it in `form`, as `variable` or as the file `path`."""
+    """A value to store. Runs that only name it get it in `form`, as `variable` or as the file `path`.
+
+    `scope` is its owner: `user:NAME` (null: the caller), `project:NAME`, or empty for everyone, which takes
+    an administrator.
+    """
 
     value: str
+    scope: str | None = None
     form: SecretForm | None = None
     variable: str | None = None
     path: str | None = None
 
 
 class RemoveSecretQuery(Query, frozen=True, kw_only=True):
-    """`force`: even if a run needs the secret. `purge` deletes its values as well."""
+    """`force`: even if a run needs the secret. `purge` deletes its values as well.
 
+    `scope` is the owner of the secret, as in a body; without it, the caller's own secret is removed, else the
+    only one of that name.
+    """
+
+    scope: str | None = None
     force: bool = False
     purge: bool = False
 

@@ -184,7 +184,7 @@ class ResourceCalls(AccountCalls):
         return self._call(api.REMOVE_DATASET, dataset_id)
 
     def secrets(self) -> list[Secret]:
-        """Every secret, without its value."""
+        """The secrets that you may see, without their values."""
         return self._call(api.SECRETS)
 
     def set_secret(
@@ -195,14 +195,21 @@ class ResourceCalls(AccountCalls):
         form: str | None = None,
         variable: str | None = None,
         path: str | None = None,
+        scope: str | None = None,
     ) -> Secret:
-        """Store a value, which replaces an earlier one; runs get it at their next start."""
-        body = api.SecretBody(value=value, form=cast(Any, form), variable=variable, path=path)
+        """Store a value, which replaces an earlier one; runs get it at their next start.
+
+        It is yours, unless `scope` is `project:NAME`, or empty for everyone.
+        """
+        body = api.SecretBody(value=value, form=cast(Any, form), variable=variable, path=path, scope=scope)
         return self._call(api.SET_SECRET, name, body=body)
 
-    def remove_secret(self, name: str, *, force: bool = False, purge: bool = False) -> Secret | None:
+    def remove_secret(
+        self, name: str, *, scope: str | None = None, force: bool = False, purge: bool = False
+    ) -> Secret | None:
         """Stop giving a secret to runs; `purge` deletes its values as well."""
-        return self._call(api.REMOVE_SECRET, name, query=api.RemoveSecretQuery(force=force, purge=purge))
+        query = api.RemoveSecretQuery(scope=scope, force=force, purge=purge)
+        return self._call(api.REMOVE_SECRET, name, query=query)
 
     def rotate_secrets(self) -> api.Rotation:
         """Seal every value with a new key, and delete the old ones."""

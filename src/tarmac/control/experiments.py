@@ -60,7 +60,7 @@ class ExperimentService:
 
         The code is staged here, once for all trials. Raises Refused for trials that can never fit.
         """
-        spec, control = self._resolve(submission.spec), self._control
+        spec, control = self._resolve(submission.spec, submission.actor), self._control
         check(submission.actor, Action.SUBMIT)
         if spec.search is None:
             raise InvalidInput("this describes one run, not an experiment", hint="a search, or --sweep")
@@ -159,7 +159,7 @@ class ExperimentService:
                     hint=f"tarmac experiment fork {experiment.id} begins another of its configuration",
                 )
             if change is not None:
-                self._go_on_by(draft, change(draft.experiment.spec))
+                self._go_on_by(draft, change(experiment.spec), actor)
                 return
             draft.go_on(self._from_checkpoint)
             if not draft.new_runs:
@@ -279,8 +279,11 @@ class ExperimentService:
                     return change.after
         raise Unavailable(f"experiment {experiment.id} changes too quickly", hint="try again")
 
-    def _go_on_by(self, draft: ChangeDraft, spec: RunSpec) -> None:
-        """Continue an experiment of a single trial with another spec. Raises Refused for any other."""
+    def _go_on_by(self, draft: ChangeDraft, spec: RunSpec, actor: Actor) -> None:
+        """Continue an experiment of a single trial with another spec. Raises Refused for any other.
+
+        It may use the own secrets of the actor only in an experiment of the actor.
+        """
         search = spec.search
         if search is None or {search.method, draft.experiment.search.method} != {SearchMethod.SINGLE}:
             raise Refused(
@@ -288,12 +291,13 @@ class ExperimentService:
                 " another is for an experiment of a single trial",
                 hint=f"tarmac experiment fork {draft.experiment.id} begins another with a changed one",
             )
-        draft.go_on_by(spec, self._searches.start(search), self._from_checkpoint)
+        by = actor if actor.user == draft.experiment.user else replace(actor, user="")
+        draft.go_on_by(self._resolve(spec, by), self._searches.start(search), self._from_checkpoint)
 
     def _from_checkpoint(self, spec: RunSpec, trial: Trial) -> RunSpec:
         """The spec of a trial that begins from the last checkpoint of its run, if there is one."""
         try:
-            return self._resolve(replace(spec, input_artifacts=(*spec.input_artifacts, trial.run_id)))
+            return self._resolve(replace(spec, input_artifacts=(*spec.input_artifacts, trial.run_id)), None)
         except InvalidInput:
             return spec
 

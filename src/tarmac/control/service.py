@@ -285,8 +285,8 @@ class ControlPlane:
         return self.control.event_bus.subscribe(listener)
 
     def _resolved(self, submission: Submission) -> Submission:
-        """Resolve references; raises InvalidInput for an unknown dataset or artifact."""
-        spec = self._resolve(submission.spec)
+        """Resolve references; raises InvalidInput for an unknown dataset, artifact or secret."""
+        spec = self._resolve(submission.spec, submission.actor)
         return submission if spec is submission.spec else replace(submission, spec=spec)
 
     def _command(self, actor: Actor, reference: str, decide: Decide) -> Run:

@@ -156,7 +156,7 @@ SSH_COMMAND = f"ssh -i {PATH} -o IdentitiesOnly=yes -o IdentityAgent=none -o Str
 
 def secret_launches(uses: Sequence[SecretUse]) -> tuple[SecretLaunch, ...]:
     """The secrets of an attempt, each in its form."""
-    return tuple(_launch(use) for use in uses)
+    return tuple(_launch(use)._replace(scope=use.scope) for use in uses)
 
 
 def _launch(use: SecretUse) -> SecretLaunch:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from tarmac.model.actor import Lease
 from tarmac.model.codec import StoredRecord
 from tarmac.model.errors import InvalidInput
+from tarmac.model.secret import SHARED
 
 
 class Occasion(StrEnum):
@@ -44,11 +45,15 @@ class Channel(StrEnum):
 
 
 class Receiver(StoredRecord, frozen=True, kw_only=True):
-    """The address of messages. With `secret`, `address` is the name of a secret that holds the URL."""
+    """The address of messages. With `secret`, `address` is the name of a secret that holds the URL.
+
+    `scope` is its owner, filled in when the run is submitted.
+    """
 
     channel: Channel
     address: str
     secret: bool = False
+    scope: str = SHARED
 
     def __str__(self) -> str:
         """Only the host of a URL: the rest of it is often a key."""

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
-from tarmac.model.actor import HomeIdentity, Lease, ServerRecord
+from tarmac.model.actor import Actor, HomeIdentity, Lease, ServerRecord
 from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.experiment import Experiments
@@ -20,6 +20,7 @@ from tarmac.model.notification import Notifications
 from tarmac.model.progress import Cause, Event, NativeStatus, Notice, Outcome, Sighting, WorkerStatus
 from tarmac.model.run import Attempt, Release, Run
 from tarmac.model.run_records import Dataset, RunRecords
+from tarmac.model.secret import SecretUse
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.model.usage import AttemptSpan
@@ -291,21 +292,25 @@ class FetchesCode(Protocol):
     """A code store that can fetch repositories in parallel with other work, and give up."""
 
     def fetch(
-        self, code: Repository, proceed: Callable[[], bool], *, secret: str | None = None
+        self, code: Repository, proceed: Callable[[], bool], *, secret: SecretUse | None = None
     ) -> StagedCode:
         """Like `CodeStore.stage`; soon after `proceed` returns false it raises Unavailable and keeps nothing.
 
-        `secret` names the SSH key of the run, which replaces the server's own deploy key. May be called from
+        `secret` is the SSH key of the run, which replaces the server's own deploy key. May be called from
         several threads at once.
         """
 
 
-ResolveReferences = Callable[[RunSpec], RunSpec]
-"""Resolves a spec's names of datasets and artifacts at submission; raises InvalidInput for an unknown one."""
+ResolveReferences = Callable[[RunSpec, Actor | None], RunSpec]
+"""Resolves a spec's names of datasets, artifacts and secrets at submission by an actor.
+
+The actor None: of a spec whose secrets are resolved, only the other names. Raises InvalidInput for an unknown
+name, and for a secret that the actor may not use.
+"""
 
 
-def no_references(spec: RunSpec) -> RunSpec:
-    """The `ResolveReferences` of a control plane without datasets and artifacts."""
+def no_references(spec: RunSpec, _actor: Actor | None) -> RunSpec:
+    """The `ResolveReferences` of a control plane without datasets, artifacts and secrets."""
     return spec
 
 

@@ -12,13 +12,37 @@ from typing import Protocol
 from tarmac.model.codec import StoredRecord
 
 SHARED = ""
-"""The scope of a secret that every user of a server may use. There is no other yet."""
+"""The scope of a secret that every user of a server may use; administrators set it."""
+
+_USER, _PROJECT = "user", "project"
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 NAME_RULE = "at most 63 letters, digits, '.', '_' and '-', first and last a letter or digit"
 
 LEAST_BYTES = 4
 MOST_BYTES = 64 * 1024
+
+
+def user_scope(user: str) -> str:
+    """The scope of the secrets of a user, whose runs alone may use them."""
+    return f"{_USER}:{user}"
+
+
+def project_scope(project: str) -> str:
+    """The scope of the secrets of a project, for all its runs."""
+    return f"{_PROJECT}:{project}"
+
+
+def project_of(scope: str) -> str | None:
+    """The project with this scope; None for any other scope."""
+    kind, _, project = scope.partition(":")
+    return project if kind == _PROJECT else None
+
+
+def owner_text(scope: str) -> str:
+    """The owner of the secrets with this scope, for people."""
+    kind, _, name = scope.partition(":")
+    return "everyone" if scope == SHARED else name if kind == _USER else f"{kind} {name}"
 
 
 class SecretForm(StrEnum):
@@ -37,10 +61,12 @@ class SecretUse(StoredRecord, frozen=True, kw_only=True):
     """The use of a secret by a run: as the variable `variable`, or as a file.
 
     For a file, `variable` gets its path, which is `path` if a node can provide that. A missing `form` means
-    the secret's own, and is filled in when the run is submitted.
+    the secret's own. It is filled in when the run is submitted, like `scope`, the owner of the secret that
+    the name means.
     """
 
     name: str
+    scope: str = SHARED
     form: SecretForm | None = None
     variable: str | None = None
     path: str | None = None
@@ -70,9 +96,9 @@ def registry_secrets(uses: Sequence[SecretUse]) -> tuple[str, ...]:
     return tuple(use.name for form in forms for use in uses if use.form is form)
 
 
-def deploy_key(uses: Sequence[SecretUse]) -> str | None:
+def deploy_key(uses: Sequence[SecretUse]) -> SecretUse | None:
     """The secret among these that git uses for repositories, if any."""
-    return next((use.name for use in uses if use.form is SecretForm.GIT), None)
+    return next((use for use in uses if use.form is SecretForm.GIT), None)
 
 
 def path_variable(name: str) -> str:
@@ -96,18 +122,27 @@ class SecretVersion(Secret, frozen=True, kw_only=True):
 
     sealed: str
     key_id: str
-    scope: str = SHARED
     retired_at: float | None = None
 
 
-SecretValues = Callable[[Sequence[str]], Mapping[str, str]]
-"""The present values of secrets, by name.
+class SecretName(Protocol):
+    """The name of a secret, with its scope: a run's use of it, or the launch of an attempt."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def scope(self) -> str: ...
+
+
+SecretValues = Callable[[Sequence[SecretName]], Mapping[str, str]]
+"""The present values of secrets, by name; of secrets of one name only one may be given.
 
 Raises InvalidInput for a missing one, and Unavailable for one that cannot be opened now.
 """
 
 
-def no_secrets(names: Sequence[str]) -> Mapping[str, str]:
+def no_secrets(names: Sequence[SecretName]) -> Mapping[str, str]:
     """The `SecretValues` of an engine whose runs have none."""
     assert not names, names
     return {}
@@ -128,8 +163,8 @@ class SecretRecords(Protocol):
     def reseal(self, versions: Sequence[SecretVersion]) -> None:
         """Replace `sealed` and `key_id` of these versions, in one transaction; unknown ones are ignored."""
 
-    def retire(self, name: str, *, at: float, scope: str = SHARED) -> None:
+    def retire(self, secret: SecretName, *, at: float) -> None:
         """Retire every version that is not retired yet; does nothing if there is none."""
 
-    def purge(self, name: str, *, scope: str = SHARED) -> None:
+    def purge(self, secret: SecretName) -> None:
         """Remove every version; does nothing if there is none."""

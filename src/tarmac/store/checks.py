@@ -82,7 +82,9 @@ def check_experiment_change(change: ExperimentChange) -> None:
 
 def check_secret(version: SecretVersion) -> None:
     """Raise InvalidInput for texts that some database cannot hold."""
-    _check_texts({"the name of the secret": version.name, "its user": version.user})
+    _check_texts(
+        {"the name of the secret": version.name, "its scope": version.scope, "its user": version.user}
+    )
 
 
 def guard_states(step: RunStep) -> frozenset[RunState]:

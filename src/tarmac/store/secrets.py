@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import bindparam, delete, select, update
 
 from tarmac.model.codec import decode, encode
-from tarmac.model.secret import SHARED, SecretVersion
+from tarmac.model.secret import SecretName, SecretVersion
 from tarmac.store.checks import check_secret
 from tarmac.store.database import Database
 from tarmac.store.schema import secret
@@ -48,7 +48,7 @@ class SqlSecrets:
             return
         rows = [
             {
-                **_of(each.name, each.scope),
+                **_of(each),
                 "of_number": each.number,
                 "sealed": each.sealed,
                 "key_id": each.key_id,
@@ -58,15 +58,15 @@ class SqlSecrets:
         with self._database.writing() as connection:
             connection.execute(_RESEAL, rows)
 
-    def retire(self, name: str, *, at: float, scope: str = SHARED) -> None:
-        self._database.write(_RETIRE, {**_of(name, scope), "retired_at": at})
+    def retire(self, secret: SecretName, *, at: float) -> None:
+        self._database.write(_RETIRE, {**_of(secret), "retired_at": at})
 
-    def purge(self, name: str, *, scope: str = SHARED) -> None:
-        self._database.write(_PURGE, _of(name, scope))
+    def purge(self, secret: SecretName) -> None:
+        self._database.write(_PURGE, _of(secret))
 
 
-def _of(name: str, scope: str) -> dict[str, Any]:
-    return {"of_scope": scope, "of_name": name}
+def _of(secret: SecretName) -> dict[str, Any]:
+    return {"of_scope": secret.scope, "of_name": secret.name}
 
 
 def _row(version: SecretVersion) -> dict[str, Any]:

@@ -8,16 +8,19 @@ from threading import Lock
 
 from tarmac.api.storage_operations import SecretBody
 from tarmac.model.codec import common, replace
-from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable, nearest
+from tarmac.model.errors import InvalidInput, Problem, Refused, Unavailable, nearest
 from tarmac.model.ports import Clock
 from tarmac.model.secret import (
     LEAST_BYTES,
     MOST_BYTES,
     NAME,
     NAME_RULE,
+    SHARED,
+    SecretName,
     SecretRecords,
     SecretUse,
     SecretVersion,
+    project_of,
 )
 from tarmac.vault.keys import CannotOpen, Key, KeyFile, place_of, seal, unseal
 
@@ -36,58 +39,59 @@ class Vault:
 
     # --- queries
 
-    def all(self) -> list[SecretVersion]:
-        """The newest version of each secret, by name."""
-        return list(_current(self._records.versions()).values())
+    def newest(self, names: Sequence[str] | None = None) -> list[SecretVersion]:
+        """The newest version of each secret (with these names), of removed ones as well."""
+        return list({_key(version): version for version in self._records.versions(names)}.values())
 
-    def find(self, name: str) -> SecretVersion:
-        """One secret; raises NotFound with the nearest name."""
-        known = _current(self._records.versions())
-        if name not in known:
-            raise NotFound(f"there is no secret {name!r}", hint=_nearest(name, known))
-        return known[name]
-
-    def owner(self, name: str) -> str | None:
-        """The user who set the newest value of a secret, removed or not; None if it never existed."""
-        versions = self._records.versions([name])
-        return versions[-1].user if versions else None
-
-    def values(self, names: Sequence[str]) -> Mapping[str, str]:
+    def values(self, secrets: Sequence[SecretName]) -> Mapping[str, str]:
         """The current values of secrets: `model.secret.SecretValues`."""
-        found = _current(self._records.versions(names))
-        if missing := [name for name in names if name not in found]:
-            raise InvalidInput(
-                f"there is no secret {missing[0]!r} any more", hint=f"tarmac secret set {missing[0]}"
-            )
-        return {name: self._open(found[name]) for name in names}
+        versions = self.newest([secret.name for secret in secrets])
+        current = {_key(version): version for version in versions if version.retired_at is None}
+        for secret in secrets:
+            if _key(secret) not in current:
+                raise InvalidInput(
+                    f"there is no secret {secret.name!r} any more", hint=f"{_command(secret)} sets it"
+                )
+        return {secret.name: self._open(current[_key(secret)]) for secret in secrets}
 
-    def past_values(self, names: Sequence[str]) -> list[str]:
+    def past_values(self, secrets: Iterable[SecretName]) -> list[str]:
         """Every value that these secrets have had, for hiding them, without those that cannot be opened.
 
         No run of this server can print the latter: the server could not open them either.
         """
+        keys = {_key(secret) for secret in secrets}
         found = []
-        for version in self._records.versions(names) if names else ():
+        for version in self._records.versions([name for _, name in keys]) if keys else ():
             try:
-                found.append(self._open(version))
+                found += [self._open(version)] if _key(version) in keys else []
             except Unavailable:
                 continue
         return found
 
-    def resolved(self, uses: Sequence[SecretUse], *, every: bool) -> tuple[list[SecretUse], list[Problem]]:
-        """The uses of a new run, each with its form, and their problems.
+    def usable(self, scopes: Sequence[str], names: Sequence[str] | None = None) -> dict[str, SecretVersion]:
+        """The secrets in these scopes (with these names), by name; the earlier scope counts for a name."""
+        current = [version for version in self.newest(names) if version.retired_at is None]
+        found: dict[str, SecretVersion] = {}
+        for each in (each for scope in scopes for each in current if each.scope == scope):
+            found.setdefault(each.name, each)
+        return found
 
-        With `every`, the run also gets all secrets that have a form of their own.
+    def resolved(
+        self, uses: Sequence[SecretUse], scopes: Sequence[str], *, every: bool = False
+    ) -> tuple[list[SecretUse], list[Problem]]:
+        """The uses of a new run, each with its form and scope, and their problems.
+
+        With `every`, the run also gets all secrets in these scopes that have a form of their own. A secret in
+        another scope does not differ from a missing one.
         """
-        known = _current(self._records.versions(None if every else [use.name for use in uses]))
+        known = self.usable(scopes, None if every else [use.name for use in uses])
         problems, result = [], []
         for use in uses:
             if use.name not in known:
-                everything = known if every else _current(self._records.versions())
-                hint = _nearest(use.name, everything)
+                hint = nearest_secret(use.name, known if every else self.usable(scopes))
                 problems.append(Problem(message=f"there is no secret {use.name!r}", hint=hint))
             elif use.form is not None:
-                result.append(use)
+                result.append(replace(use, scope=known[use.name].scope))
             elif known[use.name].form is None:
                 hint = f"write VARIABLE: {use.name}, or set it with --as"
                 problems.append(Problem(message=f"secret {use.name!r} needs a variable", hint=hint))
@@ -102,20 +106,21 @@ class Vault:
 
     # --- commands
 
-    def set(self, name: str, new: SecretBody, *, user: str) -> SecretVersion:
-        """Store a value durably; it replaces an earlier one. Setting the same value again keeps it.
+    def set(self, name: str, new: SecretBody, *, user: str, scope: str) -> SecretVersion:
+        """Store a value durably; it replaces an earlier one in its scope. The same value is stored once.
 
         If `form`, `variable` and `path` are None, they stay unchanged.
         """
         _check(name, new.value)
         key = self._sealing_key()
         for _ in range(_TRIES):
-            versions = self._records.versions([name])
-            old = _current(versions).get(name)
+            last = next((each for each in self.newest([name]) if each.scope == scope), None)
+            old = last if last is not None and last.retired_at is None else None
             kept = new if old is None or new.form is not None else old
             version = SecretVersion(
                 name=name,
-                number=max((version.number for version in versions), default=0) + 1,
+                scope=scope,
+                number=1 if last is None else last.number + 1,
                 sealed="",
                 key_id="",
                 user=user,
@@ -132,18 +137,13 @@ class Vault:
                 return self._under_a_lasting_key(sealed, new.value)
         raise Unavailable(f"secret {name} changes too quickly", hint="try again")
 
-    def remove(self, name: str) -> SecretVersion:
+    def remove(self, secret: SecretName) -> None:
         """Stop giving the secret to runs. Its sealed values stay, to hide them in old logs."""
-        version = self.find(name)
-        self._records.retire(name, at=self._clock.now())
-        return version
+        self._records.retire(secret, at=self._clock.now())
 
-    def purge(self, name: str) -> None:
-        """Delete every value of a secret, including those kept to hide them; raises NotFound."""
-        if not self._records.versions([name]):
-            known = _current(self._records.versions())
-            raise NotFound(f"there is no secret {name!r}", hint=_nearest(name, known))
-        self._records.purge(name)
+    def purge(self, secret: SecretName) -> None:
+        """Delete every value of a secret, including those kept to hide them."""
+        self._records.purge(secret)
 
     def rotate(self) -> int:
         """Seal everything with a new key, and delete the old ones; return the number of values sealed again.
@@ -210,7 +210,7 @@ class Vault:
             return unseal(version.sealed, key, place_of(version))
         except CannotOpen as error:
             raise Unavailable(
-                f"secret {version.name} cannot be opened: {error}", hint=f"tarmac secret set {version.name}"
+                f"secret {version.name} cannot be opened: {error}", hint=f"{_command(version)} sets it"
             ) from None
 
     def _opens_to(self, version: SecretVersion, value: str) -> bool:
@@ -224,9 +224,15 @@ def _sealed(version: SecretVersion, value: str, key: Key) -> SecretVersion:
     return replace(version, sealed=seal(value, key, place_of(version)), key_id=key.id)
 
 
-def _current(versions: Iterable[SecretVersion]) -> dict[str, SecretVersion]:
-    """The newest version of each secret that has not been removed."""
-    return {version.name: version for version in versions if version.retired_at is None}
+def _key(secret: SecretName) -> tuple[str, str]:
+    return secret.scope, secret.name
+
+
+def _command(secret: SecretName) -> str:
+    """The command that sets a value of this secret."""
+    project = project_of(secret.scope)
+    option = "" if project is None else f" --project {project}"
+    return f"tarmac secret set {secret.name}" + (" --shared" if secret.scope == SHARED else option)
 
 
 def _own_use(version: SecretVersion) -> SecretUse:
@@ -252,7 +258,8 @@ def _check(name: str, value: str) -> None:
         raise InvalidInput(f"the value has {length} bytes; at most {MOST_BYTES} are allowed")
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def nearest_secret(name: str, known: Iterable[str]) -> str:
+    """A hint for a missing secret: the nearest of these names, and the command that sets it."""
     names = list(known)
     near = nearest(name, names)
     if near:

@@ -20,7 +20,7 @@ from tarmac.artifacts.datasets import check_url, fetch, shown
 from tarmac.artifacts.remote import RemoteBlobs
 from tarmac.cli.views.escapes import json_text
 from tarmac.model.errors import TarmacError
-from tarmac.model.secret import SecretForm
+from tarmac.model.secret import SecretForm, SecretUse
 from tarmac.model.spec import Repository
 from tarmac.node.files.gitrules import GitRules
 from tarmac.store.database import Database
@@ -82,7 +82,9 @@ def test_git_with_a_key_that_is_none(tmp_path: Path, value: str) -> None:
         secrets=lambda _: {"k": value},
     )
     with pytest.raises(TarmacError) as failed:
-        store.fetch(Repository(url="ssh://git@127.0.0.1:1/team/code.git"), lambda: True, secret="k")
+        store.fetch(
+            Repository(url="ssh://git@127.0.0.1:1/team/code.git"), lambda: True, secret=SecretUse(name="k")
+        )
     assert "git could not fetch ssh://git@127.0.0.1:1/team/code.git" in str(failed.value)
     assert not gives_away(f"{failed.value}{failed.value.hint}")
 

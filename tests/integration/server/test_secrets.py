@@ -78,7 +78,9 @@ def test_a_run_names_its_secrets_and_gets_the_nearest_where_there_is_none(plane:
     with pytest.raises(InvalidInput, match="did you mean key-1"):
         client.submit(GIVEN.replace("K: k", "K: key1"))
     run = client.submit(GIVEN.replace("K: k", "K: key-1"))
-    assert run.spec["secrets"] == [{"name": "key-1", "form": "variable", "variable": "K"}]
+    assert run.spec["secrets"] == [
+        {"name": "key-1", "scope": "user:ada", "form": "variable", "variable": "K"}
+    ]
 
 
 def test_one_variable_is_said_by_one(plane: Served) -> None:

@@ -20,6 +20,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
 from tarmac.model.notification import Channel, Failure, Notification, Occasion, Receiver
+from tarmac.model.secret import SecretName
 from tarmac.server.notifying.sending import Sender
 from tarmac.server.notifying.settings import MailServer, SmtpSecurity
 
@@ -56,8 +57,9 @@ def sender(mail: MailServer | None = None, *, private_addresses: bool = True) ->
     return Sender(mail=mail, secrets=secrets, private_addresses=private_addresses)
 
 
-def secrets(names: Sequence[str]) -> Mapping[str, str]:
+def secrets(named: Sequence[SecretName]) -> Mapping[str, str]:
     known = {"password": "correct horse"}
+    names = [each.name for each in named]
     for name in names:
         if name not in known and not name.startswith("http"):
             raise InvalidInput(f"there is no secret {name!r}")

@@ -20,7 +20,7 @@ from pathlib import Path
 from tarmac.artifacts.code.gitcache import Git, GitFailed, Repo, cached
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import CodeStore, StagedCode
-from tarmac.model.secret import SecretValues, no_secrets
+from tarmac.model.secret import SecretUse, SecretValues, no_secrets
 from tarmac.model.spec import LocalDirectory, Repository
 from tarmac.node.files import gitrules
 from tarmac.node.files.gitrules import GitRules, Refused
@@ -77,11 +77,11 @@ class RepositoryCodeStore:
         self._directories.check_sent(code)
 
     def fetch(
-        self, code: Repository, proceed: Callable[[], bool], *, secret: str | None = None
+        self, code: Repository, proceed: Callable[[], bool], *, secret: SecretUse | None = None
     ) -> StagedCode:
         if secret is None:
             return self._fetch(code, proceed, self._rules, owner="")
-        value = self._secrets([secret])[secret]
+        value = self._secrets([secret])[secret.name]
         with _key_in_memory(value) as path:
             rules = self._rules._replace(key=path)
             return self._fetch(code, proceed, rules, owner=hashlib.sha256(value.encode()).hexdigest())

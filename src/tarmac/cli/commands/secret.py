@@ -14,7 +14,7 @@ from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import flag, json_option
 from tarmac.cli.views.amounts import age, counted
 from tarmac.cli.views.table import Column, Table
-from tarmac.model.secret import Secret
+from tarmac.model.secret import SHARED, Secret, owner_text, project_scope, user_scope
 
 FORMS = ("variable", "file", "git", "s3", "docker", "registry")
 MOST_BYTES = 64 * 1024
@@ -36,11 +36,16 @@ def form_of(secret: Secret) -> str:
 
 SECRETS: Table[Secret] = (
     Column("NAME", lambda secret, _: secret.name),
+    Column("OWNER", lambda secret, _: owner_text(secret.scope)),
     Column("GIVEN AS", lambda secret, _: form_of(secret), flexible=True),
     Column("SET", lambda secret, now: age(secret.created_at, now), right=True),
     Column("BY", lambda secret, _: secret.user, optional=True),
     Column("VALUES", lambda secret, _: secret.number, right=True, optional=True),
 )
+
+
+project_option = click.option("--project", metavar="NAME", help="The secret of this project.")
+shared_option = flag("--shared", help="The secret for all users, which administrators set.")
 
 
 @click.group(cls=Subcommands)
@@ -80,28 +85,35 @@ class SetCommand(click.Command):
 )
 @click.option("--variable", metavar="NAME", help="The variable that holds it, or names its file.")
 @click.option("--path", metavar="PATH", help="Where its file is seen; /secrets/NAME/secret by default.")
+@project_option
+@shared_option
 @json_option
-def set(*, name: str, path_of_value: Path | None, **use: str | None) -> None:
-    """Keep a value under NAME, in place of an earlier one.
+def set(
+    *, name: str, path_of_value: Path | None, project: str | None, shared: bool, **use: str | None
+) -> None:
+    """Keep a value under NAME, in place of an earlier one. Only your own runs can use it.
 
-    The value is asked for, without an echo; from a pipe or with --file it is read. Runs get it when they
-    are next started.
+    With --project, all runs of that project can use it. The value is asked for, without an echo; from a pipe
+    or with --file it is read. Runs get it when they are next started.
 
     \b
     tarmac secret set wandb
+    tarmac secret set wandb --project vision < key.txt
     tarmac secret set wandb --as variable --variable WANDB_API_KEY < key.txt
     tarmac secret set deploy-key --as git --file ~/.ssh/deploy
     """
     if use["form"] is None and any(value is not None for value in use.values()):
         use["form"] = "variable" if use["path"] is None else "file"
-    version = connect().set_secret(name, _value(name, path_of_value), **use)
-    answer(version, f"{version.name} is set; {usage_of(version)}")
+    scope = _scope(project=project, shared=shared)
+    version = connect().set_secret(name, _value(name, path_of_value), scope=scope, **use)
+    owner = f" for {owner_text(version.scope)}" if scope is not None else ""
+    answer(version, f"{version.name} is set{owner}; {usage_of(version)}")
 
 
 @secret.command()
 @json_option
 def ls() -> None:
-    """List the secrets; no value is ever shown."""
+    """List your secrets, those of your projects and those for everyone; no value is ever shown."""
     empty = "there is no secret; tarmac secret set NAME sets one"
     print_list("secrets", connect().secrets(), SECRETS, empty=empty)
 
@@ -110,13 +122,17 @@ def ls() -> None:
 @click.argument("name", metavar="NAME")
 @flag("--force", help="Also while runs need it: they fail when started again.")
 @flag("--purge", help="Forget its values altogether: logs that show them are no longer hidden.")
+@project_option
+@shared_option
+@click.option("--user", metavar="NAME", help="The secret of this user, for administrators.")
 @json_option
-def rm(*, name: str, force: bool, purge: bool) -> None:
-    """Remove a secret; refused while a run needs it.
+def rm(*, name: str, force: bool, purge: bool, project: str | None, shared: bool, user: str | None) -> None:
+    """Remove a secret, your own unless you choose another one; refused while a run needs it.
 
     Its values stay sealed on the server, to be hidden in the logs of runs that had them.
     """
-    gone = connect().remove_secret(name, force=force, purge=purge)
+    scope = _scope(project=project, shared=shared, user=user)
+    gone = connect().remove_secret(name, scope=scope, force=force, purge=purge)
     answer(gone, f"{name} is gone")
 
 
@@ -127,6 +143,16 @@ def rotate() -> None:
     done = connect().rotate_secrets()
     are = "are" if done.values != 1 else "is"
     answer(done, f"{counted(done.values, 'value')} {are} sealed with a new key")
+
+
+def _scope(*, project: str | None, shared: bool, user: str | None = None) -> str | None:
+    """The scope that the options choose; None without one. Raises UsageError for several."""
+    chosen = [project_scope(project)] if project is not None else []
+    chosen += [SHARED] if shared else []
+    chosen += [user_scope(user)] if user is not None else []
+    if len(chosen) > 1:
+        raise click.UsageError("a secret has one owner: give one of --project, --shared and --user")
+    return chosen[0] if chosen else None
 
 
 def usage_of(secret: Secret) -> str:

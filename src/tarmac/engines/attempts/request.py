@@ -13,7 +13,7 @@ from tarmac.launch.quoting import join
 from tarmac.model.engine_kinds import ContainerRules
 from tarmac.model.errors import InvalidInput
 from tarmac.node.attempt import document, protocol, steps
-from tarmac.node.attempt.document import ArtifactSync, Launch
+from tarmac.node.attempt.document import ArtifactSync, Launch, SecretLaunch
 from tarmac.node.attempt.protocol import ARTIFACT_VARIABLES
 from tarmac.node.attempt.steps import CheckoutStep, CommandStep, Step
 from tarmac.node.files.gitrules import GitRules
@@ -69,9 +69,9 @@ class AttemptRequest:
         return self.document.attempt_id
 
     @property
-    def secrets(self) -> tuple[str, ...]:
-        """The names of the secrets that the attempt gets at its start."""
-        return tuple(secret.name for secret in self.document.secrets)
+    def secrets(self) -> tuple[SecretLaunch, ...]:
+        """The secrets that the attempt gets at its start."""
+        return self.document.secrets
 
     @property
     def artifact_paths(self) -> Mapping[str, str]:

@@ -257,7 +257,7 @@ class AttemptView:
         self.directory = directory
         self.paths = AttemptPaths(str(directory))
         self.token = launch.token
-        self.secrets = tuple(secret.name for secret in launch.secrets)
+        self.secrets = launch.secrets
         self.nodes = tuple(NodeView(self.paths.node(part.node), part) for part in launch.nodes)
         self.damage = damage
         self.reaped = False

@@ -162,10 +162,9 @@ class Delivery:
 
     def _seal_secrets(self, request: SlurmRequest) -> Mapping[str, str]:
         """Store the sealed values in the directory; returns the variable with their key, for the job only."""
-        names = request.secrets
-        if not names:
+        if not request.secrets:
             return {}
-        file = sealed.seal(self._secrets(names))
+        file = sealed.seal(self._secrets(request.secrets))
         self._host.write(request.directory / file.name, file.content, private=True)
         return {KEY_VARIABLE: file.key}
 

@@ -75,13 +75,14 @@ class SecretLaunch(NamedTuple):
 
     In the variables "{value}", "{path}" and "{directory}" are replaced by the value, its file (`file`, below
     a directory in memory that is removed at the end) and that file's directory; `target` is a literal path at
-    which the file appears, like a mount.
+    which the file appears, like a mount. The server finds the value by `scope`, the owner, and `name`.
     """
 
     name: str
     variables: Mapping[str, str] = NOTHING
     file: Optional[str] = None
     target: Optional[str] = None
+    scope: str = ""
 
 
 class ArtifactSync(NamedTuple):

@@ -8,7 +8,7 @@ from threading import Thread
 
 from tarmac.model.errors import TarmacError
 from tarmac.model.notification import Channel, Failure, Notification
-from tarmac.model.secret import SecretValues
+from tarmac.model.secret import SecretUse, SecretValues
 from tarmac.server.notifying.mail import send_mail
 from tarmac.server.notifying.settings import MailServer
 from tarmac.server.notifying.webhooks import TIMEOUT_S, send_webhook
@@ -60,7 +60,7 @@ class Sender:
                 return send_mail(self.mail, batch, secrets=self.secrets, timeout_s=TIMEOUT_S)
             url = receiver.address
             if receiver.secret:
-                url = self.secrets([url])[url].strip()
+                url = self.secrets([SecretUse(name=url, scope=receiver.scope)])[url].strip()
             return send_webhook(url, batch, limit_s=self.limit_s, private_addresses=self.private_addresses)
         except TarmacError as problem:  # the secret is missing, or cannot be decrypted now
             return Failure(reason=str(problem))

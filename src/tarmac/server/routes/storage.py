@@ -90,22 +90,27 @@ def _add_secrets(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.SET_SECRET)
     def put(call: Call[Query, api.SecretBody]) -> Secret:
-        """Store a value, in place of an earlier one; runs get it from their next attempt on."""
+        """Store a value, in place of an earlier one of that scope; runs get it from their next attempt on."""
         return _without_value(secrets.set(call.actor, call.reference, call.body))
 
     @routes.serve(api.REMOVE_SECRET)
     def remove(call: Call[api.RemoveSecretQuery]) -> Secret | None:
         """Remove a secret from all later attempts, and return its record, null if there were only old values.
 
-        409 while a run needs it, unless forced.
+        409 while a run needs it, unless forced, and if several owners have one of that name.
         """
         query = call.query
-        gone = secrets.remove(call.actor, call.reference, force=query.force, purge=query.purge)
+        gone = secrets.remove(
+            call.actor, call.reference, scope=query.scope, force=query.force, purge=query.purge
+        )
         return _without_value(gone) if gone is not None else None
 
     @routes.serve(api.SECRETS)
     def every_secret(call: Call) -> list[Secret]:
-        """Return every secret, without its value: no answer ever has one."""
+        """Return the caller's secrets, those of the caller's projects and those for everyone, without values.
+
+        Administrators get the secrets of all users. No answer ever has a value.
+        """
         return [_without_value(secret) for secret in secrets.all(call.actor)]
 
     @routes.serve(api.ROTATE_SECRETS)

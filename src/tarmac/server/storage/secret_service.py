@@ -5,105 +5,147 @@ A value comes in with a request and is sent only to a runner.
 
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
 from tarmac.api.storage_operations import SecretBody
 from tarmac.control.permissions import Action, check
 from tarmac.dialects.names import reserved
-from tarmac.model.actor import Actor
+from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.codec import replace
-from tarmac.model.errors import InvalidInput, Problem, Refused
+from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused
+from tarmac.model.notification import Subscription
 from tarmac.model.ports import Store
 from tarmac.model.run import Run
-from tarmac.model.secret import SecretForm, SecretUse, SecretVersion, variables_of
+from tarmac.model.secret import (
+    NAME,
+    SHARED,
+    SecretForm,
+    SecretName,
+    SecretUse,
+    SecretVersion,
+    owner_text,
+    project_of,
+    project_scope,
+    user_scope,
+    variables_of,
+)
 from tarmac.model.spec import RunSpec
 from tarmac.node.files.masking import NO_SECRETS, Mask
 from tarmac.node.files.secrecy import LEAST_INLINE, keys_among
 from tarmac.systems.registry import dialect_of
-from tarmac.vault.vault import Vault
+from tarmac.vault.vault import Vault, nearest_secret
 
 LOOK_AGAIN_S = 1.0
 """Maximum age of a mask: another server may have set a new value."""
 
 _MOST_MASKS = 64
 
-MaskKey = tuple[tuple[str, ...], tuple[str, ...]]
+MaskKey = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
+
+
+MayUseProject = Callable[[Actor, str], bool]
+"""Whether an actor may use the secrets of a project: in runs, in lists, and to set others."""
+
+
+def any_member(actor: Actor, _project: str) -> bool:
+    """The `MayUseProject` of a server where every member may submit runs to every project."""
+    return not actor.roles.isdisjoint({ActorRole.ADMIN, ActorRole.MEMBER})
 
 
 class SecretService:
     """Commands and queries about secrets. From any thread."""
 
-    def __init__(self, vault: Vault, store: Store) -> None:
+    def __init__(self, vault: Vault, store: Store, may_use_project: MayUseProject = any_member) -> None:
         self.vault = vault
         self._store = store
+        self._may_use_project = may_use_project
         self._masks: OrderedDict[MaskKey, tuple[float, Mask]] = OrderedDict()
         self._lock = Lock()
 
-    def values(self, names: Sequence[str]) -> Mapping[str, str]:
+    def values(self, secrets: Sequence[SecretName]) -> Mapping[str, str]:
         """The current values of secrets: `model.secret.SecretValues`."""
-        return self.vault.values(names)
+        return self.vault.values(secrets)
 
     def all(self, actor: Actor) -> list[SecretVersion]:
-        """Every secret in its current version, by name."""
+        """The secrets that the actor may see, in their current versions: an administrator sees all."""
         check(actor, Action.READ)
-        return self.vault.all()
+        return [each for each in self.vault.newest() if each.retired_at is None and self._sees(actor, each)]
 
     def set(self, actor: Actor, name: str, new: SecretBody) -> SecretVersion:
-        """Store a value, in place of an earlier one; runs get it from their next attempt on."""
-        self._check_change(actor, name, Action.SUBMIT)
+        """Store a value, in place of an earlier one; runs get it from their next attempt on.
+
+        Without a scope, the secret is the actor's own.
+        """
+        scope = user_scope(actor.user) if new.scope is None else new.scope
+        if scope not in (user_scope(actor.user), SHARED):
+            project = project_of(scope) or ""
+            if not NAME.fullmatch(project) or not self._may_use_project(actor, project):
+                raise InvalidInput(
+                    f"you cannot set a secret with the scope {scope!r}",
+                    hint=f"user:{actor.user}, project: and a project of yours, or '' (an administrator)",
+                )
+        setter = {each.scope: each.user for each in self.vault.newest([name])}.get(scope)
+        _check_change(actor, Action.SUBMIT, scope=scope, setter=setter)
         _check_form(new)
-        version = self.vault.set(name, new, user=actor.user)
+        version = self.vault.set(name, new, user=actor.user, scope=scope)
         self._forget_masks()
         return version
 
-    def remove(self, actor: Actor, name: str, *, force: bool, purge: bool) -> SecretVersion | None:
+    def remove(
+        self, actor: Actor, name: str, *, scope: str | None = None, force: bool = False, purge: bool = False
+    ) -> SecretVersion | None:
         """Remove a secret from all later attempts; raises Refused while a run needs it, unless forced.
 
-        `purge` also deletes its values, so logs no longer hide them. The result is None if the secret was
-        removed before.
+        Without a scope, it is the actor's own secret, else the only one of that name. `purge` also deletes
+        its values, so logs no longer hide them. The result is None if the secret was removed before.
         """
-        self._check_change(actor, name, Action.CONTROL)
+        check(actor, Action.CONTROL)
+        secret = self._chosen(actor, name, scope, removed=purge)
+        _check_change(actor, Action.CONTROL, scope=secret.scope, setter=secret.user)
         if not force:
             for run in self._store.live_runs():
-                if any(use.name == name for use in run.spec.secrets):
+                if any((use.scope, use.name) == (secret.scope, name) for use in run.spec.secrets):
                     raise Refused(
                         f"{run.name} ({run.id}, {run.state}) is given {name}",
                         hint="--force removes it all the same: the run fails when it is started again",
                     )
-        known = {version.name: version for version in self.vault.all()}
-        version = known.get(name) if purge else self.vault.find(name)
         if purge:
-            self.vault.purge(name)
+            self.vault.purge(secret)
         else:
-            version = self.vault.remove(name)
+            self.vault.remove(secret)
         self._forget_masks()
-        return version
+        return secret if secret.retired_at is None else None
 
     def rotate(self, actor: Actor) -> int:
         """Encrypt every value with a new key; returns the number of values."""
         check(actor, Action.MANAGE)
         return self.vault.rotate()
 
-    def resolved(self, spec: RunSpec) -> tuple[RunSpec, list[Problem]]:
-        """The spec of a new run with the form of each of its secrets, and the problems with them."""
-        every = dialect_of(spec.conventions.system).every_secret
-        if not spec.secrets and not every:
-            return spec, []
-        uses, problems = self.vault.resolved(spec.secrets, every=every)
-        uses, clashes = _without_clashes(spec, uses)
-        return replace(spec, secrets=tuple(uses)), [*problems, *clashes]
+    def resolved(self, spec: RunSpec, actor: Actor) -> tuple[RunSpec, list[Problem]]:
+        """The spec of a new run with the form and the owner of each of its secrets, and their problems.
 
-    def unknown(self, names: Sequence[str]) -> list[Problem]:
-        """The problems of references to missing secrets."""
-        uses = [SecretUse(name=name, form=SecretForm.VARIABLE) for name in names]
-        return self.vault.resolved(uses, every=False)[1]
+        A name means the actor's own secret, else that of the project, else the one for everyone.
+        """
+        every = dialect_of(spec.conventions.system).every_secret
+        named = [each.receiver.address for each in spec.notify if each.receiver.secret]
+        if not (spec.secrets or every or named):
+            return spec, []
+        member = self._may_use_project(actor, spec.project)
+        scopes = [user_scope(actor.user), *([project_scope(spec.project)] if member else []), SHARED]
+        uses, problems = self.vault.resolved(spec.secrets, scopes, every=every)
+        uses, clashes = _without_clashes(spec, uses)
+        found, unknown = self.vault.resolved(
+            [SecretUse(name=name, form=SecretForm.VARIABLE) for name in named], scopes
+        )
+        notify = _with_scopes(spec.notify, {use.name: use.scope for use in found})
+        return replace(spec, secrets=tuple(uses), notify=notify), [*problems, *clashes, *unknown]
 
     def mask(self, run: Run) -> Mask:
         """The mask that hides the secrets of a run: all their past values, and keys written in its file."""
         inline = [key.value for key in keys_among(run.spec.environment.variables)]
-        names = tuple(sorted({use.name for use in run.spec.secrets}))
-        key = (names, tuple(value for value in inline if len(value) >= LEAST_INLINE))
+        uses = {(use.scope, use.name): use for use in run.spec.secrets}
+        key = (tuple(sorted(uses)), tuple(value for value in inline if len(value) >= LEAST_INLINE))
         if key == ((), ()):
             return NO_SECRETS
         now = time.monotonic()
@@ -111,20 +153,60 @@ class SecretService:
             made_at, mask = self._masks.get(key, (0.0, NO_SECRETS))
             if mask is not NO_SECRETS and now - made_at < LOOK_AGAIN_S:
                 return mask
-        mask = Mask([*self.vault.past_values(names), *key[1]])
+        mask = Mask([*self.vault.past_values(uses.values()), *key[1]])
         with self._lock:
             self._masks[key] = (now, mask)
             while len(self._masks) > _MOST_MASKS:
                 self._masks.popitem(last=False)
         return mask
 
-    def _check_change(self, actor: Actor, name: str, action: Action) -> None:
-        """Raise Forbidden if another user set the newest value of the secret (removed or not)."""
-        check(actor, action, owner=self.vault.owner(name), what="secrets")
+    def _sees(self, actor: Actor, secret: SecretName) -> bool:
+        """Whether the secret is in lists for the actor. For a user it is missing otherwise."""
+        if ActorRole.ADMIN in actor.roles or secret.scope in (SHARED, user_scope(actor.user)):
+            return True
+        project = project_of(secret.scope)
+        return project is not None and self._may_use_project(actor, project)
+
+    def _chosen(self, actor: Actor, name: str, scope: str | None, *, removed: bool) -> SecretVersion:
+        """The secret that the actor means, a `removed` one as well; raises NotFound, Refused for several."""
+        found = {
+            each.scope: each
+            for each in self.vault.newest([name])
+            if self._sees(actor, each) and (removed or each.retired_at is None)
+        }
+        own = user_scope(actor.user)
+        others = [each for each in found if each not in (own, SHARED) and project_of(each) is None]
+        if scope is None and own not in found and (others or len(found) > 1):
+            owners = " and of ".join(map(owner_text, found))
+            raise Refused(
+                f"you have no secret {name!r}; there is one of {owners}",
+                hint="choose: --project NAME, --shared or --user NAME",
+            )
+        default = own if own in found else next(iter(found), own)
+        secret = found.get(default if scope is None else scope)
+        if secret is None:
+            known = {each.name for each in self.all(actor)} - {name}
+            raise NotFound(f"there is no secret {name!r}", hint=nearest_secret(name, sorted(known)))
+        return secret
 
     def _forget_masks(self) -> None:
         with self._lock:
             self._masks.clear()
+
+
+def _check_change(actor: Actor, action: Action, *, scope: str, setter: str | None) -> None:
+    """Raise Forbidden if another user set the secret, or for one for everyone: administrators set those."""
+    check(actor, Action.MANAGE if scope == SHARED else action, owner=setter, what="secrets")
+
+
+def _with_scopes(notify: Sequence[Subscription], scopes: Mapping[str, str]) -> tuple[Subscription, ...]:
+    """The subscriptions, with the owners of the secrets that receivers name."""
+    return tuple(
+        replace(each, receiver=replace(each.receiver, scope=scopes.get(each.receiver.address, SHARED)))
+        if each.receiver.secret
+        else each
+        for each in notify
+    )
 
 
 def _check_form(new: SecretBody) -> None:

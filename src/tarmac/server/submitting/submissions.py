@@ -21,6 +21,7 @@ from tarmac.dialects.dialect import Dialect, Extras, Reading
 from tarmac.dialects.native.sweeps import swept
 from tarmac.dialects.overrides import override
 from tarmac.dialects.site_names import NO_NAMES, use_local_names
+from tarmac.model.actor import Actor
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem, Refused
 from tarmac.model.home import INHERITED_VARIABLES
@@ -233,14 +234,12 @@ def resolve_references(
     that files of a system name in their own way to the inputs.
     """
 
-    def resolve(spec: RunSpec) -> RunSpec:
+    def resolve(spec: RunSpec, actor: Actor | None) -> RunSpec:
         if (with_source := sources.get(spec.conventions.system)) is not None:
             spec = with_source(spec)
-        spec, unknown = secrets.resolved(spec)
-        receivers = [each.receiver for each in spec.notify]
-        if named := [receiver.address for receiver in receivers if receiver.secret]:
-            unknown += secrets.unknown(named)
+        spec, unknown = (spec, []) if actor is None else secrets.resolved(spec, actor)
         if not sends_mail:
+            receivers = [each.receiver for each in spec.notify]
             unknown += [_no_mail(each) for each in receivers if each.channel is Channel.EMAIL]
         if not (spec.datasets or spec.input_artifacts or unknown):
             return spec
