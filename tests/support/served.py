@@ -15,8 +15,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 import tarmac
+from actors import member
 from cluster_starter import NAME, Starter
 from scratch_store import ScratchStore
 from sim_engine import Behaviour, SimEngine
@@ -45,7 +47,7 @@ from tarmac.server.accounts.auditing import Auditor
 from tarmac.server.accounts.authenticator import Authenticator
 from tarmac.server.app import routed
 from tarmac.server.changes import Changes
-from tarmac.server.http.auth import Access, AuthMiddleware
+from tarmac.server.http.auth import CALLER, Access, AuthMiddleware, Caller
 from tarmac.server.http.connections import SILENCE_S, Bodies, Limits, limited
 from tarmac.server.local_images import LocalImages
 from tarmac.server.service import ReadingRules, Service
@@ -64,6 +66,7 @@ from tarmac.systems.determined.gateway.tokens import TokenMaker
 from tarmac.vault import KeyFile, Vault
 
 OWNER = "ada"
+MEMBER = "bob"
 TOKEN = "a-token-for-tests"
 
 HELLO = "name: hello\ncommand: echo hello\n"
@@ -165,6 +168,7 @@ class Served:
         self.loop_trouble: list[str] = []
         self.tcp_port = 0
         self.gateway_port = 0
+        self.member_port = 0
         self.closing = ExitStack()
         self.plane.subscribe(self.changes.tell)
 
@@ -177,6 +181,12 @@ class Served:
     def remote_client(self, token: str) -> Client:
         """The real client over TCP."""
         made = Client(f"http://127.0.0.1:{self.tcp_port}", home=self.home.root, token=token)
+        self.closing.callback(made.close)
+        return made
+
+    def member_client(self) -> Client:
+        """The real client of `MEMBER`, another user of the server who is no administrator."""
+        made = Client(f"http://127.0.0.1:{self.member_port}", home=self.home.root, token=TOKEN)
         self.closing.callback(made.close)
         return made
 
@@ -276,18 +286,24 @@ def served(
     made.tcp_port = tcp.getsockname()[1]
     gateway = socket.create_server(("127.0.0.1", 0))
     made.gateway_port = gateway.getsockname()[1]
+    members = socket.create_server(("127.0.0.1", 0))
+    made.member_port = members.getsockname()[1]
     service = made.service()
     inner = Bodies(routed(service, home=made.home), silence_s=silence_s)
     app = at_addresses(
         [("127.0.0.1", made.gateway_port)],
         made.gateway(service),
-        otherwise=AuthMiddleware(
+        otherwise=_for_members(
             inner,
-            socket_name=str(made.home.socket),
-            callers=made.accounts.callers,
-            version=version,
-            requests=service.requests,
-            audit=made.auditor.note,
+            ("127.0.0.1", made.member_port),
+            otherwise=AuthMiddleware(
+                inner,
+                socket_name=str(made.home.socket),
+                callers=made.accounts.callers,
+                version=version,
+                requests=service.requests,
+                audit=made.auditor.note,
+            ),
         ),
     )
     server = uvicorn.Server(
@@ -295,7 +311,9 @@ def served(
             app, http=limited(limits), ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=2
         )
     )
-    thread = threading.Thread(target=_serve, args=(server, made, (unix, tcp, gateway)), name="served")
+    thread = threading.Thread(
+        target=_serve, args=(server, made, (unix, tcp, gateway, members)), name="served"
+    )
     thread.start()
     made.auditor.start()
     made.closing.callback(made.auditor.stop)
@@ -305,6 +323,19 @@ def served(
         made.closing.close()
         server.should_exit = True
         thread.join()
+
+
+def _for_members(app: ASGIApp, address: tuple[str, int], *, otherwise: ASGIApp) -> ASGIApp:
+    """The application, where every request to this address is one of `MEMBER`."""
+
+    async def choose(scope: Scope, receive: Receive, send: Send) -> None:
+        if tuple(scope.get("server") or ()) != address:
+            await otherwise(scope, receive, send)
+            return
+        scope[CALLER] = Caller(actor=member(MEMBER), local=False)
+        await app(scope, receive, send)
+
+    return choose
 
 
 def _serve(server: uvicorn.Server, made: Served, sockets: Sequence[socket.socket]) -> None:
