@@ -163,6 +163,41 @@ def test_a_retry_gets_the_new_value(shell: Shell) -> None:
     assert shell.tarmac("wait", run).returncode == 0
 
 
+def test_the_nearest_owner_gives_the_value_and_stays_the_same(shell: Shell) -> None:
+    """N16: of a user, a project and everyone; a run that waits keeps the secret of its submission."""
+    shell.tarmac("secret", "set", "k", "--shared", stdin="for-everyone", code=0)
+    gate = shell.gate()
+    script = f'read line < {gate}; printf %s "$K" | md5sum'
+    shell.write("run.yaml", json.dumps({"name": "waits", "secrets": {"K": "k"}, "command": script}))
+    shell.tarmac("run", "run.yaml", "-d", code=0)
+    shell.tarmac("pause", "--wait", "waits", code=0)
+    once = [
+        "run",
+        "--secret",
+        "K=k",
+        "--set",
+        "project=vision",
+        "--",
+        "bash",
+        "-c",
+        'printf %s "$K" | md5sum',
+    ]
+    for value, options in (("of-the-project", ["--project", "vision"]), ("of-the-user", [])):
+        shell.tarmac("secret", "set", "k", *options, stdin=value, code=0)
+        digest = hashlib.md5(value.encode(), usedforsecurity=False).hexdigest()
+        assert digest in shell.tarmac(*once, code=0).stdout
+    shell.tarmac("resume", "waits", code=0)
+    with gate.open("w") as opened:
+        opened.write("go\n")
+    assert shell.tarmac("wait", "waits").returncode == 0
+    assert (
+        hashlib.md5(b"for-everyone", usedforsecurity=False).hexdigest()
+        in shell.tarmac("logs", "waits").stdout
+    )
+    scopes = [each["scope"] for each in shell.json("secret", "ls")["secrets"]]
+    assert [scope.partition(":")[0] for scope in sorted(scopes)] == ["", "project", "user"]
+
+
 def test_a_secret_that_is_not_there_is_refused_with_the_nearest(shell: Shell) -> None:
     shell.tarmac("secret", "set", "wandb", stdin=VALUE, code=0)
     shell.write("run.yaml", "secrets: {WANDB_API_KEY: wanbd}\ncommand: echo hello\n")

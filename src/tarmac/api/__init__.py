@@ -75,7 +75,7 @@ else:
         "storage_operations": (
             "ADD_DATASET ARTIFACT ARTIFACTS ARTIFACT_PIECE ArtifactQuery ArtifactsQuery DATASETS "
             "DatasetBody HEALTH REMOVE_ARTIFACT REMOVE_DATASET REMOVE_SECRET ROTATE_SECRETS "
-            "RemoveSecretQuery SECRETS SERVER_METRICS SET_SECRET STOP_SERVER SecretBody VERSION"
+            "RemoveSecretQuery SECRETS SERVER_METRICS SET_SECRET STOP_SERVER SecretBody SecretQuery VERSION"
         ),
         "submit_operations": (
             "BatchBody CHECK CODE_CHANGES CODE_NEEDED CheckBody CodeChangesQuery ContentsBody DEEPEST "

@@ -33,27 +33,29 @@ class DatasetBody(Body, frozen=True, kw_only=True):
 
 
 class SecretBody(Body, frozen=True, kw_only=True):
-    """A value to store. Runs that only name it get it in `form`, as `variable` or as the file `path`.
-
-    `scope` is its owner: `user:NAME` (null: the caller), `project:NAME`, or empty for everyone, which takes
-    an administrator.
-    """
+    """A value to store. Runs that only name it get it in `form`, as `variable` or as the file `path`."""
 
     value: str
-    scope: str | None = None
     form: SecretForm | None = None
     variable: str | None = None
     path: str | None = None
 
 
-class RemoveSecretQuery(Query, frozen=True, kw_only=True):
-    """`force`: even if a run needs the secret. `purge` deletes its values as well.
+class SecretQuery(Query, frozen=True, kw_only=True):
+    """The owner of the secret: `scope` is `user:NAME`, `project:NAME`, empty for everyone, or `server`.
 
-    `scope` is the owner of the secret, as in a body; without it, the caller's own secret is removed, else the
-    only one of that name.
+    Without it, the secret is the caller's own. Administrators alone set the last two.
     """
 
     scope: str | None = None
+
+
+class RemoveSecretQuery(SecretQuery, frozen=True, kw_only=True):
+    """`force`: even if a run needs the secret. `purge` deletes its values as well.
+
+    Without `scope`, the secret is the caller's own, else the only one of that name.
+    """
+
     force: bool = False
     purge: bool = False
 
@@ -66,7 +68,9 @@ DATASETS = Operation("GET", "/datasets", Action.READ, list[Dataset])
 ADD_DATASET = Operation("POST", "/datasets", Action.SUBMIT, Dataset, body=DatasetBody)
 REMOVE_DATASET = Operation("DELETE", "/datasets/{dataset}", Action.CONTROL, Dataset)
 SECRETS = Operation("GET", "/secrets", Action.READ, list[Secret])
-SET_SECRET = Operation("PUT", "/secrets/{secret}", Action.SUBMIT, Secret, body=SecretBody)
+SET_SECRET = Operation(
+    "PUT", "/secrets/{secret}", Action.SUBMIT, Secret, query=SecretQuery, body=SecretBody
+)
 REMOVE_SECRET = Operation(
     "DELETE",
     "/secrets/{secret}",

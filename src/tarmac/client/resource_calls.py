@@ -199,10 +199,10 @@ class ResourceCalls(AccountCalls):
     ) -> Secret:
         """Store a value, which replaces an earlier one; runs get it at their next start.
 
-        It is yours, unless `scope` is `project:NAME`, or empty for everyone.
+        It is yours, unless `scope` is `project:NAME`, empty for everyone, or `server`.
         """
-        body = api.SecretBody(value=value, form=cast(Any, form), variable=variable, path=path, scope=scope)
-        return self._call(api.SET_SECRET, name, body=body)
+        body = api.SecretBody(value=value, form=cast(Any, form), variable=variable, path=path)
+        return self._call(api.SET_SECRET, name, query=api.SecretQuery(scope=scope), body=body)
 
     def remove_secret(
         self, name: str, *, scope: str | None = None, force: bool = False, purge: bool = False

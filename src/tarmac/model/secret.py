@@ -14,6 +14,9 @@ from tarmac.model.codec import StoredRecord
 SHARED = ""
 """The scope of a secret that every user of a server may use; administrators set it."""
 
+SERVER = "server"
+"""The scope of a secret for the server itself, as settings and clusters name it: no run gets it."""
+
 _USER, _PROJECT = "user", "project"
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
@@ -42,7 +45,8 @@ def project_of(scope: str) -> str | None:
 def owner_text(scope: str) -> str:
     """The owner of the secrets with this scope, for people."""
     kind, _, name = scope.partition(":")
-    return "everyone" if scope == SHARED else name if kind == _USER else f"{kind} {name}"
+    common = {SHARED: "everyone", SERVER: "the server"}
+    return common.get(scope, name if kind == _USER else f"{kind} {name}")
 
 
 class SecretForm(StrEnum):

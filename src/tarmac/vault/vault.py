@@ -15,6 +15,7 @@ from tarmac.model.secret import (
     MOST_BYTES,
     NAME,
     NAME_RULE,
+    SERVER,
     SHARED,
     SecretName,
     SecretRecords,
@@ -230,9 +231,9 @@ def _key(secret: SecretName) -> tuple[str, str]:
 
 def _command(secret: SecretName) -> str:
     """The command that sets a value of this secret."""
-    project = project_of(secret.scope)
-    option = "" if project is None else f" --project {project}"
-    return f"tarmac secret set {secret.name}" + (" --shared" if secret.scope == SHARED else option)
+    project, common = project_of(secret.scope), {SHARED: " --shared", SERVER: " --server"}
+    option = common.get(secret.scope, "" if project is None else f" --project {project}")
+    return f"tarmac secret set {secret.name}{option}"
 
 
 def _own_use(version: SecretVersion) -> SecretUse:

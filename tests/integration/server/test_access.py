@@ -128,18 +128,21 @@ def test_the_user_of_a_process_is_told_by_the_kernel(plane: Served, nobody: Call
 
 
 def test_a_member_changes_their_own_secrets_alone(plane: Served, nobody: Callable[..., str]) -> None:
+    """N15: by the user of the process; test_secret_owners.py has the other rules."""
     client = plane.client()
     client.set_secret("key", "hers-0123456789", form="variable", variable="KEY")
     value = {"value": "his-0123456789", "form": "variable", "variable": "OTHER"}
-    for refused in (
-        nobody("PUT /api/v1/secrets/key", value),
-        nobody("DELETE /api/v1/secrets/key?force=true&purge=true"),
-    ):
-        assert "403 Forbidden" in refused
-        assert f"nobody may not change secrets of {OWNER}" in refused
+    missing = nobody("DELETE /api/v1/secrets/key?force=true&purge=true")
+    assert "404 Not Found" in missing
+    assert "there is no secret 'key'" in missing
+    assert "403 Forbidden" in nobody("PUT /api/v1/secrets/key?scope=", value)
     assert "403 Forbidden" in nobody("POST /api/v1/secrets/rotate")
-    assert "200 OK" in nobody("PUT /api/v1/secrets/his-own", value)
-    assert "200 OK" in nobody("DELETE /api/v1/secrets/his-own")
+    assert "200 OK" in nobody("PUT /api/v1/secrets/key", value)
+    assert [(each.name, each.scope) for each in client.secrets()] == [
+        ("key", f"user:{OWNER}"),
+        ("key", "user:nobody"),
+    ]
+    assert "200 OK" in nobody("DELETE /api/v1/secrets/key")
     assert [(secret.name, secret.user) for secret in client.secrets()] == [("key", OWNER)]
 
 

@@ -18,7 +18,7 @@ from tarmac.client import Client
 from tarmac.model.actor import Actor
 from tarmac.model.codec import replace
 from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Refused
-from tarmac.model.secret import SHARED, SecretForm, SecretUse, project_scope, user_scope
+from tarmac.model.secret import SERVER, SHARED, SecretForm, SecretUse, project_scope, user_scope
 from tarmac.server.storage.secret_service import SecretService
 
 HERS, HIS, SAME = "hers-0123456789", "his-0123456789", "of-all-0123456789"
@@ -203,6 +203,25 @@ def test_a_system_gives_every_run_the_secrets_that_its_user_may_use(plane: Serve
         assert [use["name"] for use in run.spec["secrets"]] == names
 
 
+def test_no_run_gets_a_secret_of_the_server(plane: Served) -> None:
+    """N15: those that settings and clusters name; administrators set, list and remove them."""
+    client, other = plane.client(), plane.member_client()
+    client.set_secret("k", HERS, scope=SERVER, form="variable", variable="K")
+    assert plane.secrets.values([SecretUse(name="k", scope=SERVER)]) == {"k": HERS}
+    for user in (client, other):
+        with pytest.raises(InvalidInput, match="there is no secret 'k'"):
+            user.submit(GIVEN)
+        assert "secrets" not in user.submit(MCLI_FILE, **MCLI).spec
+    assert ([each.scope for each in client.secrets()], other.secrets()) == ([SERVER], [])
+    with pytest.raises(Forbidden):
+        other.set_secret("k", HIS, scope=SERVER)
+    with pytest.raises(NotFound):
+        other.remove_secret("k", scope=SERVER)
+    with pytest.raises(Refused, match="there is one of the server"):
+        client.remove_secret("k")
+    assert client.remove_secret("k", scope=SERVER) is not None
+
+
 def test_a_user_lists_own_and_common_secrets_and_an_administrator_all(plane: Served) -> None:
     """N15: the names of others are not in lists, and in no hint either."""
     client, other = plane.client(), plane.member_client()
@@ -326,8 +345,8 @@ def test_who_may_use_a_project_decides_over_its_secrets(plane: Served) -> None:
     secrets = SecretService(
         plane.secrets.vault, plane.store, lambda actor, name: (actor.user, name) in members
     )
-    bob, body = member(MEMBER), SecretBody(value=HERS, scope=VISION)
-    secrets.set(ADA, "k", body)
+    bob, body = member(MEMBER), SecretBody(value=HERS)
+    secrets.set(ADA, "k", body, scope=VISION)
     spec = plane.plane.find(ADA, plane.client().submit(HELLO).id).spec
     spec = replace(spec, project="vision", secrets=(SecretUse(name="k", form=SecretForm.VARIABLE),))
     assert secrets.resolved(spec, ADA)[0].secrets[0].scope == VISION
@@ -335,7 +354,7 @@ def test_who_may_use_a_project_decides_over_its_secrets(plane: Served) -> None:
     assert (problem.message, problem.hint) == ("there is no secret 'k'", "tarmac secret set k sets it")
     assert secrets.all(bob) == []
     with pytest.raises(InvalidInput, match="cannot set a secret"):
-        secrets.set(bob, "k", body)
+        secrets.set(bob, "k", body, scope=VISION)
     with pytest.raises(NotFound):
         secrets.remove(bob, "k", scope=VISION)
     members.add((MEMBER, "vision"))

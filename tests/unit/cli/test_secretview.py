@@ -8,7 +8,7 @@ from tarmac.cli.commands.secret import SECRETS, form_of, usage_of
 from tarmac.cli.commands.show import uses_text
 from tarmac.cli.views.table import table_text
 from tarmac.cli.views.terminal import Terminal
-from tarmac.model.secret import Secret, SecretForm
+from tarmac.model.secret import SERVER, Secret, SecretForm
 
 PLAIN = Secret(name="k", number=2, user="ada", created_at=0.0)
 
@@ -22,8 +22,15 @@ def test_a_secret_says_how_a_run_is_given_it() -> None:
 
 
 def test_the_table_has_a_line_for_each() -> None:
-    lines = table_text(SECRETS, [PLAIN], Terminal(), now=60.0).splitlines()
-    assert [line.split()[0] for line in lines] == ["NAME", "k"]
+    listed = [replace(PLAIN, scope=scope) for scope in ("user:ada", "project:vision", "", SERVER)]
+    lines = table_text(SECRETS, listed, Terminal(), now=60.0).splitlines()
+    assert [line[:21].rstrip() for line in lines] == [
+        "NAME  OWNER",
+        "k     ada",
+        "k     project vision",
+        "k     everyone",
+        "k     the server",
+    ]
 
 
 def test_the_secrets_of_a_run_are_named() -> None:

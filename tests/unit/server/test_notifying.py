@@ -20,7 +20,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
 from tarmac.model.notification import Channel, Failure, Notification, Occasion, Receiver
-from tarmac.model.secret import SecretName
+from tarmac.model.secret import SERVER, SHARED, SecretName
 from tarmac.server.notifying.sending import Sender
 from tarmac.server.notifying.settings import MailServer, SmtpSecurity
 
@@ -60,6 +60,7 @@ def sender(mail: MailServer | None = None, *, private_addresses: bool = True) ->
 def secrets(named: Sequence[SecretName]) -> Mapping[str, str]:
     known = {"password": "correct horse"}
     names = [each.name for each in named]
+    assert all(each.scope == (SERVER if each.name == "password" else SHARED) for each in named)
     for name in names:
         if name not in known and not name.startswith("http"):
             raise InvalidInput(f"there is no secret {name!r}")

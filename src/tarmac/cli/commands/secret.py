@@ -6,6 +6,7 @@ see arguments, and shells store them in their history.
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,7 +15,7 @@ from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import flag, json_option
 from tarmac.cli.views.amounts import age, counted
 from tarmac.cli.views.table import Column, Table
-from tarmac.model.secret import SHARED, Secret, owner_text, project_scope, user_scope
+from tarmac.model.secret import SERVER, SHARED, Secret, owner_text, project_scope, user_scope
 
 FORMS = ("variable", "file", "git", "s3", "docker", "registry")
 MOST_BYTES = 64 * 1024
@@ -45,7 +46,8 @@ SECRETS: Table[Secret] = (
 
 
 project_option = click.option("--project", metavar="NAME", help="The secret of this project.")
-shared_option = flag("--shared", help="The secret for all users, which administrators set.")
+shared_option = flag("--shared", help="The secret for the runs of all users; administrators set it.")
+server_option = flag("--server", help="The secret for the server alone, as a cluster or a setting names it.")
 
 
 @click.group(cls=Subcommands)
@@ -87,9 +89,16 @@ class SetCommand(click.Command):
 @click.option("--path", metavar="PATH", help="Where its file is seen; /secrets/NAME/secret by default.")
 @project_option
 @shared_option
+@server_option
 @json_option
 def set(
-    *, name: str, path_of_value: Path | None, project: str | None, shared: bool, **use: str | None
+    *,
+    name: str,
+    path_of_value: Path | None,
+    project: str | None,
+    shared: bool,
+    server: bool,
+    **use: str | None,
 ) -> None:
     """Keep a value under NAME, in place of an earlier one. Only your own runs can use it.
 
@@ -104,10 +113,11 @@ def set(
     """
     if use["form"] is None and any(value is not None for value in use.values()):
         use["form"] = "variable" if use["path"] is None else "file"
-    scope = _scope(project=project, shared=shared)
+    scope = _scope(project, shared, server)
     version = connect().set_secret(name, _value(name, path_of_value), scope=scope, **use)
     owner = f" for {owner_text(version.scope)}" if scope is not None else ""
-    answer(version, f"{version.name} is set{owner}; {usage_of(version)}")
+    usage = "" if scope == SERVER else f"; {usage_of(version)}"
+    answer(version, f"{version.name} is set{owner}{usage}")
 
 
 @secret.command()
@@ -124,15 +134,15 @@ def ls() -> None:
 @flag("--purge", help="Forget its values altogether: logs that show them are no longer hidden.")
 @project_option
 @shared_option
+@server_option
 @click.option("--user", metavar="NAME", help="The secret of this user, for administrators.")
 @json_option
-def rm(*, name: str, force: bool, purge: bool, project: str | None, shared: bool, user: str | None) -> None:
+def rm(*, name: str, force: bool, purge: bool, **owner: Any) -> None:
     """Remove a secret, your own unless you choose another one; refused while a run needs it.
 
     Its values stay sealed on the server, to be hidden in the logs of runs that had them.
     """
-    scope = _scope(project=project, shared=shared, user=user)
-    gone = connect().remove_secret(name, scope=scope, force=force, purge=purge)
+    gone = connect().remove_secret(name, scope=_scope(**owner), force=force, purge=purge)
     answer(gone, f"{name} is gone")
 
 
@@ -145,13 +155,14 @@ def rotate() -> None:
     answer(done, f"{counted(done.values, 'value')} {are} sealed with a new key")
 
 
-def _scope(*, project: str | None, shared: bool, user: str | None = None) -> str | None:
+def _scope(project: str | None, shared: bool, server: bool, user: str | None = None) -> str | None:
     """The scope that the options choose; None without one. Raises UsageError for several."""
     chosen = [project_scope(project)] if project is not None else []
     chosen += [SHARED] if shared else []
+    chosen += [SERVER] if server else []
     chosen += [user_scope(user)] if user is not None else []
     if len(chosen) > 1:
-        raise click.UsageError("a secret has one owner: give one of --project, --shared and --user")
+        raise click.UsageError("a secret has one owner: give one of --project, --shared, --server, --user")
     return chosen[0] if chosen else None
 
 

@@ -10,7 +10,7 @@ from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.ray.settings import TOKEN, RaySettings, read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.secret import SecretUse
+from tarmac.model.secret import SERVER, SecretUse
 from tarmac.node.files import untrusted
 
 if TYPE_CHECKING:  # a server without such a cluster does not load its engine: see `open`
@@ -55,7 +55,7 @@ class RayKind:
     def _token(self, settings: RaySettings, secret: str | None) -> str | None:
         """The current token of the Ray; None if it needs none."""
         if secret is not None:
-            return self._supplies.secrets([SecretUse(name=secret)])[secret].strip()
+            return self._supplies.secrets([SecretUse(name=secret, scope=SERVER)])[secret].strip()
         if settings.token_file is None:
             return None
         try:

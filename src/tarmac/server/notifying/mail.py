@@ -7,7 +7,7 @@ from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 
 from tarmac.model.notification import Failure, Notification
-from tarmac.model.secret import SecretUse, SecretValues
+from tarmac.model.secret import SERVER, SecretUse, SecretValues
 from tarmac.server.notifying import messages
 from tarmac.server.notifying.settings import MailServer, SmtpSecurity
 
@@ -30,8 +30,8 @@ def send_mail(
         with _connected(server, timeout_s) as connection:
             if server.user is not None:
                 named = server.password_secret
-                password = secrets([SecretUse(name=named)])[named] if named is not None else ""
-                connection.login(server.user, password)
+                use = [SecretUse(name=named, scope=SERVER)] if named is not None else []
+                connection.login(server.user, secrets(use).get(named or "", ""))
             connection.send_message(mail)
     except smtplib.SMTPRecipientsRefused as refusal:
         code, words = next(iter(refusal.recipients.values()))

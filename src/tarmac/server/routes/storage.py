@@ -89,9 +89,9 @@ def _add_secrets(routes: Routes, service: Service) -> None:
     secrets = service.secrets
 
     @routes.serve(api.SET_SECRET)
-    def put(call: Call[Query, api.SecretBody]) -> Secret:
+    def put(call: Call[api.SecretQuery, api.SecretBody]) -> Secret:
         """Store a value, in place of an earlier one of that scope; runs get it from their next attempt on."""
-        return _without_value(secrets.set(call.actor, call.reference, call.body))
+        return _without_value(secrets.set(call.actor, call.reference, call.body, scope=call.query.scope))
 
     @routes.serve(api.REMOVE_SECRET)
     def remove(call: Call[api.RemoveSecretQuery]) -> Secret | None:

@@ -19,6 +19,7 @@ from tarmac.model.ports import Store
 from tarmac.model.run import Run
 from tarmac.model.secret import (
     NAME,
+    SERVER,
     SHARED,
     SecretForm,
     SecretName,
@@ -72,18 +73,18 @@ class SecretService:
         check(actor, Action.READ)
         return [each for each in self.vault.newest() if each.retired_at is None and self._sees(actor, each)]
 
-    def set(self, actor: Actor, name: str, new: SecretBody) -> SecretVersion:
+    def set(self, actor: Actor, name: str, new: SecretBody, *, scope: str | None = None) -> SecretVersion:
         """Store a value, in place of an earlier one; runs get it from their next attempt on.
 
         Without a scope, the secret is the actor's own.
         """
-        scope = user_scope(actor.user) if new.scope is None else new.scope
-        if scope not in (user_scope(actor.user), SHARED):
+        scope = user_scope(actor.user) if scope is None else scope
+        if scope not in (user_scope(actor.user), SHARED, SERVER):
             project = project_of(scope) or ""
             if not NAME.fullmatch(project) or not self._may_use_project(actor, project):
                 raise InvalidInput(
                     f"you cannot set a secret with the scope {scope!r}",
-                    hint=f"user:{actor.user}, project: and a project of yours, or '' (an administrator)",
+                    hint=f"user:{actor.user}, project: and your project; for administrators '' and server",
                 )
         setter = {each.scope: each.user for each in self.vault.newest([name])}.get(scope)
         _check_change(actor, Action.SUBMIT, scope=scope, setter=setter)
@@ -180,7 +181,7 @@ class SecretService:
             owners = " and of ".join(map(owner_text, found))
             raise Refused(
                 f"you have no secret {name!r}; there is one of {owners}",
-                hint="choose: --project NAME, --shared or --user NAME",
+                hint="choose: --project NAME, --shared, --server or --user NAME",
             )
         default = own if own in found else next(iter(found), own)
         secret = found.get(default if scope is None else scope)
@@ -195,8 +196,8 @@ class SecretService:
 
 
 def _check_change(actor: Actor, action: Action, *, scope: str, setter: str | None) -> None:
-    """Raise Forbidden if another user set the secret, or for one for everyone: administrators set those."""
-    check(actor, Action.MANAGE if scope == SHARED else action, owner=setter, what="secrets")
+    """Raise Forbidden if another user set the secret, or if it takes an administrator."""
+    check(actor, Action.MANAGE if scope in (SHARED, SERVER) else action, owner=setter, what="secrets")
 
 
 def _with_scopes(notify: Sequence[Subscription], scopes: Mapping[str, str]) -> tuple[Subscription, ...]:
