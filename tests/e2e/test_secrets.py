@@ -7,13 +7,17 @@ import contextlib
 import hashlib
 import json
 import os
+import socket
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 
+from determined_calls import DeterminedCalls
+from determined_experiments import SINGLE, create
 from images import busybox_image, registry
 from shell import LOOK_AGAIN_S, Screen, Shell
+from tarmac.client import Client
 
 MARK = uuid.uuid4().hex[:8]
 """Of this process alone: others may run the same tests beside it, on the same machine."""
@@ -196,6 +200,24 @@ def test_the_nearest_owner_gives_the_value_and_stays_the_same(shell: Shell) -> N
     )
     scopes = [each["scope"] for each in shell.json("secret", "ls")["secrets"]]
     assert [scope.partition(":")[0] for scope in sorted(scopes)] == ["", "project", "user"]
+
+
+def test_the_owner_uses_them_by_the_token_and_through_the_gateway(shell: Shell) -> None:
+    """One person has one set of secrets, whatever the connection."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        ours, gateway = one.getsockname()[1], other.getsockname()[1]
+    shell.home.mkdir(mode=0o700, exist_ok=True)
+    settings = f'[server]\nlisten = "127.0.0.1:{ours}"\n[determined]\nlisten = "127.0.0.1:{gateway}"\n'
+    (shell.home / "settings.toml").write_text(settings)
+    shell.tarmac("secret", "set", "k", stdin=VALUE, code=0)
+    with Client(f"http://127.0.0.1:{ours}", home=shell.home) as client:
+        run = client.submit('secrets: {K: k}\ncommand: test -n "$K"\n')
+        assert (run.user, client.wait(run.id).outcome) == ("api", "completed")
+    calls = DeterminedCalls(gateway)
+    login = {"username": "determined", "password": "", "isHashed": True}
+    calls.token = calls.post("/api/v1/auth/login", login)[1]["token"]
+    config = f'{SINGLE}environment: {{environment_variables: ["K=${{{{ secrets.k }}}}"]}}\n'
+    assert create(calls, config)["username"] == "determined"
 
 
 def test_a_secret_that_is_not_there_is_refused_with_the_nearest(shell: Shell) -> None:

@@ -68,9 +68,7 @@ DATASETS = Operation("GET", "/datasets", Action.READ, list[Dataset])
 ADD_DATASET = Operation("POST", "/datasets", Action.SUBMIT, Dataset, body=DatasetBody)
 REMOVE_DATASET = Operation("DELETE", "/datasets/{dataset}", Action.CONTROL, Dataset)
 SECRETS = Operation("GET", "/secrets", Action.READ, list[Secret])
-SET_SECRET = Operation(
-    "PUT", "/secrets/{secret}", Action.SUBMIT, Secret, query=SecretQuery, body=SecretBody
-)
+SET_SECRET = Operation("PUT", "/secrets/{secret}", Action.SUBMIT, Secret, query=SecretQuery, body=SecretBody)
 REMOVE_SECRET = Operation(
     "DELETE",
     "/secrets/{secret}",

@@ -7,7 +7,7 @@ server's services, for what belongs to a user or a project.
 from tarmac.model.actor import Action, Actor, ActorRole
 from tarmac.model.errors import Forbidden
 
-__all__ = ["ALLOWED", "Action", "check", "may_see"]
+__all__ = ["ALLOWED", "Action", "check", "may_see", "may_use_project"]
 
 ALLOWED = {
     ActorRole.ADMIN: frozenset(Action),
@@ -60,6 +60,11 @@ def check(
 def may_see(actor: Actor, owner: str) -> bool:
     """Whether the actor may see runs of this user."""
     return actor.sees is None or owner == actor.user or owner in actor.sees
+
+
+def may_use_project(actor: Actor, project: str) -> bool:
+    """Whether the actor may use the secrets of a project: in runs, in lists, and to set others."""
+    return not _roles(actor, project).isdisjoint({ActorRole.ADMIN, ActorRole.MEMBER})
 
 
 def _roles(actor: Actor, project: str | None) -> frozenset[ActorRole]:

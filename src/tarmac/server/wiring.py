@@ -35,7 +35,7 @@ from tarmac.node.starting import NODE_DIRECTORY
 from tarmac.samplers import searcher_of
 from tarmac.server.accounts.account_service import AccountService
 from tarmac.server.accounts.auditing import Auditor
-from tarmac.server.accounts.authenticator import Authenticator
+from tarmac.server.accounts.authenticator import API_USER, Authenticator
 from tarmac.server.changes import Changes
 from tarmac.server.health import DatabaseCheck
 from tarmac.server.http.auth import Access
@@ -54,11 +54,11 @@ from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.image_service import ImageService
 from tarmac.server.storage.janitor import Janitor
 from tarmac.server.storage.run_remover import RunRemover
-from tarmac.server.storage.secret_service import SecretService
+from tarmac.server.storage.secret_service import NO_NAMES, SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
 from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store import SqlStore, open_store
-from tarmac.systems.gateways import dialects_of, sources_of
+from tarmac.systems.gateways import OWNERS, dialects_of, sources_of
 from tarmac.systems.registry import apply_conventions
 from tarmac.vault import KeyFile, Vault
 
@@ -107,13 +107,13 @@ def join(home: Home, settings: Settings, access: Access, *, take_over: bool = Fa
 
     `take_over`: a user declares that the previous server of the cluster is gone for good.
     """
-    return _Joining(home, settings, take_over=take_over).parts(access)
+    return _Joining(home, settings, access, take_over=take_over).parts()
 
 
 class _Joining:
     """The parts of one server while they are joined. An engine needs its nodes first, then its store."""
 
-    def __init__(self, home: Home, settings: Settings, *, take_over: bool) -> None:
+    def __init__(self, home: Home, settings: Settings, access: Access, *, take_over: bool) -> None:
         self._home, self._settings = home, settings
         self._clock = SystemClock()
         self._storing = ArtifactStoring(
@@ -133,8 +133,15 @@ class _Joining:
         self._check.before_start()
         cluster = settings.server.cluster
         self._serving = take_cluster(self._store, home, self._clock, cluster=cluster, take_over=take_over)
+        callers = Authenticator(self._store.accounts, self._clock, access)
+        self._accounts = AccountService(self._store.accounts, callers, self._clock)
         keys = KeyFile(Path(settings.secrets.key_file or home.secret_keys))
-        self._secrets = SecretService(Vault(self._store.secrets, keys, self._clock), self._store)
+        owner = dict.fromkeys((API_USER, *OWNERS), access.owner)
+        self._secrets = SecretService(
+            Vault(self._store.secrets, keys, self._clock),
+            self._store,
+            owner_names=lambda: NO_NAMES if self._accounts.exist() else owner,
+        )
         self._code = DirectoryCodeStore(
             home.code,
             limit_bytes=settings.code.limit_bytes,
@@ -243,7 +250,7 @@ class _Joining:
             forward=forward,
         )
 
-    def parts(self, access: Access) -> Parts:
+    def parts(self) -> Parts:
         """The parts, not started yet."""
         settings, store, clock, engines = self._settings, self._store, self._clock, self._plane.file_engines
         images = ImageService(
@@ -271,10 +278,9 @@ class _Joining:
         )
         code = CodeCleaner(self._code, store, clock, keep_days=settings.code.keep_days)
         loops = Loops(self._plane)
-        accounts = AccountService(store.accounts, Authenticator(store.accounts, clock, access), clock)
-        auditor = Auditor(accounts, clock)
+        auditor = Auditor(self._accounts, clock)
         return Parts(
-            service=self._service(loops, images, remover, accounts, auditor),
+            service=self._service(loops, images, remover, auditor),
             loops=loops,
             store=store,
             check=self._check,
@@ -295,7 +301,6 @@ class _Joining:
         loops: Loops,
         images: ImageService,
         remover: RunRemover,
-        accounts: AccountService,
         auditor: Auditor,
     ) -> Service:
         """The common state of this server's routes."""
@@ -324,7 +329,7 @@ class _Joining:
             artifacts=self._artifacts,
             datasets=self._datasets,
             secrets=self._secrets,
-            accounts=accounts,
+            accounts=self._accounts,
             audit=auditor.note,
             images=images,
             remover=remover,

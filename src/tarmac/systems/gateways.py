@@ -18,11 +18,15 @@ from tarmac.server.service import Service
 from tarmac.store import SqlStore
 from tarmac.systems.determined.defaults import read_defaults
 from tarmac.systems.determined.gateway.specs import with_source
+from tarmac.systems.determined.gateway.tokens import OPEN_USERS
 from tarmac.systems.determined.reader import NAME
 from tarmac.systems.registry import for_cluster
 from tarmac.systems.settings import Systems
 
 log = logging.getLogger(__name__)
+
+OWNERS = OPEN_USERS
+"""The names of other systems for the owner of a server."""
 
 
 def dialects_of(systems: Systems, *, filename: str) -> Sequence[Dialect]:

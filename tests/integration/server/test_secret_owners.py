@@ -155,6 +155,20 @@ def test_the_nearest_owner_of_a_name_is_recorded_with_the_run(plane: Served) -> 
         value_of(plane, found[2][0])
 
 
+def test_a_receiver_of_messages_is_in_the_secret_of_the_nearest_owner(plane: Served) -> None:
+    """N16: messages go to the address of the run's user, whoever else has a secret of that name."""
+    client, other = plane.client(), plane.member_client()
+    client.set_secret("k", HERS)
+    other.set_secret("k", HIS)
+    run = other.submit(native(notify={"to": "${{ secrets.k }}", "as": "slack", "on": "completed"}))
+    plane.turn()
+    plane.turn()
+    plane.advance(60)
+    (message,) = plane.store.notifications.of_run(run.id)
+    named = SecretUse(name=message.receiver.address, scope=message.receiver.scope)
+    assert plane.secrets.values([named]) == {"k": HIS}
+
+
 def test_members_of_an_array_and_trials_have_the_secret_of_their_user(plane: Served) -> None:
     other = plane.member_client()
     plane.client().set_secret("k", HERS)
@@ -337,6 +351,21 @@ def test_the_log_of_a_run_hides_the_values_of_its_own_secret(plane: Served) -> N
     plane.engine.write(f"{run.id}.1", "logs/main.0.0.log", f"{HIS} {HERS} a-later-value\n".encode())
     (chunk,) = client.logs(run.id)
     assert chunk.text == f"*** {HERS} ***\n"
+
+
+def test_the_owner_of_a_server_has_the_same_secrets_under_every_name(plane: Served) -> None:
+    """A member of that name is somebody else."""
+    secrets = SecretService(plane.secrets.vault, plane.store, owner_names=lambda: {"api": OWNER})
+    api, stranger = replace(ADA, user="api"), member("api")
+    assert secrets.set(ADA, "k", SecretBody(value=HERS)).scope == user_scope(OWNER)
+    spec = plane.plane.find(ADA, plane.client().submit(HELLO).id).spec
+    spec = replace(spec, secrets=(SecretUse(name="k", form=SecretForm.VARIABLE),))
+    assert secrets.resolved(spec, api)[0].secrets[0].scope == user_scope(OWNER)
+    assert len(secrets.resolved(spec, stranger)[1]) == 1
+    assert (secrets.set(api, "k", SecretBody(value=HERS)).number, secrets.all(stranger)) == (1, [])
+    assert secrets.set(stranger, "k", SecretBody(value=HIS)).scope == "user:api"
+    assert secrets.remove(api, "k") is not None
+    assert [each.scope for each in secrets.all(ADA)] == ["user:api"]
 
 
 def test_who_may_use_a_project_decides_over_its_secrets(plane: Served) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
 from tarmac.api.storage_operations import SecretBody
-from tarmac.control.permissions import Action, check
+from tarmac.control.permissions import Action, check, may_use_project
 from tarmac.dialects.names import reserved
 from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.codec import replace
@@ -42,6 +42,8 @@ LOOK_AGAIN_S = 1.0
 
 _MOST_MASKS = 64
 
+NO_NAMES: Mapping[str, str] = {}
+
 MaskKey = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
 
 
@@ -49,18 +51,25 @@ MayUseProject = Callable[[Actor, str], bool]
 """Whether an actor may use the secrets of a project: in runs, in lists, and to set others."""
 
 
-def any_member(actor: Actor, _project: str) -> bool:
-    """The `MayUseProject` of a server where every member may submit runs to every project."""
-    return not actor.roles.isdisjoint({ActorRole.ADMIN, ActorRole.MEMBER})
-
-
 class SecretService:
-    """Commands and queries about secrets. From any thread."""
+    """Commands and queries about secrets. From any thread.
 
-    def __init__(self, vault: Vault, store: Store, may_use_project: MayUseProject = any_member) -> None:
+    `owner_names` are other names that the owner of the server has as an administrator, each with the usual
+    one: the owner's secrets are the same under all.
+    """
+
+    def __init__(
+        self,
+        vault: Vault,
+        store: Store,
+        may_use_project: MayUseProject = may_use_project,
+        *,
+        owner_names: Callable[[], Mapping[str, str]] = lambda: NO_NAMES,
+    ) -> None:
         self.vault = vault
         self._store = store
         self._may_use_project = may_use_project
+        self._owner_names = owner_names
         self._masks: OrderedDict[MaskKey, tuple[float, Mask]] = OrderedDict()
         self._lock = Lock()
 
@@ -78,13 +87,14 @@ class SecretService:
 
         Without a scope, the secret is the actor's own.
         """
-        scope = user_scope(actor.user) if scope is None else scope
-        if scope not in (user_scope(actor.user), SHARED, SERVER):
+        own = self._own(actor)
+        scope = own if scope is None else scope
+        if scope not in (own, SHARED, SERVER):
             project = project_of(scope) or ""
             if not NAME.fullmatch(project) or not self._may_use_project(actor, project):
                 raise InvalidInput(
                     f"you cannot set a secret with the scope {scope!r}",
-                    hint=f"user:{actor.user}, project: and your project; for administrators '' and server",
+                    hint=f"{own}, project: and your project; for administrators '' and server",
                 )
         setter = {each.scope: each.user for each in self.vault.newest([name])}.get(scope)
         _check_change(actor, Action.SUBMIT, scope=scope, setter=setter)
@@ -133,7 +143,7 @@ class SecretService:
         if not (spec.secrets or every or named):
             return spec, []
         member = self._may_use_project(actor, spec.project)
-        scopes = [user_scope(actor.user), *([project_scope(spec.project)] if member else []), SHARED]
+        scopes = [self._own(actor), *([project_scope(spec.project)] if member else []), SHARED]
         uses, problems = self.vault.resolved(spec.secrets, scopes, every=every)
         uses, clashes = _without_clashes(spec, uses)
         found, unknown = self.vault.resolved(
@@ -161,9 +171,14 @@ class SecretService:
                 self._masks.popitem(last=False)
         return mask
 
+    def _own(self, actor: Actor) -> str:
+        """The scope of the secrets of an actor."""
+        names = self._owner_names() if ActorRole.ADMIN in actor.roles else NO_NAMES
+        return user_scope(names.get(actor.user, actor.user))
+
     def _sees(self, actor: Actor, secret: SecretName) -> bool:
         """Whether the secret is in lists for the actor. For a user it is missing otherwise."""
-        if ActorRole.ADMIN in actor.roles or secret.scope in (SHARED, user_scope(actor.user)):
+        if ActorRole.ADMIN in actor.roles or secret.scope in (SHARED, self._own(actor)):
             return True
         project = project_of(secret.scope)
         return project is not None and self._may_use_project(actor, project)
@@ -175,7 +190,7 @@ class SecretService:
             for each in self.vault.newest([name])
             if self._sees(actor, each) and (removed or each.retired_at is None)
         }
-        own = user_scope(actor.user)
+        own = self._own(actor)
         others = [each for each in found if each not in (own, SHARED) and project_of(each) is None]
         if scope is None and own not in found and (others or len(found) > 1):
             owners = " and of ".join(map(owner_text, found))

@@ -15,6 +15,10 @@ from enum import StrEnum
 from pathlib import Path
 from threading import Lock
 
+DEFAULT_USER = "determined"
+OPEN_USERS = frozenset({DEFAULT_USER, "admin"})
+"""The names under which the owner of the server may log in without a password."""
+
 SESSION_S = 7 * 24 * 3600.0
 """Lifetime of a login."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tarmac.model.errors import Forbidden, NotFound
 from tarmac.systems.determined.gateway.calls import Access, Call, Route, bearer
-from tarmac.systems.determined.gateway.tokens import SESSION_S, Claim, TokenKind
+from tarmac.systems.determined.gateway.tokens import DEFAULT_USER, OPEN_USERS, SESSION_S, Claim, TokenKind
 
 _TABLES = {4: Path("/proc/net/tcp"), 6: Path("/proc/net/tcp6")}
 _WORD_BYTES = 4
@@ -45,8 +45,6 @@ def _written(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) 
     return f"{''.join(f'{socket.ntohl(int.from_bytes(word)):08X}' for word in words)}:{port:04X}"
 
 
-DEFAULT_USER = "determined"
-_OPEN_USERS = frozenset({DEFAULT_USER, "admin"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
 _NO = "the user name or the password is wrong"
 
@@ -60,7 +58,7 @@ def _login(call: Call) -> Any:
     if password:
         allowed = gateway.tokens.is_password(password, hashed=hashed)
     else:
-        allowed = name in (*_OPEN_USERS, gateway.owner) and _own_process(call)
+        allowed = name in (*OPEN_USERS, gateway.owner) and _own_process(call)
     if not allowed:
         raise Forbidden(_NO, hint="the password is the token in the home of the server")
     until = gateway.service.clock.now() + SESSION_S

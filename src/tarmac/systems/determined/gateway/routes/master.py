@@ -17,8 +17,9 @@ from tarmac.model.lifecycle import ExperimentState
 from tarmac.systems.determined.gateway.calls import Access, Call, Route, framed, time_of
 from tarmac.systems.determined.gateway.gateway import UNCATEGORIZED, VERSION
 from tarmac.systems.determined.gateway.records import ONLY
-from tarmac.systems.determined.gateway.routes.login import DEFAULT_USER, user_id
+from tarmac.systems.determined.gateway.routes.login import user_id
 from tarmac.systems.determined.gateway.routes.queries import ALL
+from tarmac.systems.determined.gateway.tokens import DEFAULT_USER
 from tarmac.systems.determined.identity import uuid_of
 from tarmac.systems.determined.reader import NAME
 from tarmac.systems.determined.statuses import of_tarmac
