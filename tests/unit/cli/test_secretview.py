@@ -15,6 +15,7 @@ PLAIN = Secret(name="k", number=2, user="ada", created_at=0.0)
 
 def test_a_secret_says_how_a_run_is_given_it() -> None:
     assert "secrets: {VARIABLE: k}" in usage_of(PLAIN)
+    assert form_of(replace(PLAIN, scope=SERVER)) == "no run gets it"
     assert form_of(replace(PLAIN, form=SecretForm.VARIABLE, variable="K")) == "variable K"
     assert form_of(replace(PLAIN, form=SecretForm.FILE)) == "file /secrets/k/secret"
     usage = usage_of(replace(PLAIN, form=SecretForm.DOCKER))

@@ -24,6 +24,8 @@ MOST_BYTES = 64 * 1024
 def form_of(secret: Secret) -> str:
     """The form in which runs get the secret if they give only its name."""
     match secret.form:
+        case None if secret.scope == SERVER:
+            return "no run gets it"
         case None:
             return "what a run says"
         case "variable":

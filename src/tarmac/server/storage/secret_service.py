@@ -94,7 +94,8 @@ class SecretService:
             if not NAME.fullmatch(project) or not self._may_use_project(actor, project):
                 raise InvalidInput(
                     f"you cannot set a secret with the scope {scope!r}",
-                    hint=f"{own}, project: and your project; for administrators '' and server",
+                    hint=f"{own} (without an option), project:NAME for a project of yours (--project NAME); "
+                    "for administrators '' (--shared) and server (--server)",
                 )
         setter = {each.scope: each.user for each in self.vault.newest([name])}.get(scope)
         _check_change(actor, Action.SUBMIT, scope=scope, setter=setter)
