@@ -51,7 +51,7 @@ from tarmac.server.http.auth import CALLER, Access, AuthMiddleware, Caller
 from tarmac.server.http.connections import SILENCE_S, Bodies, Limits, limited
 from tarmac.server.local_images import LocalImages
 from tarmac.server.service import ReadingRules, Service
-from tarmac.server.settings import Settings
+from tarmac.server.settings import Settings, SubmissionSettings
 from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
@@ -59,6 +59,7 @@ from tarmac.server.storage.image_service import ImageService
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
+from tarmac.server.submission_hook import SubmissionHook
 from tarmac.server.submitting.submissions import resolve_references
 from tarmac.systems.determined.gateway.application import at_addresses
 from tarmac.systems.determined.gateway.gateway import Gateway
@@ -125,7 +126,9 @@ class Served:
         pools: Sequence[Pool] = (),
         *,
         keeps_code: bool = False,
+        hook: SubmissionSettings | None = None,
     ) -> None:
+        self.hook = hook and SubmissionHook(hook)
         self.home = Home(root)
         self.clock = VirtualClock(1_000_000.0)
         self.store = ScratchStore()
@@ -259,6 +262,7 @@ class Served:
             attempt_directory=lambda attempt: f"/attempts/{attempt.id}",
             stop=self.stops.set,
             loop_trouble=lambda: self.loop_trouble,
+            hook=self.hook,
         )
 
 
@@ -272,13 +276,15 @@ def served(
     keeps_code: bool = False,
     limits: Limits = USUAL,
     silence_s: float = SILENCE_S,
+    hook: SubmissionSettings | None = None,
 ) -> Iterator[Served]:
     """Serve a control plane over fakes from a thread until the block ends; `pools` are those with rules.
 
     `keeps_code`: with the real store of code; `limits` of connections, and how long a body may stand still.
+    `hook` is the site's submission hook.
     """
     root.mkdir(mode=0o700, exist_ok=True)
-    made = Served(root, behaviour, pools, keeps_code=keeps_code)
+    made = Served(root, behaviour, pools, keeps_code=keeps_code, hook=hook)
     unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     unix.bind(str(made.home.socket))
     unix.listen()

@@ -37,6 +37,7 @@ class Why(WaitReasons, frozen=True, kw_only=True):
     `reasons` are one for each node, or for each group of nodes if there are many; `unblocked_by` are
     sentences in one string: first the awaited event, then a way to start at once. `previous` is how its last
     attempt ended, if its cluster or the platform ended that, and `lost` the work that was lost.
+    `hook_changes` are the changes of the site's submission hook.
     """
 
     state: RunState
@@ -48,6 +49,7 @@ class Why(WaitReasons, frozen=True, kw_only=True):
     largest: str | None = None
     lost: str = ""
     previous: str = ""
+    hook_changes: tuple[str, ...] = ()
 
 
 class Placement(Struct, frozen=True, kw_only=True):

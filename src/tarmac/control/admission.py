@@ -26,7 +26,7 @@ from tarmac.model.lifecycle import INITIAL_STATE, Mode, RunEvent, RunState, step
 from tarmac.model.progress import CauseCode
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY, ReasonCode
 from tarmac.model.run import Allocation, Run
-from tarmac.model.spec import LocalDirectory, RunSpec, SystemPackages
+from tarmac.model.spec import LocalDirectory, RunSpec, SystemPackages, Target
 from tarmac.sched import Placement, Refusal, Snapshot, explain
 
 NATIVE = "native"
@@ -224,7 +224,26 @@ def _refuse_what_no_engine_takes(spec: RunSpec, control: ControlState) -> None:
 
 def same_request(one: RunSpec, other: RunSpec) -> bool:
     """Whether two submissions are the same, apart from labels and the facts found on their arrival."""
-    return one is other or _comparable(one) == _comparable(replace(other, labels=one.labels))
+    if one is other:
+        return True
+    one, other = _comparable(one), _comparable(replace(other, labels=one.labels))
+    if one.hook_changes or other.hook_changes:
+        one, other = _before_hook(one), _before_hook(other)
+    return one == other
+
+
+def _before_hook(spec: RunSpec) -> RunSpec:
+    """The spec without the fields that the site's hook may change: its answer may change with the time."""
+    return replace(
+        spec,
+        target=Target(),
+        priority=0,
+        time_limit_s=None,
+        array=spec.array and replace(spec.array, at_most=None),
+        search=spec.search and replace(spec.search, max_slots=None),
+        environment=replace(spec.environment, without_container=False),
+        hook_changes=(),
+    )
 
 
 def _comparable(spec: RunSpec) -> RunSpec:

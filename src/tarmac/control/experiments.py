@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tarmac import api
-from tarmac.control.admission import Admission, Submission
+from tarmac.control.admission import Admission, Submission, same_request
 from tarmac.control.decisions import steps
 from tarmac.control.decisions.trials import ChangeDraft
 from tarmac.control.permissions import Action, check, may_see
@@ -94,8 +94,8 @@ class ExperimentService:
         if spec.start_paused:
             draft.pause()
         stored = control.create_experiment(draft.change())
-        same = replace(stored.spec, code=None) == replace(experiment.spec, code=None)
-        if stored.id != experiment.id and not same:
+        specs = [replace(each.spec, code=None) for each in (stored, experiment)]
+        if stored.id != experiment.id and not same_request(*specs):
             raise Refused(
                 f"the key {stored.idempotency_key!r} was used for another experiment, {stored.id}",
                 hint="use a new key for a new experiment",

@@ -263,7 +263,8 @@ class ControlPlane:
 
     def why(self, actor: Actor, reference: str) -> Why:
         """The reason why the run waits."""
-        return why(self.control, self.find(actor, reference))
+        run = self.find(actor, reference)
+        return replace(why(self.control, run), hook_changes=run.spec.hook_changes)
 
     def nodes(self, actor: Actor, choice: NodeChoice = ALL_NODES) -> list[NodeReport]:
         """The chosen nodes with their load; raises NotFound if there are none."""

@@ -279,7 +279,8 @@ class RunSpec(StoredRecord, frozen=True, kw_only=True):
     are the runs whose ends it waits for before it may start; `array` makes equal runs of it, one for each
     index. With a `search` it is the spec of an experiment, whose trials are runs of the same spec with values
     in place of the search; `trial` names the experiment of a trial. `notify` are subscriptions to its events;
-    `log_policies` act if it fails.
+    `log_policies` act if it fails. `hook_changes` has a sentence for each change by the site's submission
+    hook.
     """
 
     name: str
@@ -320,6 +321,7 @@ class RunSpec(StoredRecord, frozen=True, kw_only=True):
     notify: tuple[Subscription, ...] = ()
     log_policies: tuple[LogPolicy, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    hook_changes: tuple[str, ...] = ()
 
     def rehearsed(self, run_id: str) -> Cluster | None:
         """The cluster of its rehearsal: the run's own, or for a trial that of its experiment."""

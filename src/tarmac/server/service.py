@@ -29,6 +29,7 @@ from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.image_service import ImageService
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
+from tarmac.server.submission_hook import SubmissionHook
 from tarmac.systems.registry import DIALECTS
 
 
@@ -51,7 +52,8 @@ class Service:
     """The parts of a running server. `attempt_directory` finds an attempt's files on this machine.
 
     `ended_days`: plain lists omit runs that ended longer ago. `slots_note` is about this
-    machine's slots. `stop`, which `daemon` sets, asks the server to end.
+    machine's slots, `hook` the site's own check of submissions. `stop`, which `daemon` sets, asks the server
+    to end.
     """
 
     plane: ControlPlane
@@ -74,6 +76,7 @@ class Service:
     ended_days: float
     attempt_directory: Callable[[Attempt], str | None]
     slots_note: str | None = None
+    hook: SubmissionHook | None = None
     stop: Callable[[], None] = lambda: None
     loop_trouble: Callable[[], Sequence[str]] = tuple
     requests: RequestCounts = field(default_factory=RequestCounts)

@@ -121,6 +121,13 @@ class SetupSettings(Struct, frozen=True, kw_only=True):
     allow_system_packages: bool = False
 
 
+class SubmissionSettings(Struct, frozen=True, kw_only=True):
+    """`[submission]`: the site's hook, a program with its arguments, and the maximum time for its answer."""
+
+    hook: tuple[str, ...] = ()
+    hook_timeout_s: _Seconds = 5.0
+
+
 class LocalNodes(EqualNodes, frozen=True, kw_only=True, rename={"memory_bytes": "memory"}):
     """`[[local]]`: a group of equal nodes of the local cluster; the engine checks them together."""
 
@@ -144,6 +151,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"listing": "list"}):
     images: ContainerTable = ContainerTable()
     containers: ContainerSettings = NO_CONTAINER_SETTINGS
     setup: SetupSettings = SetupSettings()
+    submission: SubmissionSettings = SubmissionSettings()
     names: Names = NO_NAMES
     notifications: NotificationSettings = NotificationSettings()
     systems: Systems = Systems()
@@ -174,6 +182,7 @@ TABLES: Mapping[str, type[Struct]] = {
     "git": GitSettings,
     "containers": ContainerTable,
     "setup": SetupSettings,
+    "submission": SubmissionSettings,
     "names": Names,
     "notifications": NotificationTable,
     **SYSTEM_TABLES,
@@ -231,6 +240,12 @@ def _check_paths(tables: Mapping[str, Any], reader: SettingReader) -> None:
         reader.refuse(f"secrets.key_file: an absolute path is expected, not {key_file!r}")
     if not _CLUSTER_NAME.fullmatch(cluster) or cluster.startswith(REHEARSAL_PREFIX):
         reader.refuse(f"server.cluster: {cluster!r} cannot be the name of a cluster", hint=_NAMES)
+    hook = tables["submission"].hook[:1]
+    if hook and not (hook[0].startswith("/") and os.access(hook[0], os.X_OK)):
+        hint = 'such as ["/etc/tarmac/hook", "argument"]; a script needs chmod +x'
+        reader.refuse(
+            f"submission.hook: there is no program at the absolute path {hook[0]!r:.100}", hint=hint
+        )
 
 
 def _git(settings: GitSettings, reader: SettingReader) -> GitSettings:

@@ -56,6 +56,7 @@ from tarmac.server.storage.janitor import Janitor
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import NO_NAMES, SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
+from tarmac.server.submission_hook import SubmissionHook
 from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store import SqlStore, open_store
 from tarmac.systems.gateways import OWNERS, dialects_of, sources_of
@@ -342,6 +343,7 @@ class _Joining:
             started_at=self._clock.now(),
             ended_days=settings.listing.ended_days,
             slots_note=None if settings.local else self._engine.note,
+            hook=SubmissionHook(settings.submission) if settings.submission.hook else None,
             attempt_directory=directory,
             loop_trouble=loops.trouble,
         )

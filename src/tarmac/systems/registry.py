@@ -79,6 +79,7 @@ def _changed(spec: RunSpec, changes: Changes) -> RunSpec:
         dialect=spec.dialect,
         source=spec.source,
         start_paused=spec.start_paused,
+        hook_changes=spec.hook_changes,
         code=code,
         environment=environment,
     )

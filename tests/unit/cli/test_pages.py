@@ -196,6 +196,15 @@ def test_a_long_reason_is_broken_between_words() -> None:
     assert " ".join(lines).split() == reason.split()
 
 
+def test_the_changes_of_a_submission_hook_are_shown_with_their_reasons() -> None:
+    change = "the site's hook set pool to small: night queue"
+    why = Why(run_id="r1", state=RunState.QUEUED, headline="queued: it waits", hook_changes=(change,))
+    assert explanation(why, PLAIN) == f"queued: it waits\n  {change}"
+    run = a_run({**failed_run(), "spec": {"hook_changes": [change]}})
+    text = page(run, [], reports=[], events=[], now=NOW, terminal=PLAIN)
+    assert f"hook      {change}\n" in text
+
+
 def test_metrics() -> None:
     reports: Any = [
         {"at": 990.0, "attempt": 1, "node": "n-1", "step": 1, "progress": 0.5, "metrics": {"loss": 0.25}},

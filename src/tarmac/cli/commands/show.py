@@ -187,6 +187,7 @@ def _fields(
         "project": run.project if run.project != "default" else "",
         "user": run.user,
         "labels": ", ".join(f"{key}={value}" for key, value in sorted(run.labels.items())),
+        "hook": "; ".join(run.spec.get("hook_changes", ())),
         "created": age(run.created_at, now),
         "started": age(run.started_at, now),
         "ran": _ran(attempts, now),

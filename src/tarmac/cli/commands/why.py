@@ -62,6 +62,7 @@ def explanation(why: api.Why, terminal: Terminal) -> str:
     sentences += [sentence for sentence in _SENTENCES.split(why.unblocked_by) if sentence]
     if why.largest:
         sentences.append(f"the largest that fits: {why.largest}")
+    sentences += why.hook_changes
     lines = [terminal.paint(why.headline, "bold")]
     lines += [line for text in sentences for line in _wrapped(text, terminal)]
     grouped = _grouped(why)

@@ -8,6 +8,7 @@ has the change as its origin, not a line, so messages name `--set resources.cpus
 import dataclasses
 import posixpath
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tarmac.dialects import names
 from tarmac.dialects.dialect import (
@@ -88,12 +89,17 @@ def write(spec: RunSpec, *, directory: str | None = None) -> str:
     """The native run file for a spec; paths below `directory` are written relative to it."""
     if directory is not None:
         spec = with_paths(spec, lambda path: _relative(path, directory))
+    return to_yaml(written(spec))
+
+
+def written(spec: RunSpec) -> dict[str, Any]:
+    """The fields of the native run file for a spec, as JSON."""
     fields = write_record(spec, RUN) | written_roles(spec.roles)
     if spec.search is not None:
         fields["parameters"] = plain(written_parameters(spec.search))
     elif spec.parameters is not None:  # without entries, the run still gets a file of them
         fields["parameters"] = plain(spec.parameters)
-    return to_yaml({name: fields[name] for name in RUN.fields if name in fields})
+    return {name: fields[name] for name in RUN.fields if name in fields}
 
 
 def _relative(path: str, directory: str) -> str:

@@ -19,6 +19,7 @@ from tarmac.node.files.masking import Mask
 from tarmac.server.http.routing import Call, Routes, whole
 from tarmac.server.records import source_shown
 from tarmac.server.service import Service
+from tarmac.server.submitting.hook_calls import after_hook_here
 from tarmac.server.submitting.submissions import Draft, planned, prepare
 
 
@@ -44,7 +45,7 @@ def _add_creating(routes: Routes, service: Service) -> None:
         if call.body.fork is not None:
             original = plane.experiments.find(call.actor, call.body.fork)
             draft, parent = replace(draft, base=original.spec), original.id
-        prepared = prepare(draft, plane)
+        prepared = prepare(after_hook_here(service, draft), plane)
         created = plane.experiments.create(prepared.submission, parent=parent)
         return experiment_record(created, warnings=prepared.warnings)
 

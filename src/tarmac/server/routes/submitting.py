@@ -25,6 +25,7 @@ from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.routing import Call, Routes
 from tarmac.server.records import dry_run_record, run_record
 from tarmac.server.service import Service
+from tarmac.server.submitting.hook_calls import after_hook, after_hook_here
 from tarmac.server.submitting.submissions import Draft, Prepared, planned, prepare, read_file
 
 BATCH_LIMIT = 200
@@ -151,6 +152,7 @@ def add_submitting_routes(routes: Routes, service: Service) -> None:
         200 instead of 201 if its idempotency key is known; 409 if that key was used for another request.
         """
         draft = Draft(caller=call.caller, body=call.body, rules=service.reading)
+        draft = await after_hook(service, draft, dry_run=call.query.dry_run)
         if call.query.dry_run:
             return await run_in_threadpool(_dry_run, service, draft)
         accepted = await submitter.enter(draft)
@@ -162,6 +164,7 @@ def add_submitting_routes(routes: Routes, service: Service) -> None:
     def submit_all(call: Call[Query, api.BatchBody]) -> list[api.Run]:
         """Submit runs that belong together: all are accepted in one transaction, or none."""
         drafts = [Draft(caller=call.caller, body=item, rules=service.reading) for item in call.body.runs]
+        drafts = [after_hook_here(service, draft) for draft in drafts]
         return [
             run_record(each.run, warnings=each.warnings) for each in submit_together(drafts, service.plane)
         ]

@@ -53,12 +53,16 @@ _ALPHANUMERIC = string.ascii_letters + string.digits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A submission as requested, and the server's rules for it; `base` is a spec in place of a text."""
+    """A submission as requested, and the server's rules for it; `base` is a spec in place of a text.
+
+    `requested` is its reading as changed by the site's hook (None: the server has no hook).
+    """
 
     caller: Caller
     body: SubmissionBody
     base: RunSpec | None = None
     rules: ReadingRules = dataclasses.field(default_factory=ReadingRules)
+    requested: Reading | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +145,8 @@ def _random_end(seed: str) -> str:
     return "".join(_ALPHANUMERIC[number // 62**place % 62] for place in range(_END))
 
 
-def _spec(draft: Draft, plane: ControlPlane) -> Reading:
-    """The reading of a draft, with command-line changes and its code snapshot if it was sent."""
+def requested(draft: Draft, plane: ControlPlane) -> Reading:
+    """The reading of a draft with the changes of its command line, and names of this site."""
     reading = _reading(draft, plane)
     scale = dialect_of(reading.spec.dialect).scale
     spec = override(reading.spec, draft.body.overrides, scale=scale) if draft.body.overrides else reading.spec
@@ -151,29 +155,35 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
     foreign = draft.body.clone is None and draft.base is None  # those in a cloned run are local already
     if foreign and draft.rules.names != NO_NAMES:
         spec, notes = use_local_names(spec, draft.rules.names)
+    return dataclasses.replace(reading, spec=spec, warnings=(*reading.warnings, *notes))
+
+
+def _spec(draft: Draft, plane: ControlPlane) -> Reading:
+    """The complete reading of a draft, with its code snapshot if it was sent."""
+    reading = draft.requested or requested(draft, plane)
+    spec = reading.spec
     if draft.body.code_digest is not None and isinstance(spec.code, LocalDirectory):
         spec = replace(spec, code=replace(spec.code, digest=draft.body.code_digest))
-    spec, more = use_containers(
+    spec, notes = use_containers(
         image_in_full(spec, draft.body.directory),
         draft.rules.containers,
         user=draft.caller.actor.user,
         images=draft.rules.images,
         alone=not plane.control.inventory.clusters,
     )
-    notes += more
     return dataclasses.replace(reading, spec=spec, warnings=(*reading.warnings, *notes))
 
 
 def _reading(draft: Draft, plane: ControlPlane) -> Reading:
     extras = _extras(draft.body.extras)
     if draft.base is not None:
-        spec = replace(draft.base, start_paused=False)
+        spec = replace(draft.base, start_paused=False, hook_changes=())
         return Reading(spec=changed(spec, extras.changes) if extras.changes else spec)
     if draft.body.clone is not None:
         if draft.body.source is not None:
             raise InvalidInput("a submission is either a run file or a clone of a run, not both")
         run = plane.find(draft.caller.actor, draft.body.clone)
-        spec = replace(run.spec, start_paused=False)
+        spec = replace(run.spec, start_paused=False, hook_changes=())
         if isinstance(spec.code, LocalDirectory) and (draft.body.resume or not draft.caller.local):
             # The path is on the submitter's machine: only its copy is available here.
             spec = replace(spec, code=replace(spec.code, digest=run.code_digest or spec.code.digest))

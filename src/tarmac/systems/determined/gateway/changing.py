@@ -64,7 +64,7 @@ def changed(spec: RunSpec, changes: Changes) -> RunSpec:
         facts[NOTES] = changes.notes
     if spec.conventions.system == NAME:
         facts["config"] = whole = _over(facts["config"], config)
-        labels = labels_of(whole)
+        labels = labels_of(whole) if _LABELS & config.keys() else spec.labels
     else:
         labels = _native_labels(spec.labels, config)
     resources, search, storage = config.get("resources", {}), spec.search, config.get("checkpoint_storage")
@@ -85,6 +85,10 @@ def changed(spec: RunSpec, changes: Changes) -> RunSpec:
         search=search,
         conventions=codec.replace(spec.conventions, facts=facts),
     )
+
+
+_LABELS = frozenset({"labels", "description"})
+"""The parts of a configuration that become labels, and may be changed."""
 
 
 def _native_labels(labels: Mapping[str, str], config: Mapping[str, Any]) -> dict[str, str]:

@@ -25,6 +25,7 @@ from tarmac.model.lifecycle import RunEvent, sources
 from tarmac.model.run_records import NumberKind
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.http.auth import Caller
+from tarmac.server.submitting.hook_calls import after_hook_here
 from tarmac.server.submitting.submissions import Draft, Prepared, planned, prepare
 from tarmac.systems.determined.gateway import model_definition
 from tarmac.systems.determined.gateway.calls import Call, Route, inner
@@ -43,11 +44,12 @@ _CHANGED_RESOURCES = ("priority", "weight", "resource_pool", "max_slots")
 """The parts of a configuration that `det experiment set` changes after its creation."""
 
 
-def continued(call: Call, experiment: Experiment, spec: RunSpec, override: Mapping[str, Any]) -> RunSpec:
+def continued(call: Call, experiment: Experiment, override: Mapping[str, Any]) -> RunSpec:
     """The spec of an experiment with parts of its configuration changed: its text is read again.
 
     Raises InvalidInput with all problems of the changed configuration.
     """
+    spec = experiment.spec
     if spec.conventions.system != NAME:
         raise InvalidInput(
             "an experiment of a run file is continued with the configuration that it has",
@@ -57,7 +59,8 @@ def continued(call: Call, experiment: Experiment, spec: RunSpec, override: Mappi
     searcher, others = before.get("searcher"), override.get("searcher")
     if isinstance(searcher, dict) and isinstance(others, dict) and "max_length" in others:
         searcher.pop("max_length", None)  # `{epochs: 2}` replaces `{batches: 10}`
-    after = submission_of(call, json.dumps(merged(before, override)), experiment.code_digest).spec
+    draft = draft_of(call, json.dumps(merged(before, override)), experiment.code_digest)
+    after = submission_of(call, after_hook_here(call.gateway.service, draft)).spec
     notes = spec.conventions.facts.get(NOTES)
     return replace(changed(after, Changes(config={}, notes=notes)), code=spec.code, start_paused=False)
 
@@ -98,15 +101,16 @@ def _continue(call: Call) -> Any:
     text = call.typed("overrideConfig", str, "the text of a configuration")
     values = values_of(text, "overrideConfig") if text.strip() != "null" else {}
     override = {name: value for name, value in values.items() if value is not None}
-    change = (lambda spec: continued(call, experiment, spec, override)) if override else None
+    after = continued(call, experiment, override) if override else None
+    change = (lambda _spec: after) if after is not None else None
     plane, numbers = call.plane, call.gateway.numbers
     with plane.control.lock:  # the new runs get numbers before any request for these
         before = {each.number: each.run_id for each in call.gateway.experiments.trials(experiment.id)}
-        after = plane.experiments.go_on(call.actor, experiment.id, change=change)
+        going = plane.experiments.go_on(call.actor, experiment.id, change=change)
         for trial in call.gateway.experiments.trials(experiment.id):
             if before.get(trial.number, trial.run_id) != trial.run_id:
                 numbers.pass_on(NumberKind.TRIAL, before[trial.number], trial.run_id)
-    return {"experiment": experiment_record(call, after)}
+    return {"experiment": experiment_record(call, going)}
 
 
 def _command(command: Callable[[ExperimentService, Actor, str], Experiment]) -> Callable[[Call], None]:
@@ -177,17 +181,25 @@ def wish_of(call: Call, *, keeps: bool) -> tuple[Submission, str | None]:
     if digest is None and keeps:
         digest = model_definition.take_in(files, call.gateway.service.code)
     config = call.typed("config", str, "the text of an experiment configuration")
-    submission = submission_of(call, config, digest, prepare if digest is not None else planned)
+    draft = draft_of(call, config, digest)
+    made = prepare if digest is not None else planned
+    submission = submission_of(call, after_hook_here(call.gateway.service, draft) if keeps else draft, made)
     if not call.field("activate", True):
         submission = replace(submission, spec=replace(submission.spec, start_paused=True))
     return submission, parent.id if parent is not None else None
 
 
 def submission_of(
-    call: Call, config: str, digest: str | None, made: Callable[[Draft, ControlPlane], Prepared] = planned
+    call: Call, draft: Draft, made: Callable[[Draft, ControlPlane], Prepared] = planned
 ) -> Submission:
-    """The submission of a configuration; the server has its code, if any, already."""
-    draft = Draft(
+    """The submission of a draft, with a search and a pool."""
+    submission = made(draft, call.plane).submission
+    return replace(submission, spec=_completed(call, submission.spec))
+
+
+def draft_of(call: Call, config: str, digest: str | None) -> Draft:
+    """The draft of a configuration; the server has its code, if any, already."""
+    return Draft(
         caller=Caller(actor=call.actor, local=digest is not None),
         body=SubmissionBody(
             source=config,
@@ -199,8 +211,6 @@ def submission_of(
         ),
         rules=call.gateway.service.reading,
     )
-    submission = made(draft, call.plane).submission
-    return replace(submission, spec=_completed(call, submission.spec))
 
 
 def _completed(call: Call, spec: RunSpec) -> RunSpec:
@@ -247,7 +257,7 @@ def _previewed(call: Call, config: Any) -> Sequence[PreviewLine]:
     if isinstance(config, Mapping):
         config = {"entrypoint": "true", **config}  # the entrypoint does not matter
     text = config if isinstance(config, str) else json.dumps(config)
-    return call.plane.experiments.preview(submission_of(call, text, None))
+    return call.plane.experiments.preview(submission_of(call, draft_of(call, text, None)))
 
 
 ROUTES = (
