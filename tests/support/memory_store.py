@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any
 
 from memory_annotations import MemoryAnnotations
+from memory_announcements import MemoryAnnouncements
 from memory_experiments import MemoryExperiments
 from memory_metrics import MemoryMetrics
 from memory_notifications import MemoryNotifications
@@ -76,6 +77,7 @@ class MemoryStore:
         self._clusters: dict[str, Cluster] = {}
         self._datasets: dict[str, Dataset] = {}
         self.secrets = MemorySecrets()
+        self.announcements = MemoryAnnouncements()
         self.annotations = MemoryAnnotations(self._runs, self._lock)
         self.numbers = MemoryNumbers()
         self.run_records = MemoryRunRecords(self._runs, self._lock)

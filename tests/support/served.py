@@ -45,6 +45,7 @@ from tarmac.node.container.making import Trial
 from tarmac.server.accounts.account_service import AccountService
 from tarmac.server.accounts.auditing import Auditor
 from tarmac.server.accounts.authenticator import Authenticator
+from tarmac.server.announcing import Announced, Announcements
 from tarmac.server.app import routed
 from tarmac.server.changes import Changes
 from tarmac.server.http.auth import CALLER, Access, AuthMiddleware, Caller
@@ -242,6 +243,7 @@ class Served:
             images=ImageService(self.plane.image_keepers, own="local"),
             remover=self.remover(),
             numbers=self.store.numbers,
+            announcements=Announcements(self.store.announcements, self.clock),
             annotations=AnnotationService(self.plane, self.store.annotations, self.clock),
             plane=self.plane,
             arrivals=Arrivals(self.code),
@@ -295,7 +297,7 @@ def served(
     members = socket.create_server(("127.0.0.1", 0))
     made.member_port = members.getsockname()[1]
     service = made.service()
-    inner = Bodies(routed(service, home=made.home), silence_s=silence_s)
+    inner = Announced(Bodies(routed(service, home=made.home), silence_s=silence_s), service.announcements)
     app = at_addresses(
         [("127.0.0.1", made.gateway_port)],
         made.gateway(service),

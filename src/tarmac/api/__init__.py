@@ -30,11 +30,12 @@ else:
         "account_operations": (
             "ADD_TOKEN AUDIT AuditQuery BEGIN_SESSION END_SESSION LOGIN LOGOUT LoginBody MEMBERS "
             "MemberBody NewToken ORGANISATIONS OrganisationBody Password PasswordBody REMOVE_USER "
-            "REVOKE_TOKEN SET_MEMBER SET_ORGANISATION SET_PASSWORD SET_USER TOKENS TokenBody "
-            "TokensQuery USERS UserBody WHO_AM_I"
+            "REVOKE_TOKEN SET_MEMBER SET_ORGANISATION SET_PASSWORD SET_USER TOKENS TokenBody TokensQuery "
+            "USERS UserBody WHO_AM_I"
         ),
         "attempts": (
-            "Attempt LogChunk LogSource Notification Report StreamNotice WorkFile WorkFiles WorkerPlacement"
+            "Attempt LogChunk LogSource Notification Report StreamNotice WorkFile WorkFiles "
+            "WorkerPlacement"
         ),
         "cluster_operations": (
             "ADD_CLUSTER CHANGE_QUEUE CHECK_CLUSTER CLUSTER CLUSTERS CLUSTER_CHANGE CLUSTER_MACHINES "
@@ -49,9 +50,9 @@ else:
         ),
         "experiment_operations": (
             "ACTIVATE_EXPERIMENT ARCHIVE_EXPERIMENT ArchiveQuery BEST_TRIALS BestQuery "
-            "CONTINUE_EXPERIMENT CREATE_EXPERIMENT EXPERIMENT EXPERIMENTS ExperimentBody ExperimentsQuery "
-            "METRICS MOST_POINTS MetricChoice MetricsQuery NUMBERED_EXPERIMENT NUMBERS NumbersQuery "
-            "PAUSE_EXPERIMENT PREVIEW_SEARCH REMOVE_EXPERIMENT STOP_EXPERIMENT TRIALS"
+            "CONTINUE_EXPERIMENT CREATE_EXPERIMENT EXPERIMENT EXPERIMENTS ExperimentBody "
+            "ExperimentsQuery METRICS MOST_POINTS MetricChoice MetricsQuery NUMBERED_EXPERIMENT NUMBERS "
+            "NumbersQuery PAUSE_EXPERIMENT PREVIEW_SEARCH REMOVE_EXPERIMENT STOP_EXPERIMENT TRIALS"
         ),
         "experiments": "Experiment ExperimentPage MetricPoints MetricSeries PreviewLine Search Trial",
         "files": (
@@ -73,9 +74,10 @@ else:
         "runs": "Array CycleReport Run RunPage RunStatus",
         "server": "CheckReport Error ErrorForm Health Version error_form",
         "storage_operations": (
-            "ADD_DATASET ARTIFACT ARTIFACTS ARTIFACT_PIECE ArtifactQuery ArtifactsQuery DATASETS "
-            "DatasetBody HEALTH REMOVE_ARTIFACT REMOVE_DATASET REMOVE_SECRET ROTATE_SECRETS "
-            "RemoveSecretQuery SECRETS SERVER_METRICS SET_SECRET STOP_SERVER SecretBody SecretQuery VERSION"
+            "ADD_DATASET ANNOUNCE ARTIFACT ARTIFACTS ARTIFACT_PIECE AnnouncementBody ArtifactQuery "
+            "ArtifactsQuery DATASETS DatasetBody HEALTH REMOVE_ARTIFACT REMOVE_DATASET REMOVE_SECRET "
+            "ROTATE_SECRETS RemoveSecretQuery SECRETS SERVER_METRICS SET_SECRET STOP_SERVER SecretBody "
+            "SecretQuery VERSION"
         ),
         "submit_operations": (
             "BatchBody CHECK CODE_CHANGES CODE_NEEDED CheckBody CodeChangesQuery ContentsBody DEEPEST "

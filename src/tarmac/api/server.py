@@ -4,17 +4,22 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from tarmac.model.announcement import Announcement
 from tarmac.model.errors import InvalidInput, NeverFits, Problem, TarmacError
 
 
 class Version(Struct, frozen=True, kw_only=True):
-    """The server that answers; `now` is its clock (older servers do not send it)."""
+    """The server that answers; `now` is its clock (older servers do not send it).
+
+    `announcement` is the current one of the administrator.
+    """
 
     version: str
     pid: int
     home: str
     started_at: float
     now: float | None = None
+    announcement: Announcement | None = None
 
 
 class Health(Struct, frozen=True, kw_only=True):

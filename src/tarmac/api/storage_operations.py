@@ -5,6 +5,7 @@ Bound by `server.routes`, called by `client`.
 
 from typing import Any, cast
 
+from tarmac.api.cluster_operations import Time
 from tarmac.api.files import Artifact, ArtifactContent, Rotation
 from tarmac.api.operation import BYTES, Body, Operation, Query
 from tarmac.api.server import Health, Version
@@ -60,6 +61,13 @@ class RemoveSecretQuery(SecretQuery, frozen=True, kw_only=True):
     purge: bool = False
 
 
+class AnnouncementBody(Body, frozen=True, kw_only=True):
+    """The text for all users of the server ("": none), and when it is over (null: once it is cleared)."""
+
+    text: str
+    until_at: Time | None = None
+
+
 ARTIFACTS = Operation("GET", "/artifacts", Action.READ, list[Artifact], query=ArtifactsQuery)
 ARTIFACT = Operation("GET", "/artifacts/{artifact}", Action.READ, ArtifactContent, query=ArtifactQuery)
 ARTIFACT_PIECE = Operation("GET", "/artifact-pieces/{piece}", Action.READ, bytes, media=BYTES)
@@ -78,6 +86,7 @@ REMOVE_SECRET = Operation(
 )
 ROTATE_SECRETS = Operation("POST", "/secrets/rotate", Action.MANAGE, Rotation)
 VERSION = Operation("GET", "/version", Action.READ, Version)
+ANNOUNCE = Operation("PUT", "/announcement", Action.MANAGE, Version, body=AnnouncementBody)
 STOP_SERVER = Operation("POST", "/server/stop", Action.MANAGE, dict[str, Any], status=202)
 HEALTH = Operation("GET", "/healthz", Action.OPEN, Health, base="")
 SERVER_METRICS = Operation("GET", "/metrics", Action.READ, str, media="text/plain", base="")

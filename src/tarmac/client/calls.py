@@ -13,6 +13,7 @@ import msgspec
 
 import tarmac
 from tarmac.api.operation import Body, BodyOf, Operation, Query, QueryOf
+from tarmac.client.http1 import Response
 from tarmac.client.transport import Transport
 from tarmac.model.errors import NotFound, Unavailable
 
@@ -20,6 +21,7 @@ Record = TypeVar("Record")
 
 VERSION_HEADER = "tarmac-version"
 NOTICE_HEADER = "tarmac-notice"
+ANNOUNCEMENT_HEADER = "tarmac-announcement"
 
 
 def segment(what: str, name: str) -> str:
@@ -36,6 +38,8 @@ class Calls:
         self._transport = transport
         self._on_notice = on_notice or _warn
         self._version_seen: str | None = None
+        self._announced: str | None = None
+        transport.on_answer = self._note_announcement
 
     def _call(
         self,
@@ -57,6 +61,13 @@ class Calls:
         return (
             cast(Record, answer.body) if operation.answer is bytes else decoded(operation.answer, answer.body)
         )
+
+    def _note_announcement(self, answer: Response) -> None:
+        """Show the announcement of the administrator once, also beside an error."""
+        announced = answer.headers.get(ANNOUNCEMENT_HEADER)
+        if announced and announced != self._announced:
+            self._announced = announced
+            self._on_notice(f"announcement: {unquote(announced)}")
 
 
 def decoded(kind: type[Record], content: str | bytes) -> Record:

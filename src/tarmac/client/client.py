@@ -290,6 +290,10 @@ class Client(ResourceCalls):
         """Why a run is in its state: the reasons for waiting, and their remedies."""
         return self._call(api.WHY, reference)
 
+    def announce(self, text: str, *, until_at: float | None = None) -> api.Version:
+        """Announce a text to all users of the server's database, until a time; an empty text clears it."""
+        return self._call(api.ANNOUNCE, body=api.AnnouncementBody(text=text, until_at=until_at))
+
     def stop_server(self) -> None:
         """Ask the server to end. Its runs continue, and the next server finds them."""
         self._call(api.STOP_SERVER)

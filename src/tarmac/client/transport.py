@@ -110,7 +110,8 @@ Address = EmbeddedServer | TcpAddress
 class Transport:
     """Requests to one server. Safe to use from several threads: idle connections are kept in a list.
 
-    `remote`: the server may be on another machine, and does not see the files of this one.
+    `remote`: the server may be on another machine, and does not see the files of this one. `on_answer` is
+    called with each answer to a request, also with an error.
     """
 
     def __init__(self, address: Address, *, start: bool = True) -> None:
@@ -118,6 +119,7 @@ class Transport:
         self._address = address
         self._start = start
         self._idle: list[Connection] = []
+        self.on_answer: Callable[[Response], None] = _nothing
 
     def request(self, method: str, path: str, *, body: Body | None = None) -> Response:
         """Send a request and read the answer; raises the error in the answer.
@@ -205,6 +207,7 @@ class Transport:
             connection.close()
         else:
             self._idle.append(connection)
+        self.on_answer(response)
         if response.status >= 400:
             raise failure(response.status, response.body)
         return response
@@ -230,6 +233,10 @@ class Transport:
         )
         self._address.await_answer(connection.sock, limit_s=ANSWER_LIMIT_S)
         return connection.receive()
+
+
+def _nothing(_response: Response) -> None:
+    """The reaction to an answer, unless there is another."""
 
 
 def _until(deadline: float | None, pieces: Iterator[bytes], opened: socket.socket) -> Iterator[bytes]:

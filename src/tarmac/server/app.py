@@ -11,6 +11,7 @@ from starlette.routing import Route
 import tarmac
 from tarmac.api.operation import BASE
 from tarmac.model.home import Home
+from tarmac.server.announcing import Announced
 from tarmac.server.http.answers import JsonAnswer, error_handlers
 from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.connections import Bodies
@@ -33,7 +34,7 @@ from tarmac.server.service import Service
 
 def build(service: Service, *, home: Home, access: Access) -> AuthMiddleware:
     """The whole application of a service, behind its access rules."""
-    app = OpenInTurn(Bodies(routed(service, home=home)))
+    app = Announced(OpenInTurn(Bodies(routed(service, home=home))), service.announcements)
     return AuthMiddleware(
         app,
         socket_name=access.socket_name,

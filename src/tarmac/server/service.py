@@ -19,6 +19,7 @@ from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
 from tarmac.model.run_records import Numbers
 from tarmac.server.accounts.account_service import AccountService
+from tarmac.server.announcing import Announcements
 from tarmac.server.changes import Changes
 from tarmac.server.http.auth import RequestCounts
 from tarmac.server.local_images import LocalImages
@@ -64,6 +65,7 @@ class Service:
     images: ImageService
     remover: RunRemover
     annotations: AnnotationService
+    announcements: Announcements
     numbers: Numbers
     arrivals: Arrivals
     reading: ReadingRules

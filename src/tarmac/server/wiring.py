@@ -36,6 +36,7 @@ from tarmac.samplers import searcher_of
 from tarmac.server.accounts.account_service import AccountService
 from tarmac.server.accounts.auditing import Auditor
 from tarmac.server.accounts.authenticator import API_USER, Authenticator
+from tarmac.server.announcing import READ_EVERY_S, Announcements
 from tarmac.server.changes import Changes
 from tarmac.server.health import DatabaseCheck
 from tarmac.server.http.auth import Access
@@ -136,6 +137,7 @@ class _Joining:
         self._serving = take_cluster(self._store, home, self._clock, cluster=cluster, take_over=take_over)
         callers = Authenticator(self._store.accounts, self._clock, access)
         self._accounts = AccountService(self._store.accounts, callers, self._clock)
+        self._announcements = Announcements(self._store.announcements, self._clock)
         keys = KeyFile(Path(settings.secrets.key_file or home.secret_keys))
         owner = dict.fromkeys((API_USER, *OWNERS), access.owner)
         self._secrets = SecretService(
@@ -278,6 +280,7 @@ class _Joining:
             code_days=settings.code.keep_days,
         )
         code = CodeCleaner(self._code, store, clock, keep_days=settings.code.keep_days)
+        heralds = Janitor("announcement", self._announcements.read_again, every_s=READ_EVERY_S)
         loops = Loops(self._plane)
         auditor = Auditor(self._accounts, clock)
         return Parts(
@@ -294,6 +297,7 @@ class _Joining:
                 Janitor("images", images.clear),
                 Janitor("runs", remover.tidy),
                 auditor,
+                *([heralds] if settings.database.url else []),
             ),
         )
 
@@ -335,6 +339,7 @@ class _Joining:
             images=images,
             remover=remover,
             numbers=self._store.numbers,
+            announcements=self._announcements,
             annotations=AnnotationService(self._plane, self._store.annotations, self._clock),
             clock=self._clock,
             changes=changes,

@@ -15,7 +15,7 @@ from tarmac.store.columns import Bytewise, Serial, metadata, one_of
 BASE = "0028"
 """The oldest schema that migrations start from."""
 
-HEAD = "0030"
+HEAD = "0031"
 """The newest migration, which is the `alembic_version` of a database with this schema."""
 
 run = sa.Table(
@@ -313,6 +313,14 @@ server = sa.Table(
     sa.Column("path", sa.Text, nullable=False),
     sa.Column("token", sa.BigInteger, nullable=False),
     sa.Column("seen_at", sa.Double, nullable=False),
+)
+
+# At most one row, with id 1: the announcement of the administrator.
+announcement = sa.Table(
+    "announcement",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
 )
 
 node = sa.Table(

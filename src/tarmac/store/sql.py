@@ -29,6 +29,7 @@ from tarmac.model.usage import AttemptSpan
 from tarmac.store import checks, rows
 from tarmac.store import statements as sql
 from tarmac.store.accounts import SqlAccounts
+from tarmac.store.announcements import SqlAnnouncements
 from tarmac.store.database import Conflict, Database, Stale, each_of, is_damage
 from tarmac.store.experiments import SqlExperiments
 from tarmac.store.metrics import SqlMetrics
@@ -62,6 +63,7 @@ class SqlStore:
         self._database = database
         self.accounts = SqlAccounts(database)
         self.secrets = SqlSecrets(database)
+        self.announcements = SqlAnnouncements(database)
         self.annotations = SqlAnnotations(database)
         self.metrics = SqlMetrics(database)
         self.numbers = SqlNumbers(database)

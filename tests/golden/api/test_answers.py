@@ -299,4 +299,5 @@ def leave(story: Story) -> None:
         *sorted(set(re.findall(r"^# HELP .*", text, re.MULTILINE))),
     ]
     story.routes.add("GET /metrics")
+    story.ask("PUT", "/announcement", {"text": "back soon", "until_at": 2_000_000.0})
     story.ask("POST", "/server/stop")

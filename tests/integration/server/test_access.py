@@ -163,6 +163,8 @@ def test_a_member_ends_no_server_and_manages_no_clusters(plane: Served, nobody: 
         refused = nobody(request)
         assert "403 Forbidden" in refused
         assert "nobody may not manage this server" in refused
+    assert "403 Forbidden" in nobody("PUT /api/v1/announcement", {"text": "free slots for all"})
+    assert plane.client().version().announcement is None
     assert not plane.stops.is_set()
 
 

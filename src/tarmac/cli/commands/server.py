@@ -10,8 +10,10 @@ import click
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_verbatim, remark
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import flag, json_option, tail_option
-from tarmac.cli.views.amounts import age
+from tarmac.cli.options import duration, flag, json_option, tail_option
+from tarmac.cli.views.amounts import age, parse_time, until
+from tarmac.cli.views.terminal import one_line
+from tarmac.model.announcement import Announcement
 from tarmac.model.codec import json_form
 from tarmac.model.errors import TarmacError, Unavailable
 from tarmac.node.kernel import procfs
@@ -21,6 +23,13 @@ NOT_RUNNING = 1
 _GLANCE_S = 0.02
 _BLOCK_BYTES = 65536
 _LINES_SHOWN = 100
+
+
+def _moment(text: str) -> float:
+    at = parse_time(text)
+    if at is None:
+        raise click.BadParameter(f"{text!r} is no time; write 2026-11-01 or 2026-11-01T08:00")
+    return at
 
 
 @click.group(cls=Subcommands)
@@ -71,6 +80,25 @@ def status() -> None:
 
 
 @server.command()
+@click.argument("text", required=False)
+@click.option("--until", "until_at", type=_moment, metavar="TIME", help="Until then: 2026-11-01T08:00.")
+@click.option("--for", "for_s", type=duration, metavar="DURATION", help="For this time, as 2h.")
+@flag("--clear", help="Show it no longer.")
+@json_option
+def say(*, text: str | None, until_at: float | None, for_s: float | None, clear: bool) -> None:
+    """Announce a text to all users: each of their commands shows it."""
+    if clear != (not text) or (clear and (until_at or for_s)):
+        raise click.UsageError("give either a text, or --clear alone")
+    if until_at is not None and for_s is not None:
+        raise click.UsageError("give either --until or --for, not both")
+    if for_s is not None:
+        until_at = time.time() + for_s
+    announced = connect().announce(text or "", until_at=until_at).announcement
+    shown = "there is no announcement any more" if announced is None else _announcement_text(announced)
+    answer({"announcement": announced}, shown)
+
+
+@server.command()
 @flag("--follow", "-f", "following", help="Go on until Ctrl-C.")
 @tail_option(_LINES_SHOWN, "The last N lines.")
 def logs(*, following: bool, tail: int) -> None:
@@ -90,7 +118,16 @@ def logs(*, following: bool, tail: int) -> None:
 
 def _print_version(version: api.Version) -> None:
     text = f"the server runs: {version_text(version)}, home {version.home}"
+    if version.announcement is not None:
+        text += f"\n{_announcement_text(version.announcement)}"
     answer({"running": True, **json_form(version)}, text)
+
+
+def _announcement_text(announcement: Announcement) -> str:
+    """An announcement, with its author and its end."""
+    at = announcement.until_at
+    end = "" if at is None else f", ends {until(at, time.time())}"
+    return one_line(f"announcement by {announcement.user}{end}: {announcement.text}")
 
 
 def version_text(version: api.Version) -> str:

@@ -5,7 +5,6 @@ A project exists as soon as a run names it.
 
 import time
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import click
@@ -14,7 +13,7 @@ from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_list
 from tarmac.cli.options import json_option
 from tarmac.cli.selecting import pages
-from tarmac.cli.views.amounts import age, parse_duration
+from tarmac.cli.views.amounts import age, parse_duration, parse_time
 from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client import Client
@@ -54,11 +53,10 @@ def moment(text: str) -> float:
     back_s = parse_duration(text)
     if back_s is not None:
         return time.time() - back_s
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError, OSError):
-        message = f"{text!r} is no time; write 7d, 2026-11-01 or 2026-11-01T08:00"
-        raise click.BadParameter(message) from None
+    at = parse_time(text)
+    if at is None:
+        raise click.BadParameter(f"{text!r} is no time; write 7d, 2026-11-01 or 2026-11-01T08:00")
+    return at
 
 
 @click.command()

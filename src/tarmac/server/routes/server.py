@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 import tarmac
 from tarmac import api
+from tarmac.api.operation import Query
 from tarmac.control.permissions import Action, check
 from tarmac.server.exposition import CONTENT_TYPE, rendered
 from tarmac.server.http.answers import JsonAnswer
@@ -21,15 +22,18 @@ def add_server_routes(routes: Routes, service: Service) -> None:
     @routes.serve(api.VERSION)
     async def version(_call: Call) -> Response:
         """Return the version of the server."""
-        return JsonAnswer(
-            api.Version(
-                version=tarmac.__version__,
-                pid=service.pid,
-                home=str(service.home.root),
-                started_at=service.started_at,
-                now=time.time(),
-            )
-        )
+        return JsonAnswer(_version(service))
+
+    @routes.serve(api.ANNOUNCE)
+    def announce(call: Call[Query, api.AnnouncementBody]) -> api.Version:
+        """Announce a text to everyone who uses the servers on this database, or clear the announcement.
+
+        Every answer then has the header `tarmac-announcement`, percent-encoded.
+        """
+        check(call.actor, Action.MANAGE)
+        body = call.body
+        service.announcements.announce(body.text, user=call.actor.user, until_at=body.until_at)
+        return _version(service)
 
     @routes.serve(api.STOP_SERVER)
     async def stop(call: Call) -> Response:
@@ -49,3 +53,14 @@ def add_server_routes(routes: Routes, service: Service) -> None:
     def numbers(_call: Call) -> Response:
         """Return the numbers of the server, in the text format of Prometheus."""
         return Response(rendered(metrics(service)), media_type=CONTENT_TYPE)
+
+
+def _version(service: Service) -> api.Version:
+    return api.Version(
+        version=tarmac.__version__,
+        pid=service.pid,
+        home=str(service.home.root),
+        started_at=service.started_at,
+        now=time.time(),
+        announcement=service.announcements.current(),
+    )
