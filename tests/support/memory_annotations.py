@@ -1,10 +1,14 @@
-"""`MemoryAnnotations`: notes and labels as a fake that passes the same suite. Made by `MemoryStore`."""
+"""`MemoryAnnotations`: notes and labels as a fake that passes the same suite. Made by `MemoryStore`.
+
+`MemoryAnnouncements`: the same for the announcement.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from threading import Lock
 
+from tarmac.model.announcement import Announcement
 from tarmac.model.codec import replace
 from tarmac.model.run import Run
 from tarmac.model.run_records import Annotation, changed_labels
@@ -37,3 +41,16 @@ class MemoryAnnotations:
                 self._runs[run_id] = replace(run, spec=replace(run.spec, labels=labels))
             self._found.setdefault(run_id, []).append(annotation)
             return True
+
+
+class MemoryAnnouncements:
+    """Does in memory what `store.announcements` does."""
+
+    def __init__(self) -> None:
+        self._only: Announcement | None = None
+
+    def read(self) -> Announcement | None:
+        return self._only
+
+    def replace(self, new: Announcement | None) -> None:
+        self._only = new

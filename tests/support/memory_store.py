@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
-from memory_annotations import MemoryAnnotations
-from memory_announcements import MemoryAnnouncements
+from memory_annotations import MemoryAnnotations, MemoryAnnouncements
 from memory_experiments import MemoryExperiments
 from memory_metrics import MemoryMetrics
 from memory_notifications import MemoryNotifications
@@ -76,8 +75,7 @@ class MemoryStore:
         self._removed_spans: list[AttemptSpan] = []
         self._clusters: dict[str, Cluster] = {}
         self._datasets: dict[str, Dataset] = {}
-        self.secrets = MemorySecrets()
-        self.announcements = MemoryAnnouncements()
+        self.secrets, self.announcements = MemorySecrets(), MemoryAnnouncements()
         self.annotations = MemoryAnnotations(self._runs, self._lock)
         self.numbers = MemoryNumbers()
         self.run_records = MemoryRunRecords(self._runs, self._lock)

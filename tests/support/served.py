@@ -40,6 +40,7 @@ from tarmac.model.abilities import KeepsFiles
 from tarmac.model.cluster import Pool
 from tarmac.model.home import Home
 from tarmac.model.progress import Notice
+from tarmac.model.resources import NodeUtilization
 from tarmac.node.attempt.document import Launch
 from tarmac.node.container.making import Trial
 from tarmac.server.accounts.account_service import AccountService
@@ -82,11 +83,15 @@ class WritableEngine(SimEngine):
         self._written: dict[tuple[str, str], bytes] = {}
         self.removed: list[str] = []
         self.removing: Exception | None = None
+        self.measured: dict[str, Sequence[NodeUtilization]] = {}
         self._told: dict[str, list[Notice]] = {}
 
     def write(self, attempt_id: str, path: str, data: bytes) -> None:
         """Append to a file of an attempt, as a worker or runner would."""
         self._written[attempt_id, path] = self._written.get((attempt_id, path), b"") + data
+
+    def utilization(self, attempt_ids: Sequence[str]) -> Mapping[str, Sequence[NodeUtilization]]:
+        return {each: self.measured[each] for each in attempt_ids if each in self.measured}
 
     def remains(self) -> Collection[str]:
         return ()

@@ -47,6 +47,17 @@ def duration(text: str) -> float:
     return seconds
 
 
+def local_time(text: str, others: str = "") -> float:
+    """A date, or a date with a local time, as a Unix time. `others`: examples of other allowed forms."""
+    from datetime import datetime
+
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        message = f"{text!r} is no time; write {others}2026-11-01 or 2026-11-01T08:00"
+        raise click.BadParameter(message) from None
+
+
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     """These options and arguments as one decorator, in this order."""
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from tarmac.control.reconcilers.deliver import deliver_pass
+from tarmac.control.reconcilers.idle import idle_pass
 from tarmac.control.reconcilers.notify import NotifyPass
 from tarmac.control.reconcilers.reconcile import reap_pass, reconcile_pass
 from tarmac.control.reconcilers.schedule import dependency_pass, schedule_pass, submit_pass
@@ -138,7 +139,7 @@ class Loops:
                             loop.start()
 
     def _loops_of(self, engine: AttachedEngine) -> list[_Loop]:
-        deliver, reap = partial(deliver_pass, engine=engine), partial(reap_pass, engine=engine)
+        deliver, reap = partial(deliver_pass, engine=engine), partial(_reap, engine=engine)
         reconcile = _Reconcile(self._control, engine)
         return [
             self._loop(Wakeup.DELIVER, deliver, 1.0, engine=engine.key),
@@ -168,6 +169,11 @@ def _schedule(control: ControlState) -> float | None:
     submit_at, plan_at = submit_pass(control), schedule_pass(control).next_at
     control.tallies.note_cycle(time.perf_counter() - began_at)
     return min((at for at in (submit_at, plan_at) if at is not None), default=None)
+
+
+def _reap(control: ControlState, engine: AttachedEngine) -> None:
+    reap_pass(control, engine)
+    idle_pass(control, engine)
 
 
 def _renew(control: ControlState) -> None:

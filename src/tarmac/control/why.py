@@ -7,12 +7,13 @@ from msgspec.structs import astuple, replace
 
 from tarmac import sched
 from tarmac.api.placement import NamedRun, Why, WhyEstimate
+from tarmac.control.decisions.idleness import IDLE
 from tarmac.control.serving import whereabouts
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.model.array import AwaitedRun, Condition
 from tarmac.model.codec import common
-from tarmac.model.lifecycle import Mode, RunState
+from tarmac.model.lifecycle import Mode, RunEvent, RunState
 from tarmac.model.loss import loss_of
 from tarmac.model.progress import CauseCode, NativeStatus, Outcome, loss_text
 from tarmac.model.resources import ReasonCode
@@ -244,14 +245,30 @@ def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
             return f"{_being_started(run, attempt)}{where}{_silence(control, attempt)}"
         case RunState.RUNNING:
             goes_on = _silence(control, attempt, "The run goes on.")
-            return f"it runs{where}{goes_on}{_without_blocks(run, attempt)}"
+            return f"it runs{where}{_idle(control, attempt)}{goes_on}{_without_blocks(run, attempt)}"
         case RunState.PAUSING | RunState.PREEMPTING | RunState.STOPPING:
             return f"{_LEAVING[run.state]}: {_leaving(control, run, attempt, where)}"
         case RunState.PAUSED:
-            return f"it is paused until it is resumed: tarmac resume {run.id}"
+            return f"it is paused{_idle_pause(control, run)} until it is resumed: tarmac resume {run.id}"
         case _:
             reason = f": {run.cause.message}" if run.cause is not None else ""
             return f"it ended, {run.outcome}{reason}"
+
+
+def _idle(control: ControlState, attempt: Attempt | None) -> str:
+    """The time for which a run uses none of its slots, if its owner was notified."""
+    idle = None if attempt is None else control.engines.of(attempt).idle.get(attempt.id)
+    if idle is None or not idle.is_reported:
+        return ""
+    return f", and uses none of its slots for {sched.duration(control.clock.now() - idle.since)} now"
+
+
+def _idle_pause(control: ControlState, run: Run) -> str:
+    """The reason of a pause by the rules of a pool."""
+    pauses = [each for each in control.store.events(run.id) if each.event is RunEvent.PAUSE_REQUESTED]
+    if not pauses or pauses[-1].detail.get("reason") != IDLE:
+        return ""
+    return f", because it used none of its slots for {sched.duration(pauses[-1].detail['idle_s'])},"
 
 
 def _without_blocks(run: Run, attempt: Attempt | None) -> str:

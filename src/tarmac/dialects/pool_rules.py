@@ -43,6 +43,9 @@ def _check(section: Section, found: Mapping[str, Any]) -> None:
             "floor is at most period; it is 300s where it is not given",
         )
 
+    if pool.idle_pause_s is not None and not (pool.idle_report_s or float("inf")) < pool.idle_pause_s:
+        section["idle_pause"].refuse("a run is reported before it is paused", "write a shorter idle_report")
+
 
 def _shares(value: Value) -> Mapping[str, float]:
     shares: dict[str, float] = {}
@@ -70,6 +73,8 @@ POOL = record(
         "turn": Field(duration_s(), sets="turn_s", words="quantum cycle"),
         "period": Field(duration_s(), sets="period_s"),
         "floor": Field(duration_s(), sets="floor_s", words="block"),
+        "idle_report": Field(duration_s(), sets="idle_report_s"),
+        "idle_pause": Field(duration_s(), sets="idle_pause_s"),
     },
     _check,
     make=dict,

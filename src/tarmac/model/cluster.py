@@ -146,7 +146,9 @@ class PoolRules(StoredRecord, frozen=True, kw_only=True):
     of its start, except by a cycle run. A run without a predictable start that others have overtaken for
     `backfill_window_s` gets reserved nodes. `shares` weighs users or projects (1 if not named); runs that
     share have their own weight instead. Past usage counts half after `half_life_s`. A cycle run has turns of
-    `turn_s`; interruptible runs share each period of `period_s` in blocks no shorter than `floor_s`.
+    `turn_s`; interruptible runs share each period of `period_s` in blocks no shorter than `floor_s`. A run
+    that uses none of its slots for `idle_report_s` is reported to its owner, for `idle_pause_s` paused (None:
+    never).
     """
 
     name: str = DEFAULT_POOL
@@ -161,6 +163,8 @@ class PoolRules(StoredRecord, frozen=True, kw_only=True):
     turn_s: float = TURN_S
     period_s: float = 7200.0
     floor_s: float = 300.0
+    idle_report_s: float | None = None
+    idle_pause_s: float | None = None
 
 
 class Pool(PoolRules, frozen=True, kw_only=True):

@@ -20,13 +20,14 @@ from tarmac.model.secret import SHARED
 
 
 class Occasion(StrEnum):
-    """The reason of a message. `waiting`: the run has been in a queue for long."""
+    """The reason of a message. `waiting`: in a queue for long; `idle`: it uses none of its slots."""
 
     STARTED = "started"
     WAITING = "waiting"
     COMPLETED = "completed"
     FAILED = "failed"
     STOPPED = "stopped"
+    IDLE = "idle"
 
 
 ENDED = (Occasion.COMPLETED, Occasion.FAILED, Occasion.STOPPED)

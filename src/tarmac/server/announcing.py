@@ -5,7 +5,6 @@ server without one adds nothing to its answers.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,6 +13,7 @@ from tarmac.api.operation import BASE
 from tarmac.model.announcement import LONGEST_TEXT, Announcement
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import Clock
+from tarmac.store import SqlAnnouncements
 
 READ_EVERY_S = 10.0
 """The period in which a server learns of an announcement on another server."""
@@ -23,20 +23,10 @@ _QUIET = frozenset({f"{BASE}/version", f"{BASE}/announcement"})
 """The paths whose answers have the announcement in their body."""
 
 
-class AnnouncementRecords(Protocol):
-    """The durable record of the announcement."""
-
-    def read(self) -> Announcement | None:
-        """The announcement, also one that is over; None if there is none."""
-
-    def replace(self, new: Announcement | None) -> None:
-        """Store another announcement, or none."""
-
-
 class Announcements:
     """The current announcement of a database."""
 
-    def __init__(self, records: AnnouncementRecords, clock: Clock) -> None:
+    def __init__(self, records: SqlAnnouncements, clock: Clock) -> None:
         self._records = records
         self._clock = clock
         self._latest = records.read()

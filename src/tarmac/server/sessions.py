@@ -6,6 +6,7 @@ shares addresses, access rules and errors with the other routes.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -110,7 +111,8 @@ class FarSide:
 class SessionAnswer(Response):
     """The answer of a session: it lasts until one side has closed, or the server stops.
 
-    `early` bytes followed OPEN from the near end, `begun` ones came from the far end, on `node`.
+    `early` bytes followed OPEN from the near end, `begun` ones came from the far end, on `node`. `attached`
+    counts the open sessions of each run.
     """
 
     far: FarSide
@@ -120,6 +122,7 @@ class SessionAnswer(Response):
     changes: Changes
     run_id: str
     node: str
+    attached: Counter[str]
     background: None = None
     status_code: int = 200
 
@@ -129,6 +132,7 @@ class SessionAnswer(Response):
             (b"cache-control", b"no-store"),
             (b"connection", b"close"),
         ]
+        self.attached[self.run_id] += 1
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": self.begun, "more_body": True})
@@ -146,6 +150,7 @@ class SessionAnswer(Response):
                     await asyncio.gather(*sides, return_exceptions=True)
         finally:
             self.far.close()
+            self.attached[self.run_id] -= 1
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _to_far(self) -> None:

@@ -9,12 +9,12 @@ import logging
 import os
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from tempfile import TemporaryFile
 from typing import IO, Any, TypeVar
 
 import msgspec
@@ -154,21 +154,19 @@ def _limited(spec: RunSpec, most: Any, reason: str) -> RunSpec:
     if type(most) is not int or most < 1:
         raise BrokenHook(f"its answer is wrong: max_slots: a number from 1 is expected, not {most!r:.60}")
     if spec.slots > most:
-        raise Refused(
-            f"the site's submission hook rejects {spec.name}: it requests {spec.slots} slots, "
-            f"and {most} are allowed{reason}"
-        )
+        asks = f"it requests {spec.slots} slots, and {most} are allowed{reason}"
+        raise Refused(f"the site's submission hook rejects {spec.name}: {asks}")
     if spec.search is not None:
         most = min(most, spec.search.max_slots or most)
         return replace(spec, search=replace(spec.search, max_slots=most))
     if spec.array is not None and spec.slots:
-        members = most // spec.slots
-        return replace(spec, array=replace(spec.array, at_most=min(members, spec.array.at_most or members)))
+        most //= spec.slots
+        return replace(spec, array=replace(spec.array, at_most=min(most, spec.array.at_most or most)))
     return spec
 
 
 def _shown(spec: RunSpec) -> dict[str, str]:
-    """What a hook may change, for people."""
+    """The values that a hook may change, as texts for people."""
     limit_s = spec.time_limit_s
     return {
         "cluster": spec.target.cluster or "any",
@@ -184,11 +182,7 @@ def _shown(spec: RunSpec) -> dict[str, str]:
 def output_of(argv: Sequence[str], question: bytes, *, timeout_s: float) -> bytes:
     """The output of a hook. Raises BrokenHook; all processes of its group are ended."""
     deadline = time.monotonic() + timeout_s
-    with (
-        tempfile.TemporaryFile() as given,
-        tempfile.TemporaryFile() as output,
-        tempfile.TemporaryFile() as errors,
-    ):
+    with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
         given.write(question)
         given.seek(0)
         try:

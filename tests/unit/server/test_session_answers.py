@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, MutableMapping
 from typing import Any
 
@@ -29,17 +30,29 @@ def answer(said: bytes) -> list[Frame]:
             await asyncio.Event().wait()
             yield b""
 
+        attached: Counter[str] = Counter()
+        counts: set[int] = set()
+
         async def send(message: MutableMapping[str, Any]) -> None:
             splitter.feed(message.get("body", b""))
+            counts.add(attached["r1"])
 
         made = SessionAnswer(
-            far, body(), early=b"", begun=begun, changes=Changes(), run_id="r1", node="h1.gpus"
+            far,
+            body(),
+            early=b"",
+            begun=begun,
+            changes=Changes(),
+            run_id="r1",
+            node="h1.gpus",
+            attached=attached,
         )
 
         async def receive() -> MutableMapping[str, Any]:
             return {}
 
         await made({}, receive, send)
+        assert (counts, attached["r1"]) == ({0, 1}, 0), "the session counts while it is open"
         found = list(splitter.take())
         assert splitter.left() == b"", "half a frame came through"
         return found

@@ -76,7 +76,11 @@ def test_a_pool_of_the_local_cluster_has_rules(tmp_path: Path) -> None:
 def test_the_page_lists_every_pool_rule_with_its_default(tmp_path: Path) -> None:
     rules = pages.settings("[pools.NAME]")
     assert {key for key, _, _ in rules} == set(POOL.fields)
-    lines = {key: f"{key} = {repr(default) if kind == 'text' else default}" for key, kind, default in rules}
+    lines = {
+        key: f"{key} = {repr(default) if kind == 'text' else default}"
+        for key, kind, default in rules
+        if default != "none"
+    }
     shared = {key: lines.pop(key) for key in ("share_by", "shares", "half_life")}
     text = "\n".join(["[pools.default]", *lines.values()])
     assert _read(tmp_path, text).pools == (Pool(cluster="local"),)
@@ -116,6 +120,10 @@ def test_slot_types_are_compared_without_regard_to_case(tmp_path: Path) -> None:
         ("[pools.default]\npreemption = 'true'\n", "pools.default.preemption: true or false is expected"),
         ("[pools.default]\nshares = { ada = 2 }\n", "nothing is shared under policy priority"),
         ("[pools.default]\nperiod = '1m'\n", "a block of at least 300s does not fit into a period of 60s"),
+        ("[pools.default]\nidle_pause = '2h'\n", "a run is reported before it is paused"),
+        ("[pools.default]\nidle_report = '2h'\nidle_pause = '1h'\n", "write a shorter idle_report"),
+        ("[submission]\nhook = '/bin/true'\n", "submission.hook: a list is expected, not '/bin/true'"),
+        ("[submission]\nhook_timeout_s = 0\n", "submission.hook_timeout_s: at least 1 is expected, not 0"),
         ("[pools.big]\nturn = '5s'\n", "pools.big: no node is in this pool (pools with nodes: default)"),
         ("pools = 3\n", "pools: pools by name, each with its rules, is expected, not '3'"),
     ],

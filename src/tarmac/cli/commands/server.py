@@ -10,8 +10,8 @@ import click
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_verbatim, remark
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import duration, flag, json_option, tail_option
-from tarmac.cli.views.amounts import age, parse_time, until
+from tarmac.cli.options import duration, flag, json_option, local_time, tail_option
+from tarmac.cli.views.amounts import age, until
 from tarmac.cli.views.terminal import one_line
 from tarmac.model.announcement import Announcement
 from tarmac.model.codec import json_form
@@ -23,13 +23,6 @@ NOT_RUNNING = 1
 _GLANCE_S = 0.02
 _BLOCK_BYTES = 65536
 _LINES_SHOWN = 100
-
-
-def _moment(text: str) -> float:
-    at = parse_time(text)
-    if at is None:
-        raise click.BadParameter(f"{text!r} is no time; write 2026-11-01 or 2026-11-01T08:00")
-    return at
 
 
 @click.group(cls=Subcommands)
@@ -81,7 +74,7 @@ def status() -> None:
 
 @server.command()
 @click.argument("text", required=False)
-@click.option("--until", "until_at", type=_moment, metavar="TIME", help="Until then: 2026-11-01T08:00.")
+@click.option("--until", "until_at", type=local_time, metavar="TIME", help="Until then: 2026-11-01T08:00.")
 @click.option("--for", "for_s", type=duration, metavar="DURATION", help="For this time, as 2h.")
 @flag("--clear", help="Show it no longer.")
 @json_option

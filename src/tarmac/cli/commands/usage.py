@@ -11,9 +11,9 @@ import click
 
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_list
-from tarmac.cli.options import json_option
+from tarmac.cli.options import json_option, local_time
 from tarmac.cli.selecting import pages
-from tarmac.cli.views.amounts import age, parse_duration, parse_time
+from tarmac.cli.views.amounts import age, parse_duration
 from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client import Client
@@ -51,12 +51,7 @@ def _usage_table(by: str) -> Table[dict[str, Any]]:
 def moment(text: str) -> float:
     """A date, a date with a local time, or a duration before now, as a Unix time."""
     back_s = parse_duration(text)
-    if back_s is not None:
-        return time.time() - back_s
-    at = parse_time(text)
-    if at is None:
-        raise click.BadParameter(f"{text!r} is no time; write 7d, 2026-11-01 or 2026-11-01T08:00")
-    return at
+    return local_time(text, "7d, ") if back_s is None else time.time() - back_s
 
 
 @click.command()

@@ -64,16 +64,6 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' if count != 1 else ''}"
 
 
-def parse_time(text: str) -> float | None:
-    """A date, or a date with a local time, as a Unix time; None for any other text."""
-    from datetime import datetime
-
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
 def parse_duration(text: str) -> float | None:
     """Seconds of "90s", "10m", "2h", "1d", "1h30m" or a bare number; None for other texts."""
     if re.fullmatch(r"\d+(\.\d+)?", text):

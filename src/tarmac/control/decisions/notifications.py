@@ -7,6 +7,7 @@ waiting     the run has been in a queue for as long as the subscription says
 completed,  the run has ended with this outcome
 failed,
 stopped
+idle        the run uses none of its slots, for as long as the rules of its pool say
 
 People get messages about an array as a whole: `started` and `waiting` for its first member, and one when its
 last member has ended. A program (a webhook) gets messages about each member.
@@ -58,6 +59,17 @@ def after_try(message: Notification, failure: Failure | None, now: float) -> Not
     over = failure.final or now - message.at >= GIVES_UP_S
     pause_s = min(FIRST_RETRY_S * 2.0 ** min(message.tries, 16), LONGEST_RETRY_S)
     return replace(message, tries=tries, due_at=None if over else now + pause_s, error=failure.reason)
+
+
+def idle_messages(
+    run: Run, always: Sequence[Subscription], idle_s: float, now: float
+) -> tuple[Notification, ...]:
+    """The messages about a run that uses none of its slots: each member of an array has its own."""
+    receivers = dict.fromkeys(
+        each.receiver for each in (*run.spec.notify, *always) if Occasion.IDLE in each.on
+    )
+    more = {**_about(run), "idle_s": idle_s}
+    return tuple(_message(run, Occasion.IDLE, each, now, more, since=now) for each in receivers)
 
 
 def _messages(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tarmac.control.decisions.counting import released_slot_s
+from tarmac.control.decisions.idleness import IDLE
 from tarmac.model.actor import Actor
 from tarmac.model.changes import RunStep
 from tarmac.model.codec import decode, encode, replace
@@ -131,6 +132,11 @@ def pause_run(run: Run, attempt: Attempt | None, now: float) -> RunStep:
     return _asking(run, attempt, RunEvent.PAUSE_REQUESTED, now)
 
 
+def pause_idle_run(run: Run, attempt: Attempt, idle_s: float, now: float) -> RunStep:
+    """The rules of its pool pause a run that uses none of its slots."""
+    return _asking(run, attempt, RunEvent.PAUSE_REQUESTED, now, reason=IDLE, idle_s=round(idle_s))
+
+
 def resume_run(run: Run, now: float) -> RunStep:
     """A paused run queues again; a pausing one queues when it has left."""
     queues = step(run.state, RunEvent.RESUME_REQUESTED) is RunState.QUEUED
@@ -213,12 +219,12 @@ def ending_detail(outcome: Outcome, cause: Cause | None) -> dict[str, Any]:
     return {"outcome": outcome.value} | reason
 
 
-def _asking(run: Run, attempt: Attempt | None, event: RunEvent, now: float) -> RunStep:
+def _asking(run: Run, attempt: Attempt | None, event: RunEvent, now: float, **detail: Any) -> RunStep:
     ask = ASKS.get(step(run.state, event))
     if ask is None or attempt is None:
-        return _step(run, event, now, {})
+        return _step(run, event, now, detail)
     attempt = replace(attempt, leave_request=ask, leave_requested_at=now)
-    return _step(run, event, now, {"attempt": attempt.number}, attempt)
+    return _step(run, event, now, {"attempt": attempt.number, **detail}, attempt)
 
 
 def _step(

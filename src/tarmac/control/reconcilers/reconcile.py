@@ -85,7 +85,8 @@ def _take_reports(
         intake.forget_all_but(attempt.id for _, attempt in live)
     sink = ReportSink(control.store.metrics, control.metric_subscribers, control.serving)
     try:
-        intake.take(going, sink)
+        for attempt_id in intake.take(going, sink):
+            engine.idle.pop(attempt_id, None)
         more = intake.take_rest(ended, sink)
     except StorageFull:
         more = {attempt.id for _, attempt in ended}

@@ -4,6 +4,7 @@ Made once by `service.ControlPlane`; the passes, the commands and the reports al
 """
 
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import compress
 from types import MappingProxyType
@@ -98,13 +99,15 @@ class ControlState:
         """The last error for each pending run whose code could not be stored; replaced by the stage pass."""
         self.metric_subscribers: dict[str, MetricSubscriber] = {}
         """The subscribers to reported metrics; see `metric_intake`. Filled before the loops start."""
+        self.attached: Counter[str] = Counter()
+        """The number of open sessions by run."""
         self.event_bus = EventBus()
         self.lock = threading.RLock()
         self.scheduler_state = SchedulerState(self._news)
         self.estimator = Estimator(store)
         self.shapes = Shapes()
-        self._notify_always = tuple(notify_always)
-        self._run_cache = RunCache(self.shapes, self.server, self.engines, self._notify_always)
+        self.notify_always = tuple(notify_always)
+        self._run_cache = RunCache(self.shapes, self.server, self.engines, self.notify_always)
         self._usage = UsageBook()
         self.tallies = Tallies()
         self._table = NodeTable(())
@@ -158,7 +161,7 @@ class ControlState:
                 taken_of = iter(self.commit(possible, lease=lease, whole=whole))
                 return [at not in groundless and next(taken_of) for at in range(len(steps))]
             if not whole and (
-                last := last_of_arrays(steps, self._notify_always, self._run_cache.live_members)
+                last := last_of_arrays(steps, self.notify_always, self._run_cache.live_members)
             ):
                 parts = [
                     [step for at, step in enumerate(steps) if (at in last) is late] for late in (False, True)
@@ -167,11 +170,9 @@ class ControlState:
                 return [next(after if at in last else before) for at in range(len(steps))]
             # The last member of an array has the message about all members.
             ended = ended_arrays(
-                steps, self._notify_always, self._run_cache.live_members, self.store.array_counts
+                steps, self.notify_always, self._run_cache.live_members, self.store.array_counts
             )
-            steps = [
-                with_notifications(step, self._notify_always, ended.get(step.after.id)) for step in steps
-            ]
+            steps = [with_notifications(step, self.notify_always, ended.get(step.after.id)) for step in steps]
             taken = self.store.apply(steps, lease=lease, whole=whole)
             applied = list(compress(steps, taken))
             unknown = self._take_up(applied)
@@ -199,7 +200,7 @@ class ControlState:
 
     def commit_experiment(self, change: ExperimentChange, *, lease: Lease | None = None) -> bool:
         """Make a change of an experiment; see `Experiments.apply`. Its runs are read again if stale."""
-        steps = [with_notifications(step, self._notify_always) for step in change.steps]
+        steps = [with_notifications(step, self.notify_always) for step in change.steps]
         change = replace(change, steps=tuple(steps))
         with self.lock:
             if not self.store.experiments.apply(change, lease=lease):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from threading import BoundedSemaphore
 from typing import Any
 
+from tarmac.control.decisions.idleness import Idleness
 from tarmac.control.state.metric_intake import MetricIntake
 from tarmac.model import abilities
 from tarmac.model.cluster import LOCAL_ENGINE, Cluster
@@ -121,6 +122,7 @@ class AttachedEngine:
         self.pace = self.attachment.pace() if self.attachment is not None else abilities.Pace()
         self.answers: tuple[object, dict[object, Placement | Refusal]] = (None, {})  # see `delegation`
         self.deliveries = _Deliveries()
+        self.idle: dict[str, Idleness] = {}  # attempts that use none of their slots, see `idle`
         self.delivery_rest = Rest(self.pace)
         self.observation_rest = Rest(self.pace)
         self._questions = BoundedSemaphore(MOST_QUESTIONS)

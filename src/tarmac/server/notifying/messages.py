@@ -17,6 +17,7 @@ _VERBS = {
     Occasion.COMPLETED: "has completed",
     Occasion.FAILED: "has failed",
     Occasion.STOPPED: "was stopped",
+    Occasion.IDLE: "uses none of its slots",
 }
 
 
@@ -67,7 +68,7 @@ def _paragraph(message: Notification) -> str:
     if counts := about.get("members"):  # the outcomes of an array's members
         why += ": " + _listed(counts)
     slots = "1 slot" if about["slots"] == 1 else f"{about['slots']} slots"
-    verb = "why" if message.occasion is Occasion.WAITING else "show"
+    verb = "why" if message.occasion in (Occasion.WAITING, Occasion.IDLE) else "show"
     lines = [
         f"{_name(message)} {_VERBS[message.occasion]}{_how_long(message)}{why}",
         f"user {about['user']}, project {about['project']}, {slots}",
@@ -80,6 +81,8 @@ def _how_long(message: Notification) -> str:
     about = message.about
     if message.occasion is Occasion.WAITING:
         return f" for {duration(about['waiting_s'])} now"
+    if message.occasion is Occasion.IDLE:
+        return f" for {duration(about['idle_s'])} now"
     if about["ended_at"] is not None and about["started_at"] is not None:
         return f" after {duration(max(about['ended_at'] - about['started_at'], 0.0))}"
     return ""

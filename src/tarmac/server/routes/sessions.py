@@ -57,6 +57,7 @@ def add_session_routes(routes: Routes, service: Service) -> None:
             changes=service.changes,
             run_id=run.id,
             node=session.worker.node,
+            attached=service.plane.control.attached,
         )
 
 

@@ -1,8 +1,8 @@
 """Passes drafts through the site's submission hook, if the server has one. Called by routes that submit."""
 
 import asyncio
-import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from tarmac.control.admission import refuse_search
@@ -19,35 +19,35 @@ async def after_hook(service: Service, draft: Draft, *, dry_run: bool = False) -
 
     Raises IsExperiment for a search: its client then creates an experiment, and the hook is called once.
     """
-    if service.hook is None:
+    if (hook := service.hook) is None:
         return draft
-    check = None if dry_run else refuse_search
-    call = partial(_changed, service.hook, draft, service.plane, check=check, dry_run=dry_run)
-    return await asyncio.wrap_future(service.hook.begin(call))
+    check = _any if dry_run else refuse_search
+    return await asyncio.wrap_future(
+        hook.begin(partial(_changed, draft, service.plane, hook, check, dry_run))
+    )
 
 
 def after_hook_here(service: Service, draft: Draft) -> Draft:
     """Like `after_hook`, for runs and experiments, and for handlers that run in a thread."""
-    if service.hook is None:
+    if (hook := service.hook) is None:
         return draft
-    return service.hook.begin(partial(_changed, service.hook, draft, service.plane)).result()
+    return hook.begin(partial(_changed, draft, service.plane, hook, _any, False)).result()
 
 
-def _changed(
-    hook: SubmissionHook,
-    draft: Draft,
-    plane: ControlPlane,
-    *,
-    check: Callable[[RunSpec], None] | None = None,
-    dry_run: bool = False,
-) -> Draft:
+Check = Callable[[RunSpec], None]
+
+
+def _any(_spec: RunSpec) -> None:
+    """The check of submissions that may be experiments."""
+
+
+def _changed(draft: Draft, plane: ControlPlane, hook: SubmissionHook, check: Check, dry_run: bool) -> Draft:
     try:
         reading = requested(draft, plane)
     except RecursionError:
         raise InvalidInput("the run file is nested too deeply") from None
-    if check is not None:
-        check(reading.spec)
+    check(reading.spec)
     clone = draft.body.clone is not None or draft.base is not None
     spec = hook.changed(reading.spec, user=draft.caller.actor.user, clone=clone, dry_run=dry_run)
     warnings = (*reading.warnings, *spec.hook_changes)
-    return dataclasses.replace(draft, requested=dataclasses.replace(reading, spec=spec, warnings=warnings))
+    return replace(draft, requested=replace(reading, spec=spec, warnings=warnings))
