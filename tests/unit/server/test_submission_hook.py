@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,18 @@ import pytest
 
 from tarmac.dialects.dialect import NO_EXTRAS
 from tarmac.dialects.native.reader import read_native
-from tarmac.model.errors import InvalidInput, Refused
+from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.spec import RunSpec
 from tarmac.server.settings import SubmissionSettings, read_settings
-from tarmac.server.submission_hook import LARGEST_BYTES, BrokenHook, answered, output_of, question_of
+from tarmac.server.submission_hook import (
+    LARGEST_BYTES,
+    MOST_WAITING,
+    BrokenHook,
+    SubmissionHook,
+    answered,
+    output_of,
+    question_of,
+)
 
 LIMIT_S = 30.0
 KEY = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"  # the form of a key, no real one
@@ -215,6 +224,16 @@ def test_a_child_left_behind_does_not_delay_the_answer(tmp_path: Path) -> None:
     script = f"exec 9<{lock}; flock 9; sleep 600 & echo answer"
     assert output_of(("/bin/bash", "-c", script), b"{}", timeout_s=LIMIT_S) == b"answer\n"
     assert output_of(("/bin/bash", "-c", f"flock {lock} echo free"), b"{}", timeout_s=LIMIT_S) == b"free\n"
+
+
+def test_beyond_the_most_submissions_at_a_time_another_is_refused_for_now() -> None:
+    hook, gate = SubmissionHook(SubmissionSettings(hook=("/bin/true",))), threading.Event()
+    waiting = [hook.begin(gate.wait) for _ in range(MOST_WAITING)]
+    with pytest.raises(Unavailable, match="too many submissions wait for the site's hook"):
+        hook.begin(gate.wait)
+    gate.set()
+    assert all(each.result() for each in waiting)
+    assert hook.begin(lambda: "again").result() == "again"
 
 
 def test_the_setting_names_a_program_with_its_arguments(tmp_path: Path) -> None:

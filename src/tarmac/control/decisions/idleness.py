@@ -1,9 +1,8 @@
 """Decides whether an attempt uses its slots, and what follows if not. Pure; called by `reconcilers.idle`."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
-
-from msgspec import Struct
 
 from tarmac.model.cluster import PoolRules
 from tarmac.model.resources import NodeUtilization
@@ -18,7 +17,8 @@ LEAST_CPUS = 0.02
 """The busy processors from which slots without a measured GPU are in use."""
 
 
-class Idleness(Struct, frozen=True, kw_only=True):
+@dataclass(slots=True, kw_only=True)
+class Idleness:
     """The time since which an attempt uses none of its slots, and whether its owner was notified."""
 
     since: float

@@ -46,6 +46,6 @@ def idle_pass(control: ControlState, engine: AttachedEngine) -> None:
             pauses.append(replace(pause, notifications=messages))
         elif required is IdleAction.REPORT:
             control.store.notifications.add(messages)
-            idle[attempt_id] = replace(known, is_reported=True)
+            known.is_reported = True  # in place: a report may have removed it meanwhile
             control.event_bus.notify(Wakeup.NOTIFY)
     control.commit(pauses, lease=control.serving)
