@@ -36,9 +36,10 @@ from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import ArtifactRules, Command, Process, Role, RunSpec, Target
 from tarmac.node.attempt.protocol import AttemptPaths, NodePaths
 from tarmac.node.starting import NODE_DIRECTORY
+from tarmac.server.run_ids import RandomIds
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
-from tarmac.server.wiring import RandomIds, SystemClock
+from tarmac.server.wiring import SystemClock
 from tarmac.store import open_store
 
 LIMIT_S = 120.0

@@ -2,9 +2,7 @@
 
 import logging
 import os
-import secrets
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +42,7 @@ from tarmac.server.http.connections import allow_open_files
 from tarmac.server.http.listeners import loopback_address
 from tarmac.server.local_images import LocalImages
 from tarmac.server.notifying.sending import Sender
+from tarmac.server.run_ids import RandomIds
 from tarmac.server.service import ReadingRules, Service
 from tarmac.server.serving import newest_run, take_cluster
 from tarmac.server.settings import Settings
@@ -354,52 +353,8 @@ class _Joining:
         )
 
 
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u, which are easily misread
-_TIME_DIGITS = 9  # 45 bits of milliseconds: until the year 3084
-_RANDOM_DIGITS = 3
-_LARGEST_STEP = 1024  # so that two servers with stopped clocks do not count alike
-
-
 class SystemClock:
     """The machine's clock."""
 
     def now(self) -> float:
         return time.time()
-
-
-class RandomIds:
-    """Run ids that sort by time: "r", the milliseconds, and a random end, in lower-case base 32.
-
-    Ids of one process always increase, also within a millisecond and after the clock is set back, so no two
-    are equal; those of several servers differ by their random ends or their time (and the database refuses a
-    known run id). They start above `newest`, the newest existing id: a clock that was set back must not sort
-    new runs among the old ones.
-    """
-
-    def __init__(self, newest: str | None = None) -> None:
-        self._lock = threading.Lock()
-        self._last = _value(newest or "")
-
-    def run_id(self, now: float) -> str:
-        random_bits = _RANDOM_DIGITS * 5
-        value = (int(now * 1000) << random_bits) | secrets.randbits(random_bits)
-        with self._lock:
-            if value <= self._last:
-                value = self._last + 1 + secrets.randbelow(_LARGEST_STEP)
-            self._last = value
-        places = reversed(range(_TIME_DIGITS + _RANDOM_DIGITS))
-        return "r" + "".join(_ALPHABET[value >> 5 * place & 31] for place in places)
-
-    def token(self) -> str:
-        return secrets.token_urlsafe(24)
-
-
-def _value(run_id: str) -> int:
-    """The number encoded in a run id; 0 for any other text."""
-    digits = run_id[1:]
-    if len(digits) != _TIME_DIGITS + _RANDOM_DIGITS or not set(digits) <= set(_ALPHABET):
-        return 0
-    value = 0
-    for digit in digits:
-        value = value << 5 | _ALPHABET.index(digit)
-    return value

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.server.wiring import RandomIds, SystemClock
+from tarmac.server.run_ids import RandomIds
+from tarmac.server.wiring import SystemClock
 
 YEAR_3000 = 32_500_000_000.0
 
