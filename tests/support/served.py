@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -47,13 +48,15 @@ from tarmac.server.accounts.account_service import AccountService
 from tarmac.server.accounts.auditing import Auditor
 from tarmac.server.accounts.authenticator import Authenticator
 from tarmac.server.announcing import Announced, Announcements
-from tarmac.server.app import routed
+from tarmac.server.app import checked, routed
 from tarmac.server.changes import Changes
 from tarmac.server.http.auth import CALLER, Access, AuthMiddleware, Caller
 from tarmac.server.http.connections import SILENCE_S, Bodies, Limits, limited
+from tarmac.server.http.encrypted import EncryptedListener
+from tarmac.server.http.rates import Rates
 from tarmac.server.local_images import LocalImages
 from tarmac.server.service import ReadingRules, Service
-from tarmac.server.settings import Settings, SubmissionSettings
+from tarmac.server.settings import AddressSettings, Settings, SubmissionSettings
 from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
@@ -117,6 +120,7 @@ class WritableEngine(SimEngine):
 
 
 USUAL = Limits()
+ADDRESS = AddressSettings()
 
 ENDED_DAYS = Settings().listing.ended_days
 """How long ended runs stay listed where nobody set it."""
@@ -178,6 +182,7 @@ class Served:
         self.tcp_port = 0
         self.gateway_port = 0
         self.member_port = 0
+        self.tls_port = 0
         self.closing = ExitStack()
         self.plane.subscribe(self.changes.tell)
 
@@ -283,12 +288,15 @@ def served(
     keeps_code: bool = False,
     limits: Limits = USUAL,
     silence_s: float = SILENCE_S,
+    settings: AddressSettings = ADDRESS,
+    tls: ssl.SSLContext | None = None,
     hook: SubmissionSettings | None = None,
 ) -> Iterator[Served]:
     """Serve a control plane over fakes from a thread until the block ends; `pools` are those with rules.
 
-    `keeps_code`: with the real store of code; `limits` of connections, and how long a body may stand still.
-    `hook` is the site's submission hook.
+    `keeps_code`: with the real store of code; `limits` of connections, and how long a body may stand still;
+    `settings` of what requests over TCP may do, and `tls` of a third listener. `hook` is the site's submission
+    hook.
     """
     root.mkdir(mode=0o700, exist_ok=True)
     made = Served(root, behaviour, pools, keeps_code=keeps_code, hook=hook)
@@ -319,11 +327,16 @@ def served(
             ),
         ),
     )
-    server = uvicorn.Server(
+    app = checked(app, settings, Rates(requests_per_minute=settings.requests_per_minute))
+    server = _Server(
         uvicorn.Config(
             app, http=limited(limits), ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=2
         )
     )
+    if tls is not None:
+        listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+        made.tls_port = listener.getsockname()[1]
+        server.encrypted = listener, tls
     thread = threading.Thread(
         target=_serve, args=(server, made, (unix, tcp, gateway, members)), name="served"
     )
@@ -336,6 +349,17 @@ def served(
         made.closing.close()
         server.should_exit = True
         thread.join()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, with a listener of TLS if it is given one."""
+
+    encrypted: tuple[socket.socket, ssl.SSLContext] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.encrypted is not None:
+            EncryptedListener(self, *self.encrypted)
 
 
 def _for_members(app: ASGIApp, address: tuple[str, int], *, otherwise: ASGIApp) -> ASGIApp:

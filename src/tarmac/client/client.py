@@ -69,6 +69,7 @@ class LogChoice(TypedDict, total=False):
 
 URL_VARIABLE = "TARMAC_URL"
 TOKEN_VARIABLE = "TARMAC_TOKEN"
+AUTHORITY_VARIABLE = "TARMAC_CA"
 
 
 class Client(ResourceCalls):
@@ -317,7 +318,7 @@ def _address(url: str | None, home: Home, token: str | None, server_options: Seq
     token = os.environ.get(TOKEN_VARIABLE) if token is None else token
     if token is None and is_loopback(url):  # the home's own token is only for servers on this machine
         token = _token_of(home)
-    return tcp_address(url, token=token)
+    return tcp_address(url, token=token, authority=os.environ.get(AUTHORITY_VARIABLE) or None)
 
 
 def _token_of(home: Home) -> str | None:

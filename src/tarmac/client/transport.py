@@ -39,12 +39,13 @@ Body = bytes | Pieces
 
 
 class TcpAddress(Struct, frozen=True, kw_only=True):
-    """A server behind a URL."""
+    """A server behind a URL. `authority`: the file of the only trusted authorities, if not the system's."""
 
     host: str
     port: int
     tls: bool
     headers: Mapping[str, str]
+    authority: str | None = None
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -58,20 +59,20 @@ class TcpAddress(Struct, frozen=True, kw_only=True):
         """Return at once: a server elsewhere cannot be checked, and the socket waits by itself."""
 
     def explain(self, problem: OSError) -> TarmacError:
+        if self.tls:
+            from tarmac.client.tls import explain  # noqa: PLC0415 - as below
+
+            return explain(problem, str(self), self.authority)
         return Unavailable(f"the server at {self} cannot be reached: {problem}")
 
     def _guarded(self, opened: socket.socket) -> socket.socket:
         """The connection inside TLS, after the server's certificate is verified."""
-        import ssl  # noqa: PLC0415 - takes long to import, and few servers are reached so
+        from tarmac.client.tls import guarded  # noqa: PLC0415 - takes long to import, and few need it
 
-        try:
-            return ssl.create_default_context().wrap_socket(opened, server_hostname=self.host)
-        except BaseException:
-            opened.close()
-            raise
+        return guarded(opened, self.host, self.authority)
 
 
-def tcp_address(url: str, *, token: str | None) -> TcpAddress:
+def tcp_address(url: str, *, token: str | None, authority: str | None = None) -> TcpAddress:
     """The address that a URL such as http://127.0.0.1:8400 names."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -82,6 +83,7 @@ def tcp_address(url: str, *, token: str | None) -> TcpAddress:
         port=parts.port or (443 if tls else 80),
         tls=tls,
         headers={"Authorization": f"Bearer {token}"} if token else {},
+        authority=authority,
     )
 
 
@@ -258,6 +260,7 @@ _CLASSES: Mapping[str, type[TarmacError]] = {
     for kind in (
         *(errors.NotFound, errors.Refused, errors.IsExperiment, errors.TooLarge),
         *(errors.Unauthorized, errors.Forbidden, errors.Unavailable, errors.StorageFull),
+        *(errors.Misdirected, errors.TooManyRequests),
     )
 }
 

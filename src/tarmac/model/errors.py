@@ -9,8 +9,10 @@ render them.
     +-- TooLarge          the request is larger than allowed                    (exit code 2, HTTP 413)
     +-- Unauthorized      no token, a wrong one, or another user's              (exit code 1, HTTP 401)
     +-- Forbidden         the actor's roles do not allow it                     (exit code 1, HTTP 403)
+    +-- Misdirected       the request names a host that is not this server      (exit code 1, HTTP 421)
     +-- Unavailable       nothing was done: try again later                     (exit code 1, HTTP 503)
     |   +-- StorageFull   the disk of the database is full
+    |   +-- TooManyRequests  of one sender; has the seconds to wait            (HTTP 429)
     +-- WaitTimeout       a run had not ended in time; also a TimeoutError      (exit code 124, clients)
     +-- LeaseLost         another server took over the cluster: drop the work   (never reaches a user)
 
@@ -129,6 +131,13 @@ class Forbidden(TarmacError):
     http_status = 403
 
 
+class Misdirected(TarmacError):
+    """The request was sent to a host name that does not belong to this server."""
+
+    code = "misdirected"
+    http_status = 421
+
+
 class Unavailable(TarmacError):
     """Nothing was done; the same request may succeed later."""
 
@@ -140,6 +149,17 @@ class StorageFull(Unavailable):
     """The disk of the database is full; earlier acknowledged changes are safe."""
 
     code = "storage_full"
+
+
+class TooManyRequests(Unavailable):
+    """An account or address sent more requests than allowed; `retry_after_s` is the time until the next."""
+
+    code = "too_many_requests"
+    http_status = 429
+
+    def __init__(self, message: str, *, hint: str | None = None, retry_after_s: int = 1) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_s = retry_after_s
 
 
 class WaitTimeout(TarmacError, TimeoutError):

@@ -41,6 +41,8 @@ class Home:
         # The directories of runs and of their attempts.
         self.runs = root / "runs"
         self.token = root / "token"
+        # The authority for TLS in a lab, and the certificate that it signed.
+        self.tls = root / "tls"
         # The sessions of the gateway that their users have ended.
         self.logouts = root / "logouts.json"
         self.settings = root / "settings.toml"

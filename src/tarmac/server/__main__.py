@@ -50,13 +50,17 @@ def _run(home: Home, options: argparse.Namespace) -> None:
             settings = replace(settings, server=replace(settings.server, listen=options.listen))
         if options.gateway is not None:
             settings = replace(settings, systems=settings.systems.at(options.gateway))
-        for address in (settings.server.listen, settings.systems.listen):
-            if address is not None:
-                loopback_address(address)  # before clients see a socket
+        if settings.systems.listen is not None:
+            loopback_address(settings.systems.listen)  # before clients see a socket
+        tls = None
+        if settings.server.listen is not None:
+            from tarmac.server.http.tls import tls_of  # noqa: PLC0415 - see the docstring
+
+            tls = tls_of(settings.server, settings.server.listen, home)
         listener = listen_on_home(home.socket)
         from tarmac.server.daemon import serve  # noqa: PLC0415 - see the docstring
 
-        serve(home, settings, listener, take_over=options.take_over)
+        serve(home, settings, listener, tls=tls, take_over=options.take_over)
     except TarmacError:
         raise
     except Exception as problem:  # the starting process reads one sentence, the log has the details
@@ -74,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
         "--home", type=Path, help="the tarmac home (default: TARMAC_HOME, else where XDG says)"
     )
     parser.add_argument(
-        "--listen", metavar="HOST:PORT", help="also serve this loopback address; the token is in HOME/token"
+        "--listen",
+        metavar="HOST:PORT",
+        help="also serve this address; any but loopback needs TLS, by [server] in settings.toml",
     )
     parser.add_argument(
         f"--{GATEWAY}",

@@ -7,6 +7,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 import tarmac
 from tarmac.api.operation import BASE
@@ -15,7 +16,9 @@ from tarmac.server.announcing import Announced
 from tarmac.server.http.answers import JsonAnswer, error_handlers
 from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.connections import Bodies
+from tarmac.server.http.hosts import RequestChecks, machine_names
 from tarmac.server.http.openapi import openapi
+from tarmac.server.http.rates import Rates
 from tarmac.server.http.routing import Routes
 from tarmac.server.logs.streams import OpenInTurn
 from tarmac.server.routes.accounts import add_account_routes
@@ -30,6 +33,7 @@ from tarmac.server.routes.sessions import add_session_routes
 from tarmac.server.routes.storage import add_storage_routes
 from tarmac.server.routes.submitting import add_submitting_routes
 from tarmac.server.service import Service
+from tarmac.server.settings import AddressSettings
 
 
 def build(service: Service, *, home: Home, access: Access) -> AuthMiddleware:
@@ -43,6 +47,12 @@ def build(service: Service, *, home: Home, access: Access) -> AuthMiddleware:
         requests=service.requests,
         audit=service.audit,
     )
+
+
+def checked(app: ASGIApp, settings: AddressSettings, rates: Rates) -> ASGIApp:
+    """An application for addresses of TCP, behind the checks of each request."""
+    hosts = [*settings.tls_names, *settings.hosts, *machine_names()]
+    return RequestChecks(app, hosts=hosts, rates=rates, hops=settings.trusted_proxies)
 
 
 def routed(service: Service, *, home: Home) -> Starlette:

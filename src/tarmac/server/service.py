@@ -22,6 +22,7 @@ from tarmac.server.accounts.account_service import AccountService
 from tarmac.server.announcing import Announcements
 from tarmac.server.changes import Changes
 from tarmac.server.http.auth import RequestCounts
+from tarmac.server.http.rates import Rates
 from tarmac.server.local_images import LocalImages
 from tarmac.server.settings import CodeSettings
 from tarmac.server.storage.annotation_service import AnnotationService
@@ -83,3 +84,4 @@ class Service:
     loop_trouble: Callable[[], Sequence[str]] = tuple
     requests: RequestCounts = field(default_factory=RequestCounts)
     audit: Callable[[Scope, int], None] = lambda _scope, _status: None
+    rates: Rates = field(default_factory=Rates)

@@ -8,6 +8,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,10 +35,23 @@ class DatabaseSettings(Struct, frozen=True, kw_only=True):
     url: str | None = None
 
 
+class TlsAuthority(StrEnum):
+    """The authorities that a server itself can be."""
+
+    LAB = "lab"
+
+
 class AddressSettings(Struct, frozen=True, kw_only=True):
-    """`[server]`: the address besides the home's socket, and the name of the server's own cluster."""
+    """`[server]`: the address besides the home's socket, its protection, and the server's own cluster."""
 
     listen: str | None = None
+    tls: TlsAuthority | None = None
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    tls_names: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    trusted_proxies: Annotated[int, Meta(ge=0)] = 0
+    requests_per_minute: Annotated[int, Meta(ge=1)] = 6000
     cluster: str = LOCAL_CLUSTER
 
 
@@ -238,6 +252,10 @@ def _check_paths(tables: Mapping[str, Any], reader: SettingReader) -> None:
         reader.refuse(f"artifacts.store: an absolute path or a URL is expected, not {store!r}")
     if key_file is not None and not key_file.startswith("/"):
         reader.refuse(f"secrets.key_file: an absolute path is expected, not {key_file!r}")
+    for key in ("tls_names", "hosts"):
+        for name in getattr(tables["server"], key):
+            if not _HOST_NAME.fullmatch(name):
+                reader.refuse(f"server.{key}: a host name or an address is expected, not {name!r:.100}")
     if not _CLUSTER_NAME.fullmatch(cluster) or cluster.startswith(REHEARSAL_PREFIX):
         reader.refuse(f"server.cluster: {cluster!r} cannot be the name of a cluster", hint=_NAMES)
     hook = tables["submission"].hook[:1]
@@ -331,4 +349,5 @@ def _pools(table: Any, groups: tuple[NodeGroup, ...], reader: SettingReader) -> 
 
 
 _CLUSTER_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?")
+_HOST_NAME = re.compile(r"[A-Za-z0-9._:-]{1,253}")
 _NAMES = f"1 to 63 letters, digits, '_' and '-', and not {REHEARSAL_PREFIX}..."

@@ -19,7 +19,7 @@ from tarmac.client import Client
 from tarmac.model.errors import TooLarge, Unavailable
 from tarmac.server.http.connections import LARGEST_BODY_BYTES, LARGEST_HEAD_BYTES, LARGEST_LIST_BYTES, Limits
 
-HEAD = f"POST /api/v1/runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+HEAD = f"POST /api/v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
 
 
 @contextlib.contextmanager
@@ -132,7 +132,7 @@ def test_one_peer_has_half_of_the_connections(tmp_path: Path) -> None:
             busy.append(first(connection, 12))
         assert busy == [b"HTTP/1.1 100", b"HTTP/1.1 100", b"", b""]
         other = stack.enter_context(connected(plane, source="127.0.0.2"))
-        other.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        other.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
         assert b"HTTP/1.1 200 " in rest(other)
 
 

@@ -163,11 +163,13 @@ def test_settings_describe_a_lasting_cluster(home: Home) -> None:
     ]
 
 
-def test_an_address_that_others_can_reach_is_refused(tmp_path: Path) -> None:
-    for address in ("0.0.0.0:8400", "10.0.0.1:8400", "[::]:8400", "example.org:8400"):
+def test_an_address_that_others_can_reach_needs_tls(tmp_path: Path) -> None:
+    """N15: without TLS no other address than loopback is opened."""
+    for address in ("0.0.0.0:8400", "10.0.0.1:8400", "[::]:8400"):
         refused = run_server(tmp_path / "home", "--listen", address)
         assert refused.returncode == InvalidInput.exit_code
-        assert "can be reached by others" in refused.stderr
+        assert "can be reached by others, who could read tokens without TLS" in refused.stderr
+        assert 'tls = "lab"' in refused.stderr
         assert "Traceback" not in refused.stderr
 
 

@@ -30,16 +30,18 @@ def test_loopback_addresses(address: str, parts: tuple[str, int]) -> None:
     assert loopback_address(address) == parts
 
 
-@pytest.mark.parametrize(
-    "address", ["0.0.0.0:1", "192.168.1.1:1", "[::]:1", "host:1", "127.0.0.1.example.org:1", "2130706433:1"]
-)
+@pytest.mark.parametrize("address", ["0.0.0.0:1", "192.168.1.1:1", "[::]:1"])
 def test_addresses_that_others_can_reach_are_refused(address: str) -> None:
     with pytest.raises(InvalidInput, match="can be reached by others"):
         loopback_address(address)
 
 
 @pytest.mark.parametrize(
-    "address", ["", "127.0.0.1", ":8400", "127.0.0.1:x", "127.0.0.1:70000", "127.0.0.1:-1"]
+    "address",
+    [
+        *("", "127.0.0.1", ":8400", "127.0.0.1:x", "127.0.0.1:70000", "127.0.0.1:-1"),
+        *("host:1", "127.0.0.1.example.org:1", "2130706433:1"),
+    ],
 )
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(InvalidInput, match="is not HOST:PORT"):

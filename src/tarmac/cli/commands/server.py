@@ -3,7 +3,9 @@
 import os
 import sys
 import time
+from base64 import b64decode
 from collections import deque
+from hashlib import sha256
 
 import click
 
@@ -15,7 +17,7 @@ from tarmac.cli.views.amounts import age, until
 from tarmac.cli.views.terminal import one_line
 from tarmac.model.announcement import Announcement
 from tarmac.model.codec import json_form
-from tarmac.model.errors import TarmacError, Unavailable
+from tarmac.model.errors import NotFound, TarmacError, Unavailable
 from tarmac.node.kernel import procfs
 
 STOP_LIMIT_S = 30.0
@@ -107,6 +109,27 @@ def logs(*, following: bool, tail: int) -> None:
     except FileNotFoundError:
         remark(f"there is no log at {path}: no server has run here yet")
         sys.exit(NOT_RUNNING)
+
+
+@server.command()
+@json_option
+def ca() -> None:
+    """Print the certificate of the lab's own authority, which clients of this server need.
+
+    \b
+    tarmac server ca > ca.pem      then, on another machine: export TARMAC_CA=$PWD/ca.pem
+    """
+    path = connect(start=False).home.tls / "ca.pem"
+    try:
+        pem = path.read_text()
+    except FileNotFoundError:
+        raise NotFound(
+            f"there is no authority at {path}",
+            hint='a server makes it when it starts with listen and tls = "lab" in its settings.toml',
+        ) from None
+    digest = sha256(b64decode("".join(pem.splitlines()[1:-1]))).hexdigest()
+    remark(f"{path}, SHA-256 {digest}")
+    answer({"path": str(path), "sha256": digest, "pem": pem}, pem.rstrip())
 
 
 def _print_version(version: api.Version) -> None:

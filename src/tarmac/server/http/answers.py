@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tarmac import api
-from tarmac.model.errors import InvalidInput, TarmacError
+from tarmac.model.errors import InvalidInput, TarmacError, TooManyRequests
 from tarmac.model.home import Home
 
 
@@ -65,4 +65,5 @@ def error_handlers(home: Home) -> Mapping[Any, Callable[[Request, Exception], Js
 
 def response(error: TarmacError) -> JsonAnswer:
     """The answer for an error."""
-    return JsonAnswer(api.Error(error=api.error_form(error)), status_code=error.http_status)
+    wait = {"Retry-After": str(error.retry_after_s)} if isinstance(error, TooManyRequests) else None
+    return JsonAnswer(api.Error(error=api.error_form(error)), status_code=error.http_status, headers=wait)

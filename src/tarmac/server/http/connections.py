@@ -1,9 +1,10 @@
-"""Limits the number of connections, and the time for the head and the size of the body of a request.
+"""Limits the number of connections, and the time and size of the head and the body of a request.
 
 Anyone who can reach a port can open connections to it, without a token. So connections over TCP have a
-separate budget, which does not affect the socket of the home; and the head of a request must arrive within
-seconds. Bodies are limited after the access rules and before parsing, because parsing delays every other
-request; code is sent as a stream, which its routes limit themselves.
+separate budget, which does not affect the socket of the home; and TLS and the head of a request must be
+complete within seconds. A connection counts from its first moment, before TLS. Bodies are limited after the
+access rules and before parsing, because parsing delays every other request; code is sent as a stream, which
+its routes limit themselves.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import socket
 import struct
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,6 +25,7 @@ from tarmac.model.errors import InvalidInput, TarmacError, TooLarge, Unavailable
 from tarmac.model.home import GATEWAY_SOCKET
 from tarmac.server.http.answers import response
 from tarmac.server.http.auth import PEER_UID
+from tarmac.server.http.origins import network_of
 
 LARGEST_HEAD_BYTES = 1 << 16
 MOST_OPEN_FILES = 1 << 16
@@ -37,11 +39,23 @@ _KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Maximum connections over TCP and over the home's socket; maximum time for the head of a request."""
+    """Maximum connections over TCP and over the home's socket; maximum time for the head of a request.
+
+    The same time is for the rest of a body that was refused.
+    """
 
     tcp: int = 1024
     home: int = 4096
     head_s: float = 15.0
+
+
+class Connection(Protocol):
+    """A connection in a budget: of HTTP, or one that has not finished the handshake of TLS."""
+
+    peer: Hashable
+
+    def abort(self) -> None:
+        """Close it at once."""
 
 
 class Budget:
@@ -53,9 +67,9 @@ class Budget:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._peers: dict[Hashable, dict[LimitedProtocol, bool]] = {}  # whether each is idle; longest first
+        self._peers: dict[Hashable, dict[Connection, bool]] = {}  # whether each is idle; longest first
 
-    def open(self, connection: LimitedProtocol) -> bool:
+    def open(self, connection: Connection) -> bool:
         """Add a connection; False if there is no room and no idle connection to close."""
         crowd = self._peers.get(connection.peer, {})
         if len(crowd) >= self._most // 2 or sum(map(len, self._peers.values())) >= self._most:
@@ -65,21 +79,21 @@ class Budget:
             if oldest is None:
                 return False
             self.close(oldest)
-            oldest.transport.abort()
+            oldest.abort()
         self._peers.setdefault(connection.peer, {})[connection] = True
         return True
 
-    def busy(self, connection: LimitedProtocol) -> None:
+    def busy(self, connection: Connection) -> None:
         """Mark the connection as busy: it is not closed for others."""
         if connection in (peer := self._peers.get(connection.peer, {})):
             peer[connection] = False
 
-    def idle(self, connection: LimitedProtocol) -> None:
+    def idle(self, connection: Connection) -> None:
         """Mark the connection as idle: its request was answered."""
         if (peer := self._peers.get(connection.peer, {})).pop(connection, None) is not None:
             peer[connection] = True
 
-    def close(self, connection: LimitedProtocol) -> None:
+    def close(self, connection: Connection) -> None:
         """Remove a closed connection."""
         peer = self._peers.get(connection.peer, {})
         if peer.pop(connection, None) is not None and not peer:
@@ -96,8 +110,9 @@ class LimitedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._budget = self.tcp
-        self._head_bytes = 0
-        self._head_timer: asyncio.TimerHandle | None = None
+        self._head_bytes: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.handshake: Connection | None = None
         self._peer_uid: int | None = None
         self.peer: Hashable = None
 
@@ -109,12 +124,14 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._budget = self.home
             self.peer, self._peer_uid = _peer_process(found)
         elif found is not None:
-            self.peer = found.getpeername()[0]
+            self.peer = network_of(found.getpeername()[0])
             found.setsockopt(
                 socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
             )  # sessions end with the machine of their user
             for option, value in _KEEP_ALIVE:
                 found.setsockopt(socket.IPPROTO_TCP, option, value)
+        if self.handshake is not None:
+            self._budget.close(self.handshake)
         if self._budget.open(self):
             self._await_head()
         else:
@@ -122,11 +139,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._budget.close(self)
-        self._head_is_whole()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._head_timer is not None:
+        if self._head_bytes is not None:
             self._head_bytes += len(data)  # if the head ends within this piece, the rest of it is body
             if self._head_bytes > LARGEST_HEAD_BYTES and b"\r\n\r\n" not in data:
                 self.send_400_response("The head of the request is too large.")
@@ -142,27 +159,38 @@ class LimitedProtocol(HttpToolsProtocol):
         self._await_head()
 
     def on_headers_complete(self) -> None:
-        self._head_is_whole()
+        self._stop_timer()
         self._budget.busy(self)
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._stop_timer()
+        super().on_message_complete()
+        if self.cycle.response_complete:  # uvicorn's own timer ended with the rest of the body
+            self._await_head()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.cycle.response_complete:
             self._budget.idle(self)
+            if self.cycle.more_body and not self.transport.is_closing():
+                self._start_timer()  # nothing reads the rest of the body
 
     def _await_head(self) -> None:
-        if self._head_timer is None:
+        if self._head_bytes is None:
             self._head_bytes = 0
-            self._head_timer = self.loop.call_later(self.limits.head_s, self._give_up)
+            self._start_timer()
 
-    def _head_is_whole(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _start_timer(self) -> None:
+        self._timer = self.loop.call_later(self.limits.head_s, self.abort)
 
-    def _give_up(self) -> None:
-        self._head_timer = None
+    def _stop_timer(self) -> None:
+        self._head_bytes = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def abort(self) -> None:
         self.transport.abort()
 
 
@@ -207,7 +235,10 @@ LARGEST_LIST_BYTES = 32 * MIB
 """For the routes that accept many runs, or the hashes of all files in a directory."""
 
 SILENCE_S = 30.0
-"""Maximum pause of a body before the server aborts its request."""
+"""Maximum pause of a body before the server aborts its request; and the time that any body may take."""
+
+LEAST_BYTES_PER_S = 16 << 10
+"""A body that takes longer must arrive at this rate, or the server aborts its request."""
 
 STREAMED = ("/code/packs", "/code/trees")
 TWO_WAY = ("/sessions",)
@@ -224,11 +255,21 @@ class Bodies:
         self._silence_s = silence_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+        left_s = self._silence_s
+
         async def in_time() -> Message:
+            nonlocal left_s
+            began_at = loop.time()
             try:
-                return await asyncio.wait_for(receive(), self._silence_s)
+                message = await asyncio.wait_for(receive(), min(left_s, self._silence_s))
             except TimeoutError:
-                raise Unavailable(f"nothing came of the request for {self._silence_s:g} s") from None
+                raise Unavailable(
+                    f"the request pauses for {self._silence_s:g} s, or is slower than "
+                    f"{LEAST_BYTES_PER_S >> 10} KiB/s"
+                ) from None
+            left_s += len(message.get("body", b"")) / LEAST_BYTES_PER_S - (loop.time() - began_at)
+            return message
 
         path = scope["path"]
         headers = Headers(scope=scope)

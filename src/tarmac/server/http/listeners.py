@@ -1,4 +1,4 @@
-"""The sockets of a server: unix sockets of its home, and loopback addresses if they are set."""
+"""The sockets of a server: unix sockets of its home, and addresses of TCP if they are set."""
 
 import ipaddress
 import os
@@ -33,7 +33,13 @@ def listen_on_home(path: Path) -> socket.socket:
 
 def listen_on_loopback(address: str) -> socket.socket:
     """Listen on HOST:PORT, an address reachable only from this machine; raises InvalidInput otherwise."""
-    host, port = loopback_address(address)
+    loopback_address(address)
+    return listen_on(address)
+
+
+def listen_on(address: str) -> socket.socket:
+    """Listen on HOST:PORT; raises InvalidInput if it is no address, and Unavailable if it is in use."""
+    host, port = split_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -48,18 +54,27 @@ def listen_on_loopback(address: str) -> socket.socket:
 
 def loopback_address(address: str) -> tuple[str, int]:
     """The parts of HOST:PORT; raises InvalidInput unless it is a loopback address with a port."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise InvalidInput(f"listen: {address!r} is not HOST:PORT", hint="such as 127.0.0.1:8400")
-    name = "127.0.0.1" if host == "localhost" else host.strip("[]")
-    try:
-        is_loopback = ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        is_loopback = False
-    if not is_loopback:
+    host, port = split_address(address)
+    if not ipaddress.ip_address(host).is_loopback:
         raise InvalidInput(
             f"listen: {host!r} can be reached by others, who could read the token where there is no TLS",
             hint="listen on 127.0.0.1, and bring the port to other machines with ssh -L",
+        )
+    return host, port
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """The parts of HOST:PORT, where HOST is a number or `localhost`; raises InvalidInput otherwise."""
+    host, _, port = address.rpartition(":")
+    name = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        name = ""
+    if not name or not port.isdecimal() or int(port) > 65535:
+        raise InvalidInput(
+            f"listen: {address!r} is not HOST:PORT with the number of an address of this machine",
+            hint="such as 127.0.0.1:8400, or 0.0.0.0:8400 for all addresses",
         )
     return name, int(port)
 

@@ -1,0 +1,160 @@
+"""A certificate authority for one lab, made at first use: its clients trust `ca.pem` and so the server.
+
+Used by `server/http/tls`. The authority lasts ten years, the server's certificate a year; it is renewed a
+month before its end, and when the names of the server change.
+"""
+
+import ipaddress
+import os
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from tarmac.model.errors import Refused
+
+AUTHORITY_LASTS = timedelta(days=3652)
+CERTIFICATE_LASTS = timedelta(days=397)
+RENEWED_BEFORE = timedelta(days=30)
+_BEFORE_NOW = timedelta(hours=1)
+"""Certificates are valid from a little before now, for clients whose clocks are late."""
+
+
+class LabAuthority:
+    """The authority whose files are in one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.certificate = directory / "ca.pem"
+        self._key = directory / "ca.key"
+        self._server = directory / "server.pem"
+
+    def server_certificate(self, names: Collection[str], now: datetime) -> Path:
+        """The file with the server's key and a certificate for these host names and addresses.
+
+        Raises Refused if the files of the authority cannot be used.
+        """
+        try:
+            if not self.certificate.exists():
+                self._make(now)
+            authority = x509.load_pem_x509_certificate(self.certificate.read_bytes())
+            if not self._is_current(authority, names, now):
+                self._renew(authority, names, now)
+        except (OSError, ValueError, TypeError, InvalidSignature) as problem:
+            raise Refused(
+                f"the authority for TLS in {self._directory} cannot be used: {problem}",
+                hint="restore its files from a backup; or remove the directory, and give the new ca.pem to "
+                "every client",
+            ) from problem
+        return self._server
+
+    def _make(self, now: datetime) -> None:
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = _name(f"tarmac authority of {os.uname().nodename}"[:64])
+        builder = _builder(name, name, key, now, now + AUTHORITY_LASTS)
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        made = builder.add_extension(_usage(signs_certificates=True), critical=True).sign(
+            key, hashes.SHA256()
+        )
+        _write(self._key, _pem_of(key), mode=0o600)
+        _write(self.certificate, made.public_bytes(serialization.Encoding.PEM), mode=0o644)
+
+    def _is_current(self, authority: x509.Certificate, names: Collection[str], now: datetime) -> bool:
+        """Whether the server's certificate is this authority's, for these names, and lasts long enough."""
+        try:
+            found = x509.load_pem_x509_certificate(self._server.read_bytes())
+            found.verify_directly_issued_by(authority)
+            given = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except (FileNotFoundError, ValueError, InvalidSignature, x509.ExtensionNotFound):
+            return False
+        return given == _alternatives(names) and found.not_valid_after_utc - RENEWED_BEFORE > now
+
+    def _renew(self, authority: x509.Certificate, names: Collection[str], now: datetime) -> None:
+        signer = serialization.load_pem_private_key(self._key.read_bytes(), password=None)
+        ends_at = min(now + CERTIFICATE_LASTS, authority.not_valid_after_utc)
+        if (
+            not isinstance(signer, ec.EllipticCurvePrivateKey)
+            or signer.public_key() != authority.public_key()
+        ):
+            raise ValueError("ca.key is not the key of ca.pem")
+        if ends_at <= now:
+            raise ValueError("the certificate ca.pem has expired")
+        key = ec.generate_private_key(ec.SECP256R1())
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+        builder = _builder(_name("tarmac server"), authority.subject, key, now, ends_at)
+        for extension, critical in (
+            (_alternatives(names), False),
+            (issuer, False),
+            (x509.BasicConstraints(ca=False, path_length=None), True),
+            (_usage(signs_certificates=False), True),
+            (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
+        ):
+            builder = builder.add_extension(extension, critical=critical)
+        made = builder.sign(signer, hashes.SHA256())
+        _write(self._server, made.public_bytes(serialization.Encoding.PEM) + _pem_of(key), mode=0o600)
+
+
+def certificate_end(pem: bytes) -> datetime:
+    """The end of the first certificate in a PEM file; raises ValueError if there is none."""
+    return x509.load_pem_x509_certificate(pem).not_valid_after_utc
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, ends_at: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder(issuer_name=issuer, subject_name=subject, public_key=key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BEFORE_NOW)
+        .not_valid_after(ends_at)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _alternatives(names: Collection[str]) -> x509.SubjectAlternativeName:
+    return x509.SubjectAlternativeName([_general_name(name) for name in sorted(set(names))])
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:
+    plain = serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+
+
+def _write(path: Path, content: bytes, *, mode: int) -> None:
+    """Replace a file as a whole; no moment exists at which others can read a private one."""
+    draft = path.with_name(f"{path.name}.draft")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+    draft.replace(path)
