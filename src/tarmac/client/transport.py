@@ -63,7 +63,10 @@ class TcpAddress(Struct, frozen=True, kw_only=True):
             from tarmac.client.tls import explain  # noqa: PLC0415 - as below
 
             return explain(problem, str(self), self.authority)
-        return Unavailable(f"the server at {self} cannot be reached: {problem}")
+        hint = None
+        if isinstance(problem, ConnectionError) and not isinstance(problem, ConnectionRefusedError):
+            hint = "the URL of a server with TLS begins with https://"
+        return Unavailable(f"the server at {self} cannot be reached: {problem}", hint=hint)
 
     def _guarded(self, opened: socket.socket) -> socket.socket:
         """The connection inside TLS, after the server's certificate is verified."""

@@ -1,22 +1,22 @@
-"""A server behind https: reached once it has proved who it is, and not otherwise."""
+"""N15: a server behind https is reached once it has proved its identity, and the error says why it is not."""
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from certificates import self_signed
+from tarmac.client import Client
+from tarmac.client.tls import guarded
 from tarmac.client.transport import Transport, tcp_address
-from tarmac.model.errors import Unavailable
+from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
 
 
 class _Hello(BaseHTTPRequestHandler):
@@ -33,49 +33,147 @@ class _Hello(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    """A certificate for localhost, signed by itself, and its key, in one file."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    made = (
-        x509.CertificateBuilder(issuer_name=name, subject_name=name, public_key=key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    path = tmp_path / "server.pem"
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
-    path.write_bytes(private + made.public_bytes(pem))
-    return path
+class _Servers:
+    """Servers that answer hello, each with its own certificate."""
 
+    def __init__(self, closing: ExitStack) -> None:
+        self._closing = closing
 
-@pytest.fixture
-def url(certificate: Path) -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), _Hello) as server:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
+    def start(self, certificate: Path | None) -> int:
+        """The port of a new server, with TLS if there is a certificate."""
+        server = self._closing.enter_context(HTTPServer(("127.0.0.1", 0), _Hello))
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield f"https://localhost:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        self._closing.callback(thread.join)
+        self._closing.callback(server.shutdown)
+        return server.server_port
 
 
-def test_a_server_that_is_trusted_is_asked(
-    url: str, certificate: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    transport = Transport(tcp_address(url, token="t"))
+@pytest.fixture
+def servers() -> Iterator[_Servers]:
+    with ExitStack() as closing:
+        yield _Servers(closing)
+
+
+def _refusal(url: str, authority: Path | None) -> TarmacError:
+    transport = Transport(tcp_address(url, token="t", authority=str(authority) if authority else None))
+    with pytest.raises(TarmacError) as refused:
+        transport.request("GET", "/runs")
+    return refused.value
+
+
+def test_a_server_of_the_named_authority_is_asked(servers: _Servers, tmp_path: Path) -> None:
+    certificate = self_signed(tmp_path / "server.pem")
+    address = tcp_address(
+        f"https://localhost:{servers.start(certificate)}", token="t", authority=str(certificate)
+    )
+    transport = Transport(address)
     assert transport.request("GET", "/runs").body == b"/api/v1/runs for Bearer t"
     transport.close()
 
 
-def test_a_server_that_nobody_vouches_for_is_not(url: str) -> None:
-    with pytest.raises(Unavailable, match="certificate"):
-        Transport(tcp_address(url, token="t")).request("GET", "/runs")
+def test_the_variable_names_the_authority(
+    servers: _Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = self_signed(tmp_path / "server.pem")
+    url = f"https://localhost:{servers.start(certificate)}"
+    for authority, known in ((certificate, True), (self_signed(tmp_path / "other.pem"), False)):
+        monkeypatch.setenv("TARMAC_CA", str(authority))
+        with Client(url, token="t") as client, pytest.raises(TarmacError) as refused:
+            client.version()  # the answer of this server is not that of an API
+        assert ("certificate" not in str(refused.value)) is known
+
+
+def test_an_unknown_authority_is_refused_and_the_hint_names_the_variable(
+    servers: _Servers, tmp_path: Path
+) -> None:
+    url = f"https://localhost:{servers.start(self_signed(tmp_path / 'server.pem'))}"
+    for authority in (None, self_signed(tmp_path / "other.pem")):
+        refused = _refusal(url, authority)
+        assert isinstance(refused, Unavailable)
+        assert "is not trusted" in refused.message
+        assert "self-signed certificate" in refused.message or "issuer" in refused.message
+        assert "set TARMAC_CA" in (refused.hint or "")
+        assert "tarmac server ca" in (refused.hint or "")
+        assert (str(authority) in (refused.hint or "")) is (authority is not None)
+
+
+def test_a_certificate_for_another_name_is_refused(servers: _Servers, tmp_path: Path) -> None:
+    certificate = self_signed(tmp_path / "server.pem", names=["lab.example.org", "10.0.0.1"])
+    port = servers.start(certificate)
+    for host, reason in (("localhost", "Hostname mismatch"), ("127.0.0.1", "IP address mismatch")):
+        refused = _refusal(f"https://{host}:{port}", certificate)
+        assert reason in refused.message
+        assert "for other names" in (refused.hint or "")
+
+
+def test_an_expired_certificate_is_refused(servers: _Servers, tmp_path: Path) -> None:
+    certificate = self_signed(tmp_path / "server.pem", days=-1)
+    refused = _refusal(f"https://localhost:{servers.start(certificate)}", certificate)
+    assert "certificate has expired" in refused.message
+    assert "the administrator of the server renews it" in (refused.hint or "")
+
+
+def test_a_file_of_authorities_that_cannot_be_used_is_named(servers: _Servers, tmp_path: Path) -> None:
+    url = f"https://localhost:{servers.start(self_signed(tmp_path / 'server.pem'))}"
+    (tmp_path / "text.pem").write_text("no certificate\n")
+    for name, reason in (("missing.pem", "No such file"), ("text.pem", "no certificate in PEM form")):
+        refused = _refusal(url, tmp_path / name)
+        assert isinstance(refused, InvalidInput)
+        assert str(refused).startswith(f"TARMAC_CA: {tmp_path / name} cannot be used: ")
+        assert reason in str(refused)
+
+
+def test_a_url_of_the_wrong_kind_is_explained(servers: _Servers, tmp_path: Path) -> None:
+    plain, encrypted = servers.start(None), servers.start(self_signed(tmp_path / "server.pem"))
+    assert "does not use TLS" in str(_refusal(f"https://localhost:{plain}", None))
+    assert "https://" in str(_refusal(f"http://localhost:{encrypted}", None))
+
+
+def test_a_connection_is_read_and_written_at_once(tmp_path: Path) -> None:
+    """As sessions do: the server returns what one thread sends, and another thread reads it."""
+    certificate = self_signed(tmp_path / "server.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    piece, pieces = bytes(range(256)) * 256, 200
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        echo = threading.Thread(target=_echo, args=(listener, context))
+        echo.start()
+        near = guarded(socket.create_connection(listener.getsockname()), "localhost", str(certificate))
+        near.settimeout(60)
+
+        def send() -> None:
+            for _ in range(pieces):
+                near.sendall(piece)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        with near, near.makefile("rb") as incoming:
+            for _ in range(pieces):
+                assert incoming.read(len(piece)) == piece
+        sender.join()
+        echo.join()
+
+
+def _echo(listener: socket.socket, context: ssl.SSLContext) -> None:
+    """Return every byte of one connection; a queue between, so that reading never waits for writing."""
+    import asyncio
+
+    async def serve() -> None:
+        ended = asyncio.Event()
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+            writer.close()
+            ended.set()
+
+        async with await asyncio.start_server(answer, sock=listener, ssl=context):
+            await ended.wait()
+
+    asyncio.run(serve())
