@@ -14,6 +14,7 @@ from tarmac.model.errors import Refused as Refused
 from tarmac.model.errors import StorageFull as StorageFull
 from tarmac.model.errors import TarmacError as TarmacError
 from tarmac.model.errors import TooLarge as TooLarge
+from tarmac.model.errors import TooManyRequests as TooManyRequests
 from tarmac.model.errors import Unauthorized as Unauthorized
 from tarmac.model.errors import Unavailable as Unavailable
 from tarmac.model.errors import WaitTimeout as WaitTimeout

@@ -84,7 +84,7 @@ def admin(tmp_path: Path) -> Iterator[Reader]:
 
 @pytest.mark.parametrize("guide", ["accounts", "backup", "security"])
 def test_a_guide_does_what_it_says(guide: str, admin: Reader) -> None:
-    admin.follow(page(f"operating/{guide}.md"))
+    admin.follow(page(f"operating/{guide}.md").replace("8400", str(free_port())))
 
 
 def test_the_guide_of_an_upgrade_does_what_it_says(admin: Reader) -> None:

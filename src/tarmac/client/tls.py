@@ -14,25 +14,12 @@ from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
 
 HANDSHAKE_LIMIT_S = 30.0
 
-_EXPIRED, _NAMES = (10,), (62, 64)
-"""OpenSSL's numbers of a certificate that has expired, and of one for other host names or addresses."""
-
-
-def guarded(opened: socket.socket, host: str, authority: str | None) -> socket.socket:
-    """The connection inside TLS, after the server's certificate is verified.
-
-    Raises InvalidInput for a file of authorities that cannot be used, and OSError for any other problem.
-    """
-    try:
-        context = _context(authority)
-        opened.settimeout(HANDSHAKE_LIMIT_S)
-        encrypted = context.wrap_socket(opened, server_hostname=host)
-    except BaseException:
-        opened.close()
-        raise
-    assert isinstance(encrypted, SharedSocket)
-    encrypted.share()
-    return encrypted
+_HINTS = {
+    10: "the administrator of the server renews it; or the clock of this machine is wrong",
+    62: "its certificate is for other names: check the address",
+    64: "its certificate is for other names: check the address",
+}
+"""By OpenSSL's numbers: a certificate has expired, is for other host names, or for other addresses."""
 
 
 class SharedSocket(ssl.SSLSocket):
@@ -57,8 +44,8 @@ class SharedSocket(ssl.SSLSocket):
     def read(self, *args: Any) -> Any:
         return self._in_turn(partial(super().read, *args))
 
-    def send(self, *args: Any) -> int:
-        return int(self._in_turn(partial(super().send, *args)))
+    def send(self, *args: Any) -> Any:
+        return self._in_turn(partial(super().send, *args))
 
     def _in_turn(self, act: Callable[[], Any]) -> Any:
         if self._turn is None:
@@ -67,29 +54,40 @@ class SharedSocket(ssl.SSLSocket):
             try:
                 with self._turn:
                     return act()
-            except ssl.SSLWantReadError:
-                event = select.POLLIN
-            except ssl.SSLWantWriteError:
-                event = select.POLLOUT
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as full:
+                event = select.POLLIN if isinstance(full, ssl.SSLWantReadError) else select.POLLOUT
             poll = select.poll()
             poll.register(self, event)
             if not poll.poll(None if self._limit_s is None else self._limit_s * 1000):
                 raise TimeoutError("the connection is silent")
 
 
+def guarded(opened: socket.socket, host: str, authority: str | None) -> socket.socket:
+    """The connection inside TLS, after the server's certificate is verified.
+
+    Raises InvalidInput for a file of authorities that cannot be used, and OSError for any other problem.
+    """
+    try:
+        opened.settimeout(HANDSHAKE_LIMIT_S)
+        encrypted = _context(authority).wrap_socket(opened, server_hostname=host)
+    except BaseException:
+        opened.close()
+        raise
+    assert isinstance(encrypted, SharedSocket)
+    encrypted.share()
+    return encrypted
+
+
 def explain(problem: OSError, address: str, authority: str | None) -> TarmacError:
     """The error for a connection that did not come about."""
     if isinstance(problem, ssl.SSLCertVerificationError):
-        reason, hint = problem.verify_message, "its certificate is for other names: check the address"
-        if problem.verify_code in _EXPIRED:
-            hint = "the administrator of the server renews it; or the clock of this machine is wrong"
-        elif problem.verify_code not in _NAMES:
-            named = f", which now names {authority}," if authority else ""
-            hint = (
-                f"set TARMAC_CA{named} to the file of the server's authority: for a lab's own, `tarmac "
-                "server ca` on the machine of the server prints it (tls/ca.pem in its home)"
-            )
-        return Unavailable(f"the certificate of the server at {address} is not trusted: {reason}", hint=hint)
+        named = f", which now names {authority}," if authority else ""
+        unknown = (
+            f"set TARMAC_CA{named} to the file of the server's authority: a lab's own is printed by `tarmac "
+        )
+        hint = _HINTS.get(problem.verify_code, f"{unknown}server ca` on its machine (tls/ca.pem in its home)")
+        reason = f"the certificate of the server at {address} is not trusted: {problem.verify_message}"
+        return Unavailable(reason, hint=hint)
     if isinstance(problem, ssl.SSLError) and problem.reason == "WRONG_VERSION_NUMBER":
         return Unavailable(f"the server at {address} does not use TLS", hint="its URL begins with http://")
     return Unavailable(f"the server at {address} cannot be reached: {problem}")

@@ -152,12 +152,12 @@ class StorageFull(Unavailable):
 
 
 class TooManyRequests(Unavailable):
-    """An account or address sent more requests than allowed; `retry_after_s` is the time until the next."""
+    """An account or address sent more requests than allowed; the server knows when the next is allowed."""
 
     code = "too_many_requests"
     http_status = 429
 
-    def __init__(self, message: str, *, hint: str | None = None, retry_after_s: int = 1) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, retry_after_s: int | None = None) -> None:
         super().__init__(message, hint=hint)
         self.retry_after_s = retry_after_s
 

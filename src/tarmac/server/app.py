@@ -51,8 +51,8 @@ def build(service: Service, *, home: Home, access: Access) -> AuthMiddleware:
 
 def checked(app: ASGIApp, settings: AddressSettings, rates: Rates) -> ASGIApp:
     """An application for addresses of TCP, behind the checks of each request."""
-    hosts = [*settings.tls_names, *settings.hosts, *machine_names()]
-    return RequestChecks(app, hosts=hosts, rates=rates, hops=settings.trusted_proxies)
+    names = [*settings.tls_names, *settings.host_names, *machine_names()]
+    return RequestChecks(app, names=names, rates=rates, hops=settings.trusted_proxies)
 
 
 def routed(service: Service, *, home: Home) -> Starlette:

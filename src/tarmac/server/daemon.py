@@ -16,7 +16,6 @@ import uvloop
 from starlette.types import ASGIApp
 
 from tarmac.model.codec import replace
-from tarmac.model.errors import TarmacError
 from tarmac.model.home import Home
 from tarmac.server.app import build, checked
 from tarmac.server.http.auth import Access
@@ -24,7 +23,7 @@ from tarmac.server.http.connections import limited, usual_limits
 from tarmac.server.http.encrypted import EncryptedListener
 from tarmac.server.http.listeners import listen_on, listen_on_home, listen_on_loopback, token_of
 from tarmac.server.http.rates import Rates
-from tarmac.server.http.tls import RENEW_S, Tls, check_accounts
+from tarmac.server.http.tls import Tls, check_accounts
 from tarmac.server.settings import AddressSettings, Settings
 from tarmac.server.wiring import Parts, join
 from tarmac.systems.gateways import serve_gateway
@@ -43,16 +42,11 @@ log = logging.getLogger(__name__)
 
 
 def serve(
-    home: Home,
-    settings: Settings,
-    home_listener: socket.socket,
-    *,
-    tls: Tls | None = None,
-    take_over: bool = False,
+    home: Home, settings: Settings, home_listener: socket.socket, *, tls: Tls | None, take_over: bool
 ) -> None:
     """Serve until a stop request. Raises TarmacError if the parts cannot be joined; see `wiring.join`."""
     listeners = [home_listener]
-    encrypted: tuple[socket.socket, Tls] | None = None
+    encrypted = None
     token = token_of(home) if settings.server.listen is not None else None
     access = Access(owner=getpass.getuser(), socket_name=str(home_listener.getsockname()), token=token)
     gateway: tuple[str, int] | None = None
@@ -65,13 +59,10 @@ def serve(
     try:
         if settings.server.listen is not None:
             check_accounts(settings.server.listen, accounts_exist=lambda: True)
-            public = listen_on(settings.server.listen)
-            if tls is None:
-                listeners.append(public)
-            else:
-                encrypted = public, tls
+            listeners.append(listen_on(settings.server.listen))
+            encrypted = (listeners.pop(), tls) if tls is not None else None
         server = Server(
-            parts, home, access=access, gateway=gateway, settings=settings.server, encrypted=encrypted
+            parts, home, access=access, gateway=gateway, address=settings.server, encrypted=encrypted
         )
         uvloop.run(server.serve(sockets=listeners))
     finally:
@@ -91,18 +82,18 @@ class Server(uvicorn.Server):
         *,
         access: Access,
         gateway: tuple[str, int] | None,
-        settings: AddressSettings,
+        address: AddressSettings,
         encrypted: tuple[socket.socket, Tls] | None,
     ) -> None:
         self._parts = parts
         self._encrypted = encrypted
         self._loop: asyncio.AbstractEventLoop | None = None
-        rates = Rates(requests_per_minute=settings.requests_per_minute)
+        rates = Rates(requests_per_minute=address.requests_per_minute)
         self._service = dataclasses.replace(parts.service, stop=self.stop, rates=rates)
         app: ASGIApp = build(self._service, home=home, access=access)
         if gateway is not None:
             app = serve_gateway(app, self._service, parts.store, access=access, home=home, address=gateway)
-        app = checked(app, settings, rates)
+        app = checked(app, address, rates)
         super().__init__(_config(app))
 
     def stop(self) -> None:
@@ -124,20 +115,10 @@ class Server(uvicorn.Server):
         if self._encrypted is not None:
             listener, tls = self._encrypted
             EncryptedListener(self, listener, tls.context)
-            self._loop.add_signal_handler(signal.SIGHUP, self._load_certificate, tls)
-            self._loop.call_later(RENEW_S, self._renew_certificate, self._loop, tls)
+            self._loop.add_signal_handler(signal.SIGHUP, tls.renew)
+            self._renewal = self._loop.create_task(tls.renew_daily())
         if sockets:
             sockets[0].listen(HOME_BACKLOG)  # uvicorn has one value for all sockets
-
-    def _renew_certificate(self, loop: asyncio.AbstractEventLoop, tls: Tls) -> None:
-        self._load_certificate(tls)
-        loop.call_later(RENEW_S, self._renew_certificate, loop, tls)
-
-    def _load_certificate(self, tls: Tls) -> None:
-        try:
-            tls.load()
-        except TarmacError as problem:
-            log.warning("the previous certificate stays in use: %s", problem)
 
     def _stop_in_loop(self) -> None:
         self._service.changes.stop()

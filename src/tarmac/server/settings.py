@@ -49,7 +49,7 @@ class AddressSettings(Struct, frozen=True, kw_only=True):
     tls_certificate: str | None = None
     tls_key: str | None = None
     tls_names: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
+    host_names: tuple[str, ...] = ()
     trusted_proxies: Annotated[int, Meta(ge=0)] = 0
     requests_per_minute: Annotated[int, Meta(ge=1)] = 6000
     cluster: str = LOCAL_CLUSTER
@@ -252,7 +252,7 @@ def _check_paths(tables: Mapping[str, Any], reader: SettingReader) -> None:
         reader.refuse(f"artifacts.store: an absolute path or a URL is expected, not {store!r}")
     if key_file is not None and not key_file.startswith("/"):
         reader.refuse(f"secrets.key_file: an absolute path is expected, not {key_file!r}")
-    for key in ("tls_names", "hosts"):
+    for key in ("tls_names", "host_names"):
         for name in getattr(tables["server"], key):
             if not _HOST_NAME.fullmatch(name):
                 reader.refuse(f"server.{key}: a host name or an address is expected, not {name!r:.100}")

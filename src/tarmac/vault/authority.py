@@ -6,7 +6,7 @@ month before its end, and when the names of the server change.
 
 import ipaddress
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -24,6 +24,9 @@ RENEWED_BEFORE = timedelta(days=30)
 _BEFORE_NOW = timedelta(hours=1)
 """Certificates are valid from a little before now, for clients whose clocks are late."""
 
+_PEM = serialization.Encoding.PEM
+_SIGNS_CERTIFICATES = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+
 
 class LabAuthority:
     """The authority whose files are in one directory."""
@@ -39,17 +42,17 @@ class LabAuthority:
 
         Raises Refused if the files of the authority cannot be used.
         """
+        alternatives = x509.SubjectAlternativeName([_general_name(name) for name in sorted(set(names))])
         try:
             if not self.certificate.exists():
                 self._make(now)
             authority = x509.load_pem_x509_certificate(self.certificate.read_bytes())
-            if not self._is_current(authority, names, now):
-                self._renew(authority, names, now)
-        except (OSError, ValueError, TypeError, InvalidSignature) as problem:
+            if not self._is_current(authority, alternatives, now):
+                self._renew(authority, alternatives, now)
+        except (OSError, ValueError, TypeError) as problem:
             raise Refused(
                 f"the authority for TLS in {self._directory} cannot be used: {problem}",
-                hint="restore its files from a backup; or remove the directory, and give the new ca.pem to "
-                "every client",
+                hint="restore its files; or remove the directory, and give the new ca.pem to every client",
             ) from problem
         return self._server
 
@@ -57,15 +60,14 @@ class LabAuthority:
         self._directory.mkdir(mode=0o700, exist_ok=True)
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"tarmac authority of {os.uname().nodename}"[:64])
-        builder = _builder(name, name, key, now, now + AUTHORITY_LASTS)
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        made = builder.add_extension(_usage(signs_certificates=True), critical=True).sign(
-            key, hashes.SHA256()
-        )
-        _write(self._key, _pem_of(key), mode=0o600)
-        _write(self.certificate, made.public_bytes(serialization.Encoding.PEM), mode=0o644)
+        extensions = [x509.BasicConstraints(ca=True, path_length=0), _SIGNS_CERTIFICATES]
+        made = _signed(key, now, now + AUTHORITY_LASTS, subject=name, by=(name, key), extensions=extensions)
+        _write(self._key, _private(key), mode=0o600)
+        _write(self.certificate, made, mode=0o644)
 
-    def _is_current(self, authority: x509.Certificate, names: Collection[str], now: datetime) -> bool:
+    def _is_current(
+        self, authority: x509.Certificate, alternatives: x509.SubjectAlternativeName, now: datetime
+    ) -> bool:
         """Whether the server's certificate is this authority's, for these names, and lasts long enough."""
         try:
             found = x509.load_pem_x509_certificate(self._server.read_bytes())
@@ -73,9 +75,11 @@ class LabAuthority:
             given = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except (FileNotFoundError, ValueError, InvalidSignature, x509.ExtensionNotFound):
             return False
-        return given == _alternatives(names) and found.not_valid_after_utc - RENEWED_BEFORE > now
+        return given == alternatives and found.not_valid_after_utc - RENEWED_BEFORE > now
 
-    def _renew(self, authority: x509.Certificate, names: Collection[str], now: datetime) -> None:
+    def _renew(
+        self, authority: x509.Certificate, alternatives: x509.SubjectAlternativeName, now: datetime
+    ) -> None:
         signer = serialization.load_pem_private_key(self._key.read_bytes(), password=None)
         ends_at = min(now + CERTIFICATE_LASTS, authority.not_valid_after_utc)
         if (
@@ -85,19 +89,10 @@ class LabAuthority:
             raise ValueError("ca.key is not the key of ca.pem")
         if ends_at <= now:
             raise ValueError("the certificate ca.pem has expired")
-        key = ec.generate_private_key(ec.SECP256R1())
-        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
-        builder = _builder(_name("tarmac server"), authority.subject, key, now, ends_at)
-        for extension, critical in (
-            (_alternatives(names), False),
-            (issuer, False),
-            (x509.BasicConstraints(ca=False, path_length=None), True),
-            (_usage(signs_certificates=False), True),
-            (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
-        ):
-            builder = builder.add_extension(extension, critical=critical)
-        made = builder.sign(signer, hashes.SHA256())
-        _write(self._server, made.public_bytes(serialization.Encoding.PEM) + _pem_of(key), mode=0o600)
+        key, issuer = ec.generate_private_key(ec.SECP256R1()), (authority.subject, signer)
+        extensions = [x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), alternatives]
+        made = _signed(key, now, ends_at, subject=_name("tarmac server"), by=issuer, extensions=extensions)
+        _write(self._server, made + _private(key), mode=0o600)
 
 
 def certificate_end(pem: bytes) -> datetime:
@@ -105,20 +100,26 @@ def certificate_end(pem: bytes) -> datetime:
     return x509.load_pem_x509_certificate(pem).not_valid_after_utc
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, ends_at: datetime
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder(issuer_name=issuer, subject_name=subject, public_key=key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BEFORE_NOW)
-        .not_valid_after(ends_at)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+def _signed(
+    key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+    ends_at: datetime,
+    *,
+    subject: x509.Name,
+    by: tuple[x509.Name, ec.EllipticCurvePrivateKey],
+    extensions: Sequence[x509.ExtensionType],
+) -> bytes:
+    issuer, signer = by
+    builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - _BEFORE_NOW).not_valid_after(ends_at)
+    identifiers = (
+        x509.SubjectKeyIdentifier.from_public_key(key.public_key()),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()),
     )
-
-
-def _alternatives(names: Collection[str]) -> x509.SubjectAlternativeName:
-    return x509.SubjectAlternativeName([_general_name(name) for name in sorted(set(names))])
+    for extension in (*identifiers, *extensions):
+        critical = isinstance(extension, x509.BasicConstraints | x509.KeyUsage)
+        builder = builder.add_extension(extension, critical=critical)
+    return builder.sign(signer, hashes.SHA256()).public_bytes(_PEM)
 
 
 def _general_name(name: str) -> x509.GeneralName:
@@ -132,23 +133,9 @@ def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
     plain = serialization.NoEncryption()
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    return key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, plain)
 
 
 def _write(path: Path, content: bytes, *, mode: int) -> None:

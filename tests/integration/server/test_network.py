@@ -115,7 +115,7 @@ def test_a_name_that_leads_here_is_no_way_in(plane: Served, host: str, path: str
         status, error = _ask(port, "GET", path, {**LOGIN, "Host": host, "Accept": "text/event-stream"})
         assert (status, error["code"]) == (421, "misdirected")
         assert "is not a name of this server" in error["message"]
-        assert "hosts" in error["hint"]
+        assert "host_names" in error["hint"]
 
 
 def test_a_request_names_one_host(plane: Served) -> None:
@@ -160,7 +160,7 @@ def test_a_page_of_another_site_changes_nothing(plane: Served, headers: dict[str
 
 @pytest.mark.parametrize("site", ["same-origin", "none"])
 def test_own_pages_and_programs_change_things(tmp_path: Path, site: str) -> None:
-    with served(tmp_path / "home", settings=AddressSettings(hosts=("lab.example.org",))) as plane:
+    with served(tmp_path / "home", settings=AddressSettings(host_names=("lab.example.org",))) as plane:
         own = f"http://127.0.0.1:{plane.tcp_port}"
         for origin in (own, "https://lab.example.org"):  # a proxy in front may change the Host
             body = json.dumps({"source": HELLO, "idempotency_key": origin})

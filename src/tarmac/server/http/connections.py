@@ -15,7 +15,7 @@ import socket
 import struct
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -49,15 +49,6 @@ class Limits:
     head_s: float = 15.0
 
 
-class Connection(Protocol):
-    """A connection in a budget: of HTTP, or one that has not finished the handshake of TLS."""
-
-    peer: Hashable
-
-    def abort(self) -> None:
-        """Close it at once."""
-
-
 class Budget:
     """The connections of one kind of address, at most half of them of one peer.
 
@@ -67,9 +58,9 @@ class Budget:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._peers: dict[Hashable, dict[Connection, bool]] = {}  # whether each is idle; longest first
+        self._peers: dict[Hashable, dict[LimitedProtocol, bool]] = {}  # whether each is idle; longest first
 
-    def open(self, connection: Connection) -> bool:
+    def open(self, connection: LimitedProtocol) -> bool:
         """Add a connection; False if there is no room and no idle connection to close."""
         crowd = self._peers.get(connection.peer, {})
         if len(crowd) >= self._most // 2 or sum(map(len, self._peers.values())) >= self._most:
@@ -83,17 +74,17 @@ class Budget:
         self._peers.setdefault(connection.peer, {})[connection] = True
         return True
 
-    def busy(self, connection: Connection) -> None:
+    def busy(self, connection: LimitedProtocol) -> None:
         """Mark the connection as busy: it is not closed for others."""
         if connection in (peer := self._peers.get(connection.peer, {})):
             peer[connection] = False
 
-    def idle(self, connection: Connection) -> None:
+    def idle(self, connection: LimitedProtocol) -> None:
         """Mark the connection as idle: its request was answered."""
         if (peer := self._peers.get(connection.peer, {})).pop(connection, None) is not None:
             peer[connection] = True
 
-    def close(self, connection: Connection) -> None:
+    def close(self, connection: LimitedProtocol) -> None:
         """Remove a closed connection."""
         peer = self._peers.get(connection.peer, {})
         if peer.pop(connection, None) is not None and not peer:
@@ -112,7 +103,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._budget = self.tcp
         self._head_bytes: int | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self.handshake: Connection | None = None
+        self.handshake: asyncio.Task[None] | None = None
         self._peer_uid: int | None = None
         self.peer: Hashable = None
 
@@ -130,9 +121,8 @@ class LimitedProtocol(HttpToolsProtocol):
             )  # sessions end with the machine of their user
             for option, value in _KEEP_ALIVE:
                 found.setsockopt(socket.IPPROTO_TCP, option, value)
-        if self.handshake is not None:
-            self._budget.close(self.handshake)
-        if self._budget.open(self):
+        admitted, self.handshake = self.handshake is not None or self._budget.open(self), None
+        if admitted:
             self._await_head()
         else:
             transport.abort()
@@ -191,7 +181,11 @@ class LimitedProtocol(HttpToolsProtocol):
             self._timer = None
 
     def abort(self) -> None:
-        self.transport.abort()
+        """Close the connection at once, also during its handshake."""
+        if self.handshake is not None:
+            self.handshake.cancel()
+        else:
+            self.transport.abort()
 
 
 def _peer_process(connection: socket.socket) -> tuple[int, int]:
@@ -237,7 +231,7 @@ LARGEST_LIST_BYTES = 32 * MIB
 SILENCE_S = 30.0
 """Maximum pause of a body before the server aborts its request; and the time that any body may take."""
 
-LEAST_BYTES_PER_S = 16 << 10
+LEAST_BYTES_PER_S = 4 << 10
 """A body that takes longer must arrive at this rate, or the server aborts its request."""
 
 STREAMED = ("/code/packs", "/code/trees")

@@ -22,11 +22,11 @@ _OWN_SITES = (None, "same-origin", "none")
 
 
 class RequestChecks:
-    """The application behind the checks. `hosts`: names of this server beside its addresses."""
+    """The application behind the checks. `names`: those of this server beside its addresses."""
 
-    def __init__(self, app: ASGIApp, *, hosts: Collection[str], rates: Rates, hops: int) -> None:
+    def __init__(self, app: ASGIApp, *, names: Collection[str], rates: Rates, hops: int) -> None:
         self._app = app
-        self._hosts = frozenset(name.lower() for name in hosts)
+        self._names = frozenset(name.lower() for name in names)
         self._rates = rates
         self._hops = hops
 
@@ -46,13 +46,13 @@ class RequestChecks:
         name = _host_of(given[0]) if len(given) == 1 else None
         ours = parse_address(local)
         found = parse_address("127.0.0.1" if name == "localhost" else name or "")
-        if name in self._hosts or (found is not None and found == ours):
+        if name in self._names or (found is not None and found == ours):
             return
         if found is not None and ours is not None and found.is_loopback and ours.is_loopback:
             return
         raise Misdirected(
             f"the request is for the host {', '.join(given)[:200]!r}, which is not a name of this server",
-            hint="its administrator adds names with `hosts` in the table [server] of settings.toml",
+            hint="its administrator adds names with `host_names` in the table [server] of settings.toml",
         )
 
     def _check_site(self, scope: Scope) -> None:
@@ -61,7 +61,7 @@ class RequestChecks:
         headers = Headers(scope=scope)
         origin = headers.get("origin")
         place = (origin or "").partition("://")[2].lower()
-        own = origin is None or place == headers["host"].lower() or _host_of(place) in self._hosts
+        own = origin is None or place == headers["host"].lower() or _host_of(place) in self._names
         if not own or headers.get("sec-fetch-site") not in _OWN_SITES:
             raise Forbidden(
                 f"a page of another site sent this request (origin {origin!r:.200})",

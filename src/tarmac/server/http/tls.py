@@ -3,13 +3,15 @@
 Called by `__main__` before the server opens a socket, and by `daemon`, which loads it again.
 """
 
+import asyncio
 import ipaddress
+import logging
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tarmac.model.errors import InvalidInput
+from tarmac.model.errors import InvalidInput, TarmacError
 from tarmac.model.home import Home
 from tarmac.server.http.hosts import machine_names
 from tarmac.server.http.listeners import split_address
@@ -17,6 +19,8 @@ from tarmac.server.settings import AddressSettings
 
 RENEW_S = 86_400.0
 """The interval at which a running server loads its certificate again; SIGHUP makes it do so at once."""
+
+log = logging.getLogger(__name__)
 
 
 class Tls:
@@ -34,24 +38,35 @@ class Tls:
         if certificate is None or key is None:
             from tarmac.vault.authority import LabAuthority  # noqa: PLC0415 - few servers have one
 
-            authority = LabAuthority(self._directory)
-            made = authority.server_certificate(_names(self._settings), datetime.now(UTC))
-            certificate = key = str(made)
+            authority, now = LabAuthority(self._directory), datetime.now(UTC)
+            certificate = key = str(authority.server_certificate(_names(self._settings), now))
         _load(_context(), certificate, key)
         self.context.load_cert_chain(certificate, key)
+
+    def renew(self) -> None:
+        """Load the certificate of a running server."""
+        try:
+            self.load()
+        except TarmacError as problem:
+            log.warning("the previous certificate stays in use: %s", problem)
+
+    async def renew_daily(self) -> None:
+        """Renew the certificate until the server ends."""
+        while True:
+            await asyncio.sleep(RENEW_S)
+            self.renew()
 
 
 def tls_of(settings: AddressSettings, listen: str, home: Home) -> Tls | None:
     """The encryption of the server's address, None without; raises TarmacError if it must have one."""
-    given = settings.tls_certificate, settings.tls_key
-    if (given[0] is None) != (given[1] is None):
+    if (settings.tls_certificate is None) != (settings.tls_key is None):
         raise InvalidInput("server.tls_certificate and server.tls_key are needed together")
-    if given[0] is not None and settings.tls is not None:
+    if settings.tls_certificate is not None and settings.tls is not None:
         raise InvalidInput(
             f"server.tls_certificate and server.tls = {settings.tls.value!r} exclude each other"
         )
     reachable = reachable_by_others(listen)
-    if given[0] is not None or settings.tls is not None:
+    if settings.tls_certificate is not None or settings.tls is not None:
         return Tls(settings, home)
     if reachable:
         raise InvalidInput(
@@ -65,10 +80,8 @@ def tls_of(settings: AddressSettings, listen: str, home: Home) -> Tls | None:
 def check_accounts(address: str, accounts_exist: Callable[[], bool]) -> None:
     """Refuse an address that others can reach on a server that does not know its users."""
     if reachable_by_others(address) and not accounts_exist():
-        raise InvalidInput(
-            f"listen: {address!r} can be reached by others, and needs an account first",
-            hint="tarmac users add NAME --role admin",
-        )
+        sentence = f"listen: {address!r} can be reached by others, and needs an account first"
+        raise InvalidInput(sentence, hint="tarmac users add NAME --role admin")
 
 
 def reachable_by_others(address: str) -> bool:
@@ -87,7 +100,6 @@ def _context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
-    context.set_alpn_protocols(["http/1.1"])
     return context
 
 
@@ -95,32 +107,22 @@ def _load(context: ssl.SSLContext, certificate: str, key: str) -> None:
     """Load the two files; raises InvalidInput with the setting, the file and the reason."""
     from tarmac.vault.authority import certificate_end  # noqa: PLC0415 - few servers have one
 
-    pem = _content("tls_certificate", certificate)
+    setting, path = "tls_certificate", certificate
     try:
-        ends_at = certificate_end(pem)
-    except ValueError:
-        raise _unusable("tls_certificate", certificate, "has no certificate in PEM form") from None
-    if ends_at <= datetime.now(UTC):
-        raise _unusable("tls_certificate", certificate, f"expired on {ends_at:%Y-%m-%d}")
-    _content("tls_key", key)
-    if Path(key).stat().st_mode & 0o007:
-        raise _unusable("tls_key", key, "can be read by every user of this machine: chmod 600 it")
-    try:
-        context.load_cert_chain(certificate, key, password=lambda: b"")
+        ends_at = certificate_end(Path(certificate).read_bytes())
+        reason = f"expired on {ends_at:%Y-%m-%d}" if ends_at <= datetime.now(UTC) else None
+        if reason is None:
+            setting, path = "tls_key", key
+            if Path(key).stat().st_mode & 0o007:
+                reason = "can be read by every user of this machine: chmod 600 it"
+            context.load_cert_chain(certificate, key, password=lambda: b"")
     except ssl.SSLError as problem:
+        reason = "has no private key in PEM form without a password"
         if problem.reason == "KEY_VALUES_MISMATCH":
             reason = f"is not the key of the certificate {certificate}"
-        else:
-            reason = "has no private key in PEM form without a password"
-        raise _unusable("tls_key", key, reason) from None
-
-
-def _content(name: str, path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
     except OSError as problem:
-        raise _unusable(name, path, f"cannot be read: {problem.strerror}") from problem
-
-
-def _unusable(name: str, path: str, reason: str) -> InvalidInput:
-    return InvalidInput(f"server.{name}: {path} {reason}")
+        reason = f"cannot be read: {problem.strerror}"
+    except ValueError:
+        reason = "has no certificate in PEM form"
+    if reason is not None:
+        raise InvalidInput(f"server.{setting}: {path} {reason}")
