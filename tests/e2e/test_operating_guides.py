@@ -36,6 +36,8 @@ INSERT INTO event (run_id, seq, at, event, state) VALUES ('r1', 2, 1.0, 'staged'
 """
 """A run that waits, as the oldest version kept it."""
 
+LAB = r"""printf '[server]\nlisten = "0.0.0.0:8443"\ntls = "lab"\nrequests_per_minute = 2\n'"""
+
 NEWER = "UPDATE alembic_version SET version_num = 9999"
 
 PROVOKED = f"""
@@ -64,6 +66,14 @@ python -m tarmac.server
 TARMAC_URL=127.0.0.1:1 tarmac ls; TARMAC_URL=http://127.0.0.1:1 tarmac ls
 kill -STOP $(cat {STATE}/server.lock); tarmac ls; kill -CONT $(cat {STATE}/server.lock)
 tarmac server stop
+{LAB} > {STATE}/settings.toml; tarmac server start
+TARMAC_CA={STATE}/tls/ca.pem TARMAC_URL=https://127.0.0.2:8443 tarmac ls
+TARMAC_URL=http://127.0.0.1:8443 tarmac ls
+curl --cacert {STATE}/tls/ca.pem --header 'Host: alias' https://127.0.0.1:8443/healthz
+curl --cacert {STATE}/tls/ca.pem https://127.0.0.1:8443/healthz https://127.0.0.1:8443/healthz
+tarmac server stop
+printf '[server]\\ntls_certificate = "/no.pem"\\ntls_key = "/no.key"\\n' > {STATE}/settings.toml
+python -m tarmac.server --listen 0.0.0.0:8443; rm {STATE}/settings.toml
 cp -a {STATE} copy; TARMAC_HOME=$PWD/copy tarmac server start
 python -m tarmac.server --listen 0.0.0.0:8400
 mkdir aside; mv {STATE}/tarmac.db* aside; tarmac server start; mv aside/tarmac.db* {STATE}
@@ -168,8 +178,9 @@ def postgres() -> Iterator[Server]:
 
 def test_every_message_of_the_page_is_provoked(admin: Reader) -> None:
     """By what is typed here, or by the guides that other tests follow."""
-    printed = "".join(admin.run(line).stdout for line in PROVOKED.strip().splitlines())
-    printed += "".join(page(f"operating/{guide}.md") for guide in ("backup", "service"))
+    typed = PROVOKED.replace("8443", str(free_port()))
+    printed = "".join(admin.run(line).stdout for line in typed.strip().splitlines())
+    printed += "".join(page(f"operating/{guide}.md") for guide in ("backup", "security", "service"))
     rows = re.findall(r"^\| `(.*?)` \|", page("operating/troubleshooting.md"), re.MULTILINE)
     assert len(rows) > 20
     assert [row for row in rows if not matches(row, printed)] == [], printed

@@ -78,9 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         "--home", type=Path, help="the tarmac home (default: TARMAC_HOME, else where XDG says)"
     )
     parser.add_argument(
-        "--listen",
-        metavar="HOST:PORT",
-        help="also serve this address; any but loopback needs TLS, by [server] in settings.toml",
+        "--listen", metavar="HOST:PORT", help="also serve this address; any but loopback needs TLS"
     )
     parser.add_argument(
         f"--{GATEWAY}",

@@ -51,7 +51,7 @@ class AddressSettings(Struct, frozen=True, kw_only=True):
     tls_names: tuple[str, ...] = ()
     host_names: tuple[str, ...] = ()
     trusted_proxies: Annotated[int, Meta(ge=0)] = 0
-    requests_per_minute: Annotated[int, Meta(ge=1)] = 6000
+    requests_per_minute: Annotated[int, Meta(ge=1)] = 30_000
     cluster: str = LOCAL_CLUSTER
 
 

@@ -24,6 +24,7 @@ RENEWED_BEFORE = timedelta(days=30)
 _BEFORE_NOW = timedelta(hours=1)
 """Certificates are valid from a little before now, for clients whose clocks are late."""
 
+_Names = x509.SubjectAlternativeName
 _PEM = serialization.Encoding.PEM
 _SIGNS_CERTIFICATES = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
 
@@ -42,7 +43,7 @@ class LabAuthority:
 
         Raises Refused if the files of the authority cannot be used.
         """
-        alternatives = x509.SubjectAlternativeName([_general_name(name) for name in sorted(set(names))])
+        alternatives = _Names([_general_name(name) for name in sorted(set(names))])
         try:
             if not self.certificate.exists():
                 self._make(now)
@@ -65,21 +66,17 @@ class LabAuthority:
         _write(self._key, _private(key), mode=0o600)
         _write(self.certificate, made, mode=0o644)
 
-    def _is_current(
-        self, authority: x509.Certificate, alternatives: x509.SubjectAlternativeName, now: datetime
-    ) -> bool:
+    def _is_current(self, authority: x509.Certificate, names: _Names, now: datetime) -> bool:
         """Whether the server's certificate is this authority's, for these names, and lasts long enough."""
         try:
             found = x509.load_pem_x509_certificate(self._server.read_bytes())
             found.verify_directly_issued_by(authority)
-            given = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            given = found.extensions.get_extension_for_class(_Names).value
         except (FileNotFoundError, ValueError, InvalidSignature, x509.ExtensionNotFound):
             return False
-        return given == alternatives and found.not_valid_after_utc - RENEWED_BEFORE > now
+        return given == names and found.not_valid_after_utc - RENEWED_BEFORE > now
 
-    def _renew(
-        self, authority: x509.Certificate, alternatives: x509.SubjectAlternativeName, now: datetime
-    ) -> None:
+    def _renew(self, authority: x509.Certificate, names: _Names, now: datetime) -> None:
         signer = serialization.load_pem_private_key(self._key.read_bytes(), password=None)
         ends_at = min(now + CERTIFICATE_LASTS, authority.not_valid_after_utc)
         if (
@@ -90,7 +87,7 @@ class LabAuthority:
         if ends_at <= now:
             raise ValueError("the certificate ca.pem has expired")
         key, issuer = ec.generate_private_key(ec.SECP256R1()), (authority.subject, signer)
-        extensions = [x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), alternatives]
+        extensions = [x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), names]
         made = _signed(key, now, ends_at, subject=_name("tarmac server"), by=issuer, extensions=extensions)
         _write(self._server, made + _private(key), mode=0o600)
 

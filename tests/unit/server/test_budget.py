@@ -17,7 +17,7 @@ class Connection:
         self.transport = self
         self.aborted = False
 
-    def abort(self) -> None:
+    def drop(self) -> None:
         self.aborted = True
 
 

@@ -70,7 +70,7 @@ class Budget:
             if oldest is None:
                 return False
             self.close(oldest)
-            oldest.abort()
+            oldest.drop()
         self._peers.setdefault(connection.peer, {})[connection] = True
         return True
 
@@ -172,7 +172,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._start_timer()
 
     def _start_timer(self) -> None:
-        self._timer = self.loop.call_later(self.limits.head_s, self.abort)
+        self._timer = self.loop.call_later(self.limits.head_s, self.drop)
 
     def _stop_timer(self) -> None:
         self._head_bytes = None
@@ -180,7 +180,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._timer.cancel()
             self._timer = None
 
-    def abort(self) -> None:
+    def drop(self) -> None:
         """Close the connection at once, also during its handshake."""
         if self.handshake is not None:
             self.handshake.cancel()

@@ -46,9 +46,8 @@ class RequestChecks:
         name = _host_of(given[0]) if len(given) == 1 else None
         ours = parse_address(local)
         found = parse_address("127.0.0.1" if name == "localhost" else name or "")
-        if name in self._names or (found is not None and found == ours):
-            return
-        if found is not None and ours is not None and found.is_loopback and ours.is_loopback:
+        both = (found, ours) if found is not None and ours is not None else ()
+        if name in self._names or (both and (found == ours or all(each.is_loopback for each in both))):
             return
         raise Misdirected(
             f"the request is for the host {', '.join(given)[:200]!r}, which is not a name of this server",
