@@ -60,7 +60,7 @@ class LabAuthority:
     def _make(self, now: datetime) -> None:
         self._directory.mkdir(mode=0o700, exist_ok=True)
         key = ec.generate_private_key(ec.SECP256R1())
-        name = _name(f"tarmac authority of {os.uname().nodename}"[:64])
+        name = _name(f"lab authority of {os.uname().nodename}"[:64])
         extensions = [x509.BasicConstraints(ca=True, path_length=0), _SIGNS_CERTIFICATES]
         made = _signed(key, now, now + AUTHORITY_LASTS, subject=name, by=(name, key), extensions=extensions)
         _write(self._key, _private(key), mode=0o600)

@@ -10,6 +10,7 @@ from tarmac.model.errors import (
     InvalidInput,
     IsExperiment,
     LeaseLost,
+    Misdirected,
     NeverFits,
     NotFound,
     Problem,
@@ -17,6 +18,7 @@ from tarmac.model.errors import (
     StorageFull,
     TarmacError,
     TooLarge,
+    TooManyRequests,
     Unauthorized,
     Unavailable,
     WaitTimeout,
@@ -37,6 +39,8 @@ from tarmac.model.lifecycle import IllegalStep
         (Forbidden("m"), "forbidden", 1, 403),
         (Unavailable("m"), "unavailable", 1, 503),
         (StorageFull("m"), "storage_full", 1, 503),
+        (Misdirected("m"), "misdirected", 1, 421),
+        (TooManyRequests("m"), "too_many_requests", 1, 429),
         (TooLarge("m"), "too_large", 2, 413),
         (LeaseLost("m"), "lease_lost", 1, 500),
         (WaitTimeout("m", run=None), "wait_timeout", 124, 500),
@@ -51,6 +55,7 @@ def test_each_error_tells_its_code_and_whom_it_blames(error, code, exit_code, ht
 def test_the_table_above_has_every_error():
     usual = {InvalidInput, NeverFits, NotFound, Refused, TooLarge, Unauthorized, Unavailable, StorageFull}
     listed = usual | {Forbidden, IsExperiment, LeaseLost, TarmacError, WaitTimeout}
+    listed |= {Misdirected, TooManyRequests}
     assert listed == {
         item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, TarmacError)
     }

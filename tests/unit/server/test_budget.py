@@ -14,7 +14,6 @@ class Connection:
 
     def __init__(self, peer: object) -> None:
         self.peer = peer
-        self.transport = self
         self.aborted = False
 
     def drop(self) -> None:
