@@ -295,8 +295,7 @@ def served(
     """Serve a control plane over fakes from a thread until the block ends; `pools` are those with rules.
 
     `keeps_code`: with the real store of code; `limits` of connections, and how long a body may stand still;
-    `settings` of what requests over TCP may do, and `tls` of a third listener. `hook` is the site's submission
-    hook.
+    `settings` of what requests over TCP may do, and `tls` of a third listener. `hook` is the submission hook.
     """
     root.mkdir(mode=0o700, exist_ok=True)
     made = Served(root, behaviour, pools, keeps_code=keeps_code, hook=hook)
@@ -327,10 +326,21 @@ def served(
             ),
         ),
     )
-    app = checked(app, settings, Rates(requests_per_minute=settings.requests_per_minute))
+    app = checked(
+        app,
+        settings,
+        Rates(requests_per_minute=settings.requests_per_minute),
+        audit=made.auditor.note,
+    )
     server = _Server(
         uvicorn.Config(
-            app, http=limited(limits), ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=2
+            app,
+            http=limited(limits),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            proxy_headers=False,
+            timeout_graceful_shutdown=2,
         )
     )
     if tls is not None:

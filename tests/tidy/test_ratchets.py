@@ -17,25 +17,25 @@ from itertools import combinations
 from source_tree import ROOT, Module, package_modules, snippet
 
 CODE_LINES = {
-    "": 73,
+    "": 75,
     "api": 921,
     "artifacts": 4680,
-    "cli": 6894,
-    "client": 1559,
+    "cli": 6908,
+    "client": 1648,
     "control": 6184,
     "dialects": 3351,
     "engines": 7008,
     "launch": 918,
-    "model": 2425,
+    "model": 2435,
     "node": 11661,
     "samplers": 214,
     "sched": 5082,
     "search": 574,
-    "server": 6590,
+    "server": 6964,
     "simulator": 1470,
     "store": 2512,
     "systems": 10261,
-    "vault": 338,
+    "vault": 445,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
 

@@ -73,14 +73,16 @@ AUTHORITY_VARIABLE = "TARMAC_CA"
 
 
 class Client(ResourceCalls):
-    """A connection to a tarmac server: at `url` or TARMAC_URL, else the user's own.
+    """A connection to a tarmac server: at `url` or TARMAC_URL, else at that of `tarmac login`, else the user's
+    own.
 
     The user's own server is in `home` (by default TARMAC_HOME, else where XDG defines) and is started if
     there is none, unless `start` is false. A server at a URL requires `token` (by default TARMAC_TOKEN, or
-    for one on this machine that of the home). `on_notice` gets sentences for the user (the server has another
-    version); by default they are warnings. `on_upload` gets the number of code bytes sent and their total, if
-    the server cannot read the code. `server_options` are passed to a server that this client starts. Safe to
-    use from several threads.
+    for one on this machine that of the home); `authority` is the file of those that may vouch for one behind
+    https:// (by default TARMAC_CA). `on_notice` gets sentences for the user (the server has another version);
+    by default they are warnings. `on_upload` gets the number of code bytes sent and their total, if the
+    server cannot read the code. `server_options` are passed to a server that this client starts. Safe to use
+    from several threads.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Client(ResourceCalls):
         *,
         home: str | Path | None = None,
         token: str | None = None,
+        authority: str | None = None,
         start: bool = True,
         on_notice: Callable[[str], None] | None = None,
         on_upload: Callable[[int, int], None] | None = None,
@@ -98,11 +101,12 @@ class Client(ResourceCalls):
         self.home = home_of(os.environ) if home is None else Home(Path(home).absolute())
         if url is None and home is None:
             url = os.environ.get(URL_VARIABLE) or None
-            if url is None and not os.environ.get(HOME_VARIABLE):
-                login = read_login(login_file(os.environ))
-                url, token = (login.url, login.token) if login is not None else (None, token)
+            chosen = url or os.environ.get(HOME_VARIABLE)
+            if not chosen and (login := read_login(login_file(os.environ))) is not None:
+                url, token, authority = login.url, login.token, authority or login.ca
         super().__init__(
-            Transport(_address(url, self.home, token, server_options), start=start), on_notice=on_notice
+            Transport(_address(url, self.home, token, authority, server_options), start=start),
+            on_notice=on_notice,
         )
 
     def __enter__(self) -> Self:
@@ -312,13 +316,19 @@ class Client(ResourceCalls):
         return [replace(body, code_digest=uploads.digest_for(body)) for body in bodies]
 
 
-def _address(url: str | None, home: Home, token: str | None, server_options: Sequence[str]) -> Address:
+def _address(
+    url: str | None,
+    home: Home,
+    token: str | None,
+    authority: str | None,
+    server_options: Sequence[str],
+) -> Address:
     if url is None:
         return EmbeddedServer(home, options=server_options)
     token = os.environ.get(TOKEN_VARIABLE) if token is None else token
     if token is None and is_loopback(url):  # the home's own token is only for servers on this machine
         token = _token_of(home)
-    return tcp_address(url, token=token, authority=os.environ.get(AUTHORITY_VARIABLE) or None)
+    return tcp_address(url, token=token, authority=authority or os.environ.get(AUTHORITY_VARIABLE) or None)
 
 
 def _token_of(home: Home) -> str | None:

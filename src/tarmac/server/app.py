@@ -3,11 +3,13 @@
 Called by `daemon`, and by tests over fakes.
 """
 
+from collections.abc import Callable
+
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
 import tarmac
 from tarmac.api.operation import BASE
@@ -49,10 +51,12 @@ def build(service: Service, *, home: Home, access: Access) -> AuthMiddleware:
     )
 
 
-def checked(app: ASGIApp, settings: AddressSettings, rates: Rates) -> ASGIApp:
+def checked(
+    app: ASGIApp, settings: AddressSettings, rates: Rates, *, audit: Callable[[Scope, int], None]
+) -> ASGIApp:
     """An application for addresses of TCP, behind the checks of each request."""
     names = [*settings.tls_names, *settings.host_names, *machine_names()]
-    return RequestChecks(app, names=names, rates=rates, hops=settings.trusted_proxies)
+    return RequestChecks(app, names=names, rates=rates, hops=settings.trusted_proxies, audit=audit)
 
 
 def routed(service: Service, *, home: Home) -> Starlette:

@@ -58,7 +58,7 @@ def serve(
     parts = join(home, settings, access, take_over=take_over)
     try:
         if settings.server.listen is not None:
-            check_accounts(settings.server.listen, accounts_exist=lambda: True)
+            check_accounts(settings.server.listen, accounts_exist=parts.service.accounts.exist)
             listeners.append(listen_on(settings.server.listen))
             encrypted = (listeners.pop(), tls) if tls is not None else None
         server = Server(
@@ -93,7 +93,7 @@ class Server(uvicorn.Server):
         app: ASGIApp = build(self._service, home=home, access=access)
         if gateway is not None:
             app = serve_gateway(app, self._service, parts.store, access=access, home=home, address=gateway)
-        app = checked(app, address, rates)
+        app = checked(app, address, rates, audit=self._service.audit)
         super().__init__(_config(app))
 
     def stop(self) -> None:

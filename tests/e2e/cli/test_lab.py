@@ -8,12 +8,17 @@ import shutil
 import signal
 import socket
 import ssl
+import stat
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from certificates import self_signed
 from shell import LIMIT_S, Shell
+from tarmac.client import Client
+
+PASSWORD = "correct horse battery"
 
 SERVES = """[server]
 listen = "0.0.0.0:{port}"
@@ -30,10 +35,56 @@ def port() -> int:
 @pytest.fixture
 def lab(shell: Shell, port: int) -> Shell:
     """A shell whose own server has an authority of its own."""
-    shell.home.mkdir(mode=0o700)
+    with_accounts(shell)
     (shell.home / "settings.toml").write_text(SERVES.format(port=port) + 'tls = "lab"\n')
     shell.tarmac("server", "start", code=0)
     return shell
+
+
+def with_accounts(shell: Shell) -> None:
+    """Add accounts on the server's own machine, and end the server."""
+    shell.tarmac("users", "add", "ada", code=0)
+    with Client(home=shell.home) as client:
+        client.set_user("bob", password=PASSWORD)
+    shell.tarmac("server", "stop", code=0)
+
+
+def test_another_address_needs_an_account_first(shell: Shell, port: int) -> None:
+    shell.home.mkdir(mode=0o700)
+    (shell.home / "settings.toml").write_text(SERVES.format(port=port) + 'tls = "lab"\n')
+    assert "needs an account first" in shell.tarmac("server", "start", code=1).stderr
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+
+
+def test_two_people_and_a_program_use_one_server_over_tls(lab: Shell, port: int, tmp_path: Path) -> None:
+    """N15: by a login, and by a token of a service account; a stolen token ends when it is revoked."""
+    lab.write("ca.pem", (lab.home / "tls" / "ca.pem").read_text())
+    url, ca = f"https://127.0.0.1:{port}", str(lab.directory / "ca.pem")
+    variables = {"TARMAC_HOME": "", "XDG_CONFIG_HOME": str(tmp_path / "config")}
+
+    def tarmac(*arguments: str, said: str = "", **more: str) -> tuple[int | None, str, str]:
+        with lab.start(*arguments, variables={**variables, **more}, stdin=subprocess.PIPE) as process:
+            return (*process.communicate(said, timeout=LIMIT_S), process.returncode)[::-1]
+
+    assert tarmac("login", url, "--user", "bob", "--ca", ca, said="wrong wrong wrong\n")[0] == 1
+    status, problem, text = tarmac("login", url, "--user", "bob", "--ca", ca, said=f"{PASSWORD}\n")
+    assert (status, text) == (0, f"you are bob (member) at {url}\n"), problem
+    assert stat.S_IMODE((tmp_path / "config/tarmac/login.json").stat().st_mode) == 0o600
+    assert tarmac("run", "--name", "his", "--", "echo", "over TLS")[0] == 0
+    assert tarmac("users", "add", "eve")[0] == 1
+    lab.tarmac("users", "add", "nightly", "--service", code=0)
+    text = lab.tarmac("tokens", "add", "ci", "--user", "nightly", "--no-end", code=0).stdout.strip()
+    program = {"TARMAC_URL": url, "TARMAC_TOKEN": text, "TARMAC_CA": ca}
+    assert tarmac("run", "--", "echo", "by a program", **program)[0] == 0
+    assert "may not change runs of bob" in tarmac("stop", "his", **program)[1]
+    [token] = lab.json("tokens", "ls", "--user", "nightly")["tokens"]
+    lab.tarmac("tokens", "revoke", token["id"], code=0)
+    assert "was revoked" in tarmac("ls", **program)[1]
+    assert tarmac("logout")[2] == f"logged out of {url}\n"
+    assert not (tmp_path / "config/tarmac/login.json").exists()
+    users = {entry["user"] for entry in lab.json("audit", "--limit", "1000")["audit"]}
+    assert users >= {"bob", "nightly"}
 
 
 def test_a_lab_is_reached_over_tls_with_its_authority(lab: Shell, port: int) -> None:
@@ -74,7 +125,7 @@ def test_a_thousand_connections_keep_nobody_out(lab: Shell, port: int) -> None:
 
 
 def test_a_renewed_certificate_is_served_after_a_signal(shell: Shell, port: int, tmp_path: Path) -> None:
-    shell.home.mkdir(mode=0o700)
+    with_accounts(shell)
     first, second = (self_signed(tmp_path / name) for name in ("first.pem", "second.pem"))
     used = Path(shutil.copy(first, tmp_path / "used.pem"))
     given = f'tls_certificate = "{used}"\ntls_key = "{used}"\n'

@@ -18,7 +18,7 @@ from tarmac.client import Client
 from tarmac.control.permissions import ALLOWED
 from tarmac.model.account import AccountSettings, Visibility
 from tarmac.model.actor import Action, ActorRole
-from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Refused, Unauthorized
+from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Refused, TooManyRequests, Unauthorized
 from tarmac.server.app import routes_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -142,6 +142,22 @@ def test_a_password_gives_a_token_and_a_wrong_one_says_nothing(plane: Served) ->
         owner.set_user("ada", password="short")
     with pytest.raises(Unauthorized, match="revoked"):
         bob.account()
+
+
+def test_a_password_cannot_be_guessed(plane: Served) -> None:
+    """Ten tries a minute for an account, and thirty for an address, whatever the account."""
+    owner, anybody = plane.client(), plane.remote_client("")
+    owner.set_user("ada", password=PASSWORD)
+    for number in range(10):
+        with pytest.raises(Unauthorized):
+            anybody.login("ada", f"guess number {number}")
+    with pytest.raises(TooManyRequests, match="ada: 10 logins to one account in a minute"):
+        anybody.login("ada", PASSWORD)
+    for number in range(19):
+        with pytest.raises(Unauthorized):
+            anybody.login(f"nobody{number}", "a guess of ten")
+    with pytest.raises(TooManyRequests, match="30 logins from one address in a minute"):
+        anybody.login("bob", PASSWORD)
 
 
 def test_a_new_password_ends_all_logins(plane: Served) -> None:

@@ -35,7 +35,7 @@ def test_any_other_address_needs_tls_and_an_account(listen: str, tmp_path: Path)
     assert "can be reached by others" in str(_refusal(tmp_path, listen))
     with pytest.raises(InvalidInput, match="needs an account first") as refused:
         check_accounts(listen, lambda: False)
-    assert "users add NAME --role admin" in (refused.value.hint or "")
+    assert "tarmac users add NAME" in (refused.value.hint or "")
     check_accounts(listen, lambda: True)
     check_accounts("127.0.0.1:8400", lambda: False)
 

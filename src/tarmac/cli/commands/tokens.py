@@ -67,17 +67,15 @@ def login(*, url: str, user: str | None, token_file: str | None, ca: str | None)
     from tarmac.client.logins import Login, login_file, write_login
 
     ca = str(Path(ca).absolute()) if ca is not None else None
-    if ca is not None:
-        os.environ["TARMAC_CA"] = ca
     if token_file is not None:
         with click.open_file(token_file) as file:
             text = file.readline().strip()
     else:
         user = user or os.environ.get("USER") or ""
-        with Client(url, token="") as client:
+        with Client(url, token="", authority=ca) as client:
             password = typed_password(f"password of {user} at {url}")
             text = client.login(user, password, label=f"tarmac login on {socket.gethostname()}").text
-    with Client(url, token=text) as client:
+    with Client(url, token=text, authority=ca) as client:
         account = client.account()
     path = login_file(os.environ)
     write_login(path, Login(url=url, token=text, user=account.name, ca=ca))
@@ -97,7 +95,7 @@ def logout() -> None:
         answer({"url": None}, "", empty="you are not logged in")
         return
     try:
-        with Client(found.url, token=found.token) as client:
+        with Client(found.url, token=found.token, authority=found.ca) as client:
             client.logout()
     finally:
         path.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from tarmac.model.errors import TarmacError
 from tarmac.model.ports import Clock
 from tarmac.server.accounts.account_service import AccountService
 from tarmac.server.http.auth import CALLER, Caller
+from tarmac.server.http.origins import ORIGIN
 
 MOST_WAITING = 10_000
 MOST_AT_ONCE = 500
@@ -41,7 +42,7 @@ class Auditor:
             at=self._clock.now(),
             user=caller.actor.user if caller is not None else "",
             token=caller.token if caller is not None else None,
-            origin="local" if caller is not None and caller.local else (scope.get("client") or ("",))[0],
+            origin="local" if caller is not None and caller.local else scope.get(ORIGIN, ""),
             action=scope["method"],
             target=scope["path"].removeprefix(BASE)[:LONGEST_TARGET],
             status=status,
@@ -57,8 +58,9 @@ class Auditor:
 
     def stop(self) -> None:
         """Write the rest, and end."""
-        self._entries.put(None)
-        self._thread.join()
+        if self._thread.is_alive():
+            self._entries.put(None)
+            self._thread.join()
 
     def _write(self) -> None:
         ended = False

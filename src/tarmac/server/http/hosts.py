@@ -5,7 +5,7 @@ address (DNS rebinding), or directly, with the user's session. `daemon` wraps th
 """
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tarmac.model.errors import Forbidden, Misdirected, TarmacError
 from tarmac.server.http.answers import response
-from tarmac.server.http.origins import network_of, origin_of, parse_address
+from tarmac.server.http.origins import ORIGIN, network_of, origin_of, parse_address
 from tarmac.server.http.rates import RateKind, Rates
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -24,8 +24,17 @@ _OWN_SITES = (None, "same-origin", "none")
 class RequestChecks:
     """The application behind the checks. `names`: those of this server beside its addresses."""
 
-    def __init__(self, app: ASGIApp, *, names: Collection[str], rates: Rates, hops: int) -> None:
-        self._app = app
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        names: Collection[str],
+        rates: Rates,
+        hops: int,
+        audit: Callable[[Scope, int], None],
+    ) -> None:
+        """`audit` is called with each refused request and its status."""
+        self._app, self._audit = app, audit
         self._names = frozenset(name.lower() for name in names)
         self._rates = rates
         self._hops = hops
@@ -33,11 +42,13 @@ class RequestChecks:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         local, port = scope.get("server") or ("", None)
         if port is not None:
+            scope[ORIGIN] = origin_of(scope, self._hops)
             try:
-                self._rates.check(RateKind.REQUESTS, network_of(origin_of(scope, self._hops)))
+                self._rates.check(RateKind.REQUESTS, network_of(scope[ORIGIN]))
                 self._check_host(Headers(scope=scope).getlist("host"), local)
                 self._check_site(scope)
             except TarmacError as error:
+                self._audit(scope, error.http_status)
                 await response(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -7,6 +7,9 @@ import ipaddress
 
 from starlette.types import Scope
 
+ORIGIN = "tarmac.origin"
+"""The key in the scope of a request over TCP for the address of its client."""
+
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 

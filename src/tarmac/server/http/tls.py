@@ -81,7 +81,7 @@ def check_accounts(address: str, accounts_exist: Callable[[], bool]) -> None:
     """Refuse an address that others can reach on a server that does not know its users."""
     if reachable_by_others(address) and not accounts_exist():
         sentence = f"listen: {address!r} can be reached by others, and needs an account first"
-        raise InvalidInput(sentence, hint="create one: users add NAME --role admin")
+        raise InvalidInput(sentence, hint="tarmac users add NAME adds one")
 
 
 def reachable_by_others(address: str) -> bool:

@@ -9,6 +9,8 @@ from tarmac.model.errors import Refused
 from tarmac.server.accounts.account_service import SESSION_S
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CALLER, SESSION_COOKIE
+from tarmac.server.http.origins import ORIGIN, network_of
+from tarmac.server.http.rates import RateKind
 from tarmac.server.http.routing import Call, Routes
 from tarmac.server.service import Service
 
@@ -17,14 +19,21 @@ def add_account_routes(routes: Routes, service: Service) -> None:
     """Add the routes about logging in, users, members and tokens."""
     accounts = service.accounts
 
+    def limit(call: Call[Query, api.LoginBody]) -> None:
+        """Raise TooManyRequests if somebody may be guessing a password."""
+        service.rates.check(RateKind.LOGIN_ADDRESS, network_of(call.request.scope.get(ORIGIN, "")))
+        service.rates.check(RateKind.LOGIN_ACCOUNT, call.body.user)
+
     @routes.serve(api.LOGIN)
     def login(call: Call[Query, api.LoginBody]) -> api.NewToken:
         """Return a new token for a user with the right password. 401 for any other."""
+        limit(call)
         return accounts.login(call.body)
 
     @routes.serve(api.BEGIN_SESSION)
     def begin_session(call: Call[Query, api.LoginBody]) -> Response:
         """Begin the session of a browser, in a cookie, for a user with the right password, or return 401."""
+        limit(call)
         made = accounts.login(call.body, session=True)
         answer = JsonAnswer(accounts.account(made.token.user))
         answer.set_cookie(
