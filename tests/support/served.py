@@ -16,12 +16,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 import tarmac
-from actors import member
 from cluster_starter import NAME, Starter
 from scratch_store import ScratchStore
+from served_sockets import TlsServer, for_members
 from sim_engine import Behaviour, SimEngine
 from simulated import CountingIds, InstantCode, nodes
 from tarmac.artifacts.code.arrivals import Arrivals
@@ -50,9 +50,8 @@ from tarmac.server.accounts.authenticator import Authenticator
 from tarmac.server.announcing import Announced, Announcements
 from tarmac.server.app import checked, routed
 from tarmac.server.changes import Changes
-from tarmac.server.http.auth import CALLER, Access, AuthMiddleware, Caller
+from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.connections import SILENCE_S, Bodies, Limits, limited
-from tarmac.server.http.encrypted import EncryptedListener
 from tarmac.server.http.rates import Rates
 from tarmac.server.local_images import LocalImages
 from tarmac.server.service import ReadingRules, Service
@@ -302,37 +301,10 @@ def served(
     unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     unix.bind(str(made.home.socket))
     unix.listen()
-    tcp = socket.create_server(("127.0.0.1", 0))
-    made.tcp_port = tcp.getsockname()[1]
-    gateway = socket.create_server(("127.0.0.1", 0))
-    made.gateway_port = gateway.getsockname()[1]
-    members = socket.create_server(("127.0.0.1", 0))
-    made.member_port = members.getsockname()[1]
-    service = made.service()
-    inner = Announced(Bodies(routed(service, home=made.home), silence_s=silence_s), service.announcements)
-    app = at_addresses(
-        [("127.0.0.1", made.gateway_port)],
-        made.gateway(service),
-        otherwise=_for_members(
-            inner,
-            ("127.0.0.1", made.member_port),
-            otherwise=AuthMiddleware(
-                inner,
-                socket_name=str(made.home.socket),
-                callers=made.accounts.callers,
-                version=version,
-                requests=service.requests,
-                audit=made.auditor.note,
-            ),
-        ),
-    )
-    app = checked(
-        app,
-        settings,
-        Rates(requests_per_minute=settings.requests_per_minute),
-        audit=made.auditor.note,
-    )
-    server = _Server(
+    sockets = [unix, *(socket.create_server(("127.0.0.1", 0)) for _ in range(3))]
+    made.tcp_port, made.gateway_port, made.member_port = (each.getsockname()[1] for each in sockets[1:])
+    app = _application(made, version, silence_s, settings)
+    server = TlsServer(
         uvicorn.Config(
             app,
             http=limited(limits),
@@ -347,9 +319,7 @@ def served(
         listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
         made.tls_port = listener.getsockname()[1]
         server.encrypted = listener, tls
-    thread = threading.Thread(
-        target=_serve, args=(server, made, (unix, tcp, gateway, members)), name="served"
-    )
+    thread = threading.Thread(target=_serve, args=(server, made, sockets), name="served")
     thread.start()
     made.auditor.start()
     made.closing.callback(made.auditor.stop)
@@ -361,28 +331,25 @@ def served(
         thread.join()
 
 
-class _Server(uvicorn.Server):
-    """uvicorn, with a listener of TLS if it is given one."""
-
-    encrypted: tuple[socket.socket, ssl.SSLContext] | None = None
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.encrypted is not None:
-            EncryptedListener(self, *self.encrypted)
-
-
-def _for_members(app: ASGIApp, address: tuple[str, int], *, otherwise: ASGIApp) -> ASGIApp:
-    """The application, where every request to this address is one of `MEMBER`."""
-
-    async def choose(scope: Scope, receive: Receive, send: Send) -> None:
-        if tuple(scope.get("server") or ()) != address:
-            await otherwise(scope, receive, send)
-            return
-        scope[CALLER] = Caller(actor=member(MEMBER), local=False)
-        await app(scope, receive, send)
-
-    return choose
+def _application(made: Served, version: str, silence_s: float, settings: AddressSettings) -> ASGIApp:
+    """The whole application: at the address of the gateway, at that of a member, and elsewhere."""
+    service = made.service()
+    inner = Announced(Bodies(routed(service, home=made.home), silence_s=silence_s), service.announcements)
+    guarded = AuthMiddleware(
+        inner,
+        socket_name=str(made.home.socket),
+        callers=made.accounts.callers,
+        version=version,
+        requests=service.requests,
+        audit=made.auditor.note,
+    )
+    app = at_addresses(
+        [("127.0.0.1", made.gateway_port)],
+        made.gateway(service),
+        otherwise=for_members(inner, ("127.0.0.1", made.member_port), MEMBER, otherwise=guarded),
+    )
+    rates = Rates(requests_per_minute=settings.requests_per_minute)
+    return checked(app, settings, rates, audit=made.auditor.note)
 
 
 def _serve(server: uvicorn.Server, made: Served, sockets: Sequence[socket.socket]) -> None:

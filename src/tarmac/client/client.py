@@ -73,8 +73,7 @@ AUTHORITY_VARIABLE = "TARMAC_CA"
 
 
 class Client(ResourceCalls):
-    """A connection to a tarmac server: at `url` or TARMAC_URL, else at that of `tarmac login`, else the user's
-    own.
+    """A connection to a server: at `url` or TARMAC_URL, else that of `tarmac login`, else the user's own.
 
     The user's own server is in `home` (by default TARMAC_HOME, else where XDG defines) and is started if
     there is none, unless `start` is false. A server at a URL requires `token` (by default TARMAC_TOKEN, or

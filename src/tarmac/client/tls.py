@@ -1,4 +1,4 @@
-"""TLS of the client: who may vouch for a server, and why one is not trusted. Used by `transport`."""
+"""TLS of the client: verifies the certificate of a server, and explains a refusal. Used by `transport`."""
 
 from __future__ import annotations
 
