@@ -13,7 +13,7 @@ from sqlalchemy.dialects import sqlite
 
 from tarmac.model.lifecycle import RunState
 from tarmac.model.summary import RunQuery
-from tarmac.store import open_store, secrets, spans
+from tarmac.store import limits, open_store, secrets, spans
 from tarmac.store import statements as sql
 from tarmac.store.database import Database
 from tarmac.store.schema import metadata
@@ -44,6 +44,9 @@ QUERIES: dict[str, Select[Any]] = {
     "attempts to remove": spans.TO_REMOVE.params(ids=["a", "b"]),
     "clusters": sql.CLUSTERS,
     "secrets by name": secrets.NAMED.params(ids=["a", "b"]),
+    "charges of runs": limits.CHARGED.params(ids=["a", "b"]),
+    "ledger": limits.PAGE.params(before=9, at_most=1),
+    "ledger of an account": limits.PAGE_OF.params(before=9, at_most=1, of_account="a"),
     "lease": sql.LEASE.params(of_cluster="a"),
     "servers": sql.SERVERS,
 }

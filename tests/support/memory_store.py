@@ -11,6 +11,7 @@ from typing import Any
 
 from memory_annotations import MemoryAnnotations, MemoryAnnouncements
 from memory_experiments import MemoryExperiments
+from memory_limits import MemoryLimits
 from memory_metrics import MemoryMetrics
 from memory_notifications import MemoryNotifications
 from memory_numbers import MemoryNumbers
@@ -78,6 +79,7 @@ class MemoryStore:
         self.secrets, self.announcements = MemorySecrets(), MemoryAnnouncements()
         self.annotations = MemoryAnnotations(self._runs, self._lock)
         self.numbers = MemoryNumbers()
+        self.limits = MemoryLimits(self._write)
         self.run_records = MemoryRunRecords(self._runs, self._lock)
         self.metrics = MemoryMetrics(self._runs, self._write, self._fence, self.run_records.keep)
         self.notifications = MemoryNotifications(self._write, self._fence)
@@ -174,8 +176,6 @@ class MemoryStore:
     def live_runs(self) -> list[Run]:
         with self._lock:
             return [self._runs[run_id] for run_id in sorted(self._live)]
-
-    # --- attempts and events ----------------------------------------------------------------------
 
     def remove_runs(self, run_ids: Collection[str]) -> frozenset[str]:
         with self._write:
@@ -369,8 +369,8 @@ class MemoryStore:
         if (attempt := step.attempt) is not None:
             self._attempts.setdefault(run.id, {})[attempt.number] = attempt
             self._where[run.id] = attempt.allocation.cluster, attempt.allocation.pool
-            ended = attempt.state is AttemptState.ENDED
-            (self._live_attempts.discard if ended else self._live_attempts.add)((run.id, attempt.number))
+            live, ended = self._live_attempts, attempt.state is AttemptState.ENDED
+            (live.discard if ended else live.add)((run.id, attempt.number))
         if (used := usage_of(step)) is not None:
             self._usage[used.key] = self._usage.get(used.key, 0.0) + used.slot_s
         self.notifications.keep(step.notifications)
@@ -385,9 +385,9 @@ class MemoryStore:
         detail: Mapping[str, Any],
         actor: str | None,
     ) -> None:
-        history = self._histories.setdefault(run_id, [])
+        history, number = self._histories.setdefault(run_id, []), self._forgotten + len(self._events) + 1
         event = Event(
-            id=self._forgotten + len(self._events) + 1,
+            id=number,
             run_id=run_id,
             seq=len(history) + 1,
             at=at,

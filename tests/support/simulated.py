@@ -15,6 +15,7 @@ from memory_store import MemoryStore
 from sim_batch import SimBatchEngine
 from sim_engine import Behaviour, SimEngine
 from tarmac.control.reconcilers.deliver import deliver_pass
+from tarmac.control.reconcilers.limits import limits_pass
 from tarmac.control.reconcilers.reconcile import reap_pass, reconcile_pass
 from tarmac.control.reconcilers.schedule import dependency_pass, schedule_pass, submit_pass
 from tarmac.control.reconcilers.search import search_pass
@@ -195,10 +196,7 @@ class Server:
         self.plane = self.make()
 
     def turn(self, loop: str, engine: str = "") -> None:
-        """One pass of one loop (of an engine), under its lease, as `loops` would run it.
-
-        Nothing happens in a loop whose thread is stuck in a call of an engine that hangs.
-        """
+        """One pass of one loop (of an engine), under its lease; none if its thread is stuck in a call."""
         if (loop, engine) in self.stuck and engine in self.hanging:
             return
         try:
@@ -222,7 +220,7 @@ class Server:
                     search_pass(control, self.plane.searches)
                 case "schedule":
                     dependency_pass(control)
-                    wanted = (submit_pass(control), schedule_pass(control).next_at)
+                    wanted = (limits_pass(control), submit_pass(control), schedule_pass(control).next_at)
                     self.plan_at = min((at for at in wanted if at is not None), default=None)
                 case "deliver":
                     deliver_pass(control, engine)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tarmac.api.experiments import *
     from tarmac.api.files import *
     from tarmac.api.history_operations import *
+    from tarmac.api.limit_operations import *
     from tarmac.api.numbers import *
     from tarmac.api.placement import *
     from tarmac.api.queue import *
@@ -62,6 +63,10 @@ else:
             "ANNOTATIONS ATTEMPTS EVENTS EventsQuery FILE FILES FileQuery FilesQuery LOGS LogsQuery NOTE "
             "NOTIFICATIONS NoteBody OPEN_SESSION REPORTS ReportsQuery SESSION SessionBody TerminalBody "
             "WHY WorkerChoice"
+        ),
+        "limit_operations": (
+            "CREDITS CREDIT_ENTRIES GRANT_CREDITS GrantBody LIMITS LedgerQuery LimitBody MOST_ENTRIES "
+            "SET_LIMITS"
         ),
         "numbers": "Numbered Numbers",
         "placement": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
@@ -13,6 +14,7 @@ from tarmac.client.transport import error_of
 if TYPE_CHECKING:
     from tarmac.model.abilities import KeptImage
     from tarmac.model.engine_kinds import Finding
+    from tarmac.model.limits import CreditAccount, CreditEntry, Limit
     from tarmac.model.run_records import Dataset
     from tarmac.model.secret import Secret
 
@@ -96,6 +98,27 @@ class ResourceCalls(AccountCalls):
     def usage(self, *, since: float | None = None, until: float | None = None) -> list[api.UsedSlots]:
         """The slot use from `since` to `until` (Unix times), by user, project, cluster and pool."""
         return self._call(api.USAGE, query=api.UsageQuery(since=since, until=until))
+
+    def limits(self) -> list[Limit]:
+        """The limits of users, projects and pools."""
+        return self._call(api.LIMITS)
+
+    def set_limits(self, *, unset: Sequence[str] = (), **limits: Any) -> Limit:
+        """Change the limits of a `user`, `project` or `pool`: given ones are set, `unset` ones removed."""
+        return self._call(api.SET_LIMITS, body=api.LimitBody(unset=cast(Any, unset), **limits))
+
+    def credits(self) -> list[CreditAccount]:
+        """The accounts of credits."""
+        return self._call(api.CREDITS)
+
+    def grant_credits(self, account: str, amount: float, **options: Any) -> CreditAccount:
+        """Grant credits to `user:NAME` or `project:NAME`; options are `note`, and `correction`."""
+        body = api.GrantBody(account=account, credits=amount, key=os.urandom(16).hex(), **options)
+        return self._call(api.GRANT_CREDITS, body=body)
+
+    def credit_entries(self, **query: Any) -> list[CreditEntry]:
+        """A page of the ledger of credits, newest first: of an `account`, `before` an id."""
+        return self._call(api.CREDIT_ENTRIES, query=api.LedgerQuery(**query))
 
     def utilization(self) -> list[api.RunUtilization]:
         """The current use of processors, memory and GPUs by live runs, for each run and node."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from tarmac.control import delegation
+from tarmac.control.limits import refuse_over_limits
 from tarmac.control.lookup import awaited_runs, members_of
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
@@ -73,6 +74,7 @@ class Admission:
         refuse_unknown_parameters(submission.spec)
         control = self._control
         run = new_run_record(submission, run_id=control.ids.run_id(now), now=now, server=control.server)
+        refuse_over_limits(control, run)
         self._refuse_what_never_fits(run)
         if run.spec.after:
             awaited = awaited_runs(control.store, submission.actor, run.spec.after)

@@ -17,6 +17,7 @@ from functools import partial
 
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.idle import idle_pass
+from tarmac.control.reconcilers.limits import limits_pass
 from tarmac.control.reconcilers.notify import NotifyPass
 from tarmac.control.reconcilers.reconcile import reap_pass, reconcile_pass
 from tarmac.control.reconcilers.schedule import dependency_pass, schedule_pass, submit_pass
@@ -74,6 +75,7 @@ class Loops:
             self._loop(Wakeup.STAGE, stage, 5.0),
             self._loop(Wakeup.SCHEDULE, _schedule, 1.0),
             self._loop(Wakeup.SEARCH, partial(search_pass, searches=plane.searches), 1.0),
+            self._loop(Wakeup.LIMITS, limits_pass, NOTIFY_PERIOD_S),
             self._loop(Wakeup.LEASE, _renew, SIGN_OF_LIFE_S),
         ]
         self._notify = (

@@ -23,6 +23,7 @@ from tarmac.control.clusters import Clusters
 from tarmac.control.decisions import steps
 from tarmac.control.draining import ALL_NODES
 from tarmac.control.experiments import ExperimentService
+from tarmac.control.limits import LimitService, refuse_too_many
 from tarmac.control.lookup import array_status, awaited_runs, find_run, live_members, means_all
 from tarmac.control.metrics import ChosenSeries, chosen_series
 from tarmac.control.permissions import Action, check, may_see
@@ -91,6 +92,7 @@ class ControlPlane:
         self.searches = Searches(self.control, searcher_of)
         self.experiments = ExperimentService(self.control, self._admission, self.searches, resolve)
         self.usage = UsageReport(self.control)
+        self.limits = LimitService(self.control)
 
     # --- commands
 
@@ -104,7 +106,9 @@ class ControlPlane:
             refuse_search(submission.spec)
         now = self.control.clock.now()
         new = [self._admission.new_runs(self._resolved(submission), now) for submission in submissions]
-        stored = iter(self.control.accept([item for members in new for item in members]))
+        fresh = [item for members in new for item in members]
+        refuse_too_many(self.control, [item.run for item in fresh])
+        stored = iter(self.control.accept(fresh))
         accepted = []
         for members in new:
             item, (run, *_) = members[0], [next(stored) for _ in members]

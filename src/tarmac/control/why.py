@@ -8,6 +8,7 @@ from msgspec.structs import astuple, replace
 from tarmac import sched
 from tarmac.api.placement import NamedRun, Why, WhyEstimate
 from tarmac.control.decisions.idleness import IDLE
+from tarmac.control.limits import limit_book, request_of
 from tarmac.control.serving import whereabouts
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
@@ -39,6 +40,10 @@ def why(control: ControlState, run: Run) -> Why:
             return replace(answer, headline=_awaiting(control, run), reasons=())
         if (reason := next(iter(answer.reasons), None)) and reason.code is ReasonCode.GROUP_LIMIT:
             return replace(answer, headline=f"queued: {reason.text}")
+        if reason is not None and reason.code is ReasonCode.LIMIT:
+            known = answer.estimate is not None and answer.estimate.start_at is not None
+            estimate = answer.estimate if known else None
+            return replace(answer, headline=f"queued: {reason.text}", reasons=(), estimate=estimate)
         if any(reason.code is ReasonCode.RESTS for reason in answer.reasons):
             return replace(answer, headline=_pausing(control, run), estimate=_after_pause(run, answer))
         return answer
@@ -68,6 +73,10 @@ def _before_the_cluster(control: ControlState, run: Run, engine: AttachedEngine)
         over_limit = control.run_cache().limits.holds_back(run.id)
     if over_limit is not None:
         return f"queued: {over_limit}"
+    book = limit_book(control)
+    exceeded = book.exceeded(request_of(control, run), run.spec.time_limit_s) if book is not None else None
+    if exceeded is not None:
+        return f"queued: {exceeded.text}. {exceeded.raised_by}"
     reason = engine.trouble(control.clock.now())
     trouble = f": {reason}" if reason else ""
     return f"queued: it is submitted to cluster {run.spec.target.cluster} once more is known of it{trouble}"

@@ -60,6 +60,7 @@ def _written_shares(shares: Mapping[str, float]) -> Mapping[str, float]:
 
 _WHO = matching(r"[^\x00-\x1f\x7f]{1,255}", "the name of a user or project")
 _SHARE = number(above=0, maximum=LARGEST_SHARE)
+_PRICE = number(0.0, 1e6)
 POOL = record(
     {
         "policy": Field(choice(Policy), words="order scheduling"),
@@ -75,6 +76,7 @@ POOL = record(
         "floor": Field(duration_s(), sets="floor_s", words="block"),
         "idle_report": Field(duration_s(), sets="idle_report_s"),
         "idle_pause": Field(duration_s(), sets="idle_pause_s"),
+        "credits_per_slot_hour": Field(_PRICE, words="price cost"),
     },
     _check,
     make=dict,

@@ -148,7 +148,7 @@ class PoolRules(StoredRecord, frozen=True, kw_only=True):
     share have their own weight instead. Past usage counts half after `half_life_s`. A cycle run has turns of
     `turn_s`; interruptible runs share each period of `period_s` in blocks no shorter than `floor_s`. A run
     that uses none of its slots for `idle_report_s` is reported to its owner, for `idle_pause_s` paused (None:
-    never).
+    never). Accounts of credits are charged `credits_per_slot_hour`.
     """
 
     name: str = DEFAULT_POOL
@@ -165,6 +165,7 @@ class PoolRules(StoredRecord, frozen=True, kw_only=True):
     floor_s: float = 300.0
     idle_report_s: float | None = None
     idle_pause_s: float | None = None
+    credits_per_slot_hour: float = 1.0
 
 
 class Pool(PoolRules, frozen=True, kw_only=True):

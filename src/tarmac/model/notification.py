@@ -20,7 +20,10 @@ from tarmac.model.secret import SHARED
 
 
 class Occasion(StrEnum):
-    """The reason of a message. `waiting`: in a queue for long; `idle`: it uses none of its slots."""
+    """The reason of a message. `waiting`: in a queue for long; `idle`: it uses none of its slots.
+
+    `credits`: most of the credits of its user or project are used.
+    """
 
     STARTED = "started"
     WAITING = "waiting"
@@ -28,6 +31,7 @@ class Occasion(StrEnum):
     FAILED = "failed"
     STOPPED = "stopped"
     IDLE = "idle"
+    CREDITS = "credits"
 
 
 ENDED = (Occasion.COMPLETED, Occasion.FAILED, Occasion.STOPPED)

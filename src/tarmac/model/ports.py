@@ -15,6 +15,7 @@ from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import LeaveRequest, RunState
+from tarmac.model.limits import Limits
 from tarmac.model.metrics import MetricStore
 from tarmac.model.notification import Notifications
 from tarmac.model.progress import Cause, Event, NativeStatus, Notice, Outcome, Sighting, WorkerStatus
@@ -35,6 +36,10 @@ class Store(Protocol):
     Every method raises Unavailable (nothing was done, try again) if the database cannot be reached, and
     StorageFull if its disk is full. Reads see all writes that returned before they began.
     """
+
+    @property
+    def limits(self) -> Limits:
+        """Limits and credits, in the same database."""
 
     @property
     def metrics(self) -> MetricStore:

@@ -100,6 +100,7 @@ class ReasonCode(StrEnum):
     RESTS = "rests"  # the run failed, and waits for its next try
     AWAITS = "awaits"  # other runs have to end before
     GROUP_LIMIT = "group_limit"  # its array or experiment holds as much as it may
+    LIMIT = "limit"  # its user, project or pool has used up a limit, or its credits
 
 
 class Reason(Struct, frozen=True, kw_only=True):

@@ -1,5 +1,7 @@
 """The usage of attempts: slots and times. Read from the store by `control.reports`."""
 
+from datetime import UTC, datetime
+
 from tarmac.model.resources import UsageKey
 
 
@@ -22,3 +24,9 @@ class AttemptSpan(UsageKey, frozen=True, kw_only=True):
         begin = max(self.begin, since)
         early = sum(slots * max(0.0, end - max(at, begin)) for at, slots in self.released)
         return self.slots * max(0.0, end - begin) - early
+
+
+def month_begin(at: float) -> float:
+    """The begin of the calendar month (UTC) that has this moment."""
+    day = datetime.fromtimestamp(at, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return day.replace(day=1).timestamp()

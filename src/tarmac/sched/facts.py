@@ -8,6 +8,7 @@ from msgspec import Struct
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.lifecycle import Mode
+from tarmac.model.limits import Cap, SlotUse
 from tarmac.model.progress import Share
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation
@@ -103,7 +104,8 @@ class Holding(Struct, frozen=True, kw_only=True):
 class Snapshot(Struct, frozen=True, kw_only=True):
     """All facts of one cycle of the scheduler. A pool that is not in `pools` has the default rules.
 
-    `usage` is additive: each record decays from its `hour_at`.
+    `usage` is additive: each record decays from its `hour_at`. `elsewhere` are slots of runs that are no
+    holdings, which count under the `caps` as well.
     """
 
     pools: tuple[Pool, ...]
@@ -111,6 +113,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     queue: tuple[Candidate, ...]
     holdings: tuple[Holding, ...]
     usage: tuple[UsageBucket, ...] = ()
+    caps: tuple[Cap, ...] = ()
+    elsewhere: tuple[SlotUse, ...] = ()
 
 
 def requested_slots(demands: tuple[Demand, ...]) -> int:

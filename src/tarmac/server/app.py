@@ -27,6 +27,7 @@ from tarmac.server.routes.accounts import add_account_routes
 from tarmac.server.routes.clusters import add_cluster_routes
 from tarmac.server.routes.code import add_code_routes
 from tarmac.server.routes.experiments import add_experiment_routes
+from tarmac.server.routes.limits import add_limit_routes
 from tarmac.server.routes.nodes import add_node_routes
 from tarmac.server.routes.queue import add_queue_routes
 from tarmac.server.routes.runs import add_following_routes, add_run_routes
@@ -83,6 +84,7 @@ def routes_of(service: Service) -> Routes:
     add_experiment_routes(routes, service)
     add_queue_routes(routes, service)
     add_node_routes(routes, service)
+    add_limit_routes(routes, service)
     add_cluster_routes(routes, service)
     add_storage_routes(routes, service)
     add_account_routes(routes, service)

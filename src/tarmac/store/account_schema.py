@@ -1,8 +1,9 @@
-"""The tables of accounts, tokens and the audit log. Read by `accounts`; a part of `schema`."""
+"""The tables of accounts, tokens, the audit log, limits and credits: a part of `schema`."""
 
 import sqlalchemy as sa
 
-from tarmac.store.columns import Bytewise, Serial, metadata
+from tarmac.model.limits import EntryKind
+from tarmac.store.columns import Bytewise, Serial, metadata, one_of
 
 # Accounts of users; the body has the changing fields as JSON, `password` a hash.
 account = sa.Table(
@@ -53,4 +54,27 @@ audit = sa.Table(
     sa.Column("body", sa.Text, nullable=False),
     sa.Index("ix_audit_at", "at", "id"),
     sqlite_autoincrement=True,
+)
+
+# Limits by their scope: its user, project and pool as JSON.
+run_limit = sa.Table(
+    "run_limit",
+    metadata,
+    sa.Column("scope", Bytewise, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+# The ledger of credits: rows are only added. `slot_s` is the charged part of an attempt.
+credit_entry = sa.Table(
+    "credit_entry",
+    metadata,
+    sa.Column("id", Serial, sa.Identity(), primary_key=True),
+    *(sa.Column(name, Bytewise, nullable=False) for name in ("account", "key")),
+    *(sa.Column(name, sa.Double, nullable=False) for name in ("at", "amount", "slot_s")),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("kind", "actor", "note")),
+    sa.Column("attempt", Bytewise),
+    sa.UniqueConstraint("account", "key"),
+    sa.Index("ix_credit_entry_account", "account", "id"),
+    sa.Index("ix_credit_entry_attempt", "attempt", "account"),
+    one_of("kind", EntryKind),
 )

@@ -51,17 +51,17 @@ def check_step(step: RunStep) -> None:
 
 def check_cluster(cluster: Cluster) -> None:
     """Raise InvalidInput for a name that some database cannot hold."""
-    _check_texts({"the name of the cluster": cluster.name})
+    check_texts({"the name of the cluster": cluster.name})
 
 
 def check_dataset(dataset: Dataset) -> None:
     """Raise InvalidInput for texts that some database cannot hold."""
-    _check_texts({"the id of the dataset": dataset.id, "its source": dataset.source})
+    check_texts({"the id of the dataset": dataset.id, "its source": dataset.source})
 
 
 def check_annotation(annotation: Annotation) -> None:
     """Raise InvalidInput for texts that some database cannot hold."""
-    _check_texts({"the text": annotation.text, "the user": annotation.actor})
+    check_texts({"the text": annotation.text, "the user": annotation.actor})
 
 
 def check_experiment_change(change: ExperimentChange) -> None:
@@ -77,12 +77,12 @@ def check_experiment_change(change: ExperimentChange) -> None:
         raise IllegalStep(f"a change of experiment {before.id} changes what never changes")
     key = after.idempotency_key or ""
     texts = {"the name": after.name, "the project": after.project, "the user": after.user}
-    _check_texts({**texts, "the idempotency key": key})
+    check_texts({**texts, "the idempotency key": key})
 
 
 def check_secret(version: SecretVersion) -> None:
     """Raise InvalidInput for texts that some database cannot hold."""
-    _check_texts(
+    check_texts(
         {"the name of the secret": version.name, "its scope": version.scope, "its user": version.user}
     )
 
@@ -144,7 +144,8 @@ def _problems(run: Run) -> Iterator[Problem]:
             yield Problem(message=f"{what} {number} is out of range", hint=f"at most {BIGGEST}")
 
 
-def _check_texts(texts: Mapping[str, str]) -> None:
+def check_texts(texts: Mapping[str, str]) -> None:
+    """Raise InvalidInput for texts that some database cannot hold."""
     if problems := tuple(problem for what, text in texts.items() for problem in _bad_text(what, text)):
         raise InvalidInput(problems)
 

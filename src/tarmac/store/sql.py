@@ -32,6 +32,7 @@ from tarmac.store.accounts import SqlAccounts
 from tarmac.store.announcements import SqlAnnouncements
 from tarmac.store.database import Conflict, Database, Stale, each_of, is_damage
 from tarmac.store.experiments import SqlExperiments
+from tarmac.store.limits import SqlLimits
 from tarmac.store.metrics import SqlMetrics
 from tarmac.store.notifications import SqlNotifications
 from tarmac.store.numbers import SqlNumbers
@@ -65,6 +66,7 @@ class SqlStore:
         self.secrets = SqlSecrets(database)
         self.announcements = SqlAnnouncements(database)
         self.annotations = SqlAnnotations(database)
+        self.limits = SqlLimits(database)
         self.metrics = SqlMetrics(database)
         self.numbers = SqlNumbers(database)
         self.notifications = SqlNotifications(database)

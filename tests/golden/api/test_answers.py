@@ -209,6 +209,11 @@ def queue_and_nodes(plane: Served, story: Story) -> None:
     plane.turn()
     story.ask("GET", "/runs/many/array")
     story.ask("GET", "/usage")
+    story.ask("PUT", "/limits", {"user": "*", "pool": "nowhere", "slots": 4, "longest_s": 3600})
+    story.ask("GET", "/limits")
+    story.ask("POST", "/credits", {"account": "project:x", "credits": 10, "note": "May", "key": "k"})
+    story.ask("GET", "/credits")
+    story.ask("GET", "/credits/entries?account=project:x&limit=5")
     story.ask("GET", "/utilization")
 
 

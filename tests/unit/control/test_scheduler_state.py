@@ -64,7 +64,7 @@ class News:
 
     def __call__(self) -> tuple[tuple[Pool, ...], tuple[Node, ...], list[Change], list[UsageBucket]]:
         told, self.changes = self.changes, []
-        return (), self.nodes, told, []
+        return (), self.nodes, told, [], ((), ())
 
 
 def test_what_changed_nothing_is_not_planned_again() -> None:

@@ -3,6 +3,8 @@
 A project exists as soon as a run names it.
 """
 
+import csv
+import sys
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +12,8 @@ from typing import Any
 import click
 
 from tarmac import api
-from tarmac.cli.dialogue import answer, connect, print_list
-from tarmac.cli.options import json_option, local_time
+from tarmac.cli.dialogue import answer, connect, print_list, wants_json
+from tarmac.cli.options import flag, json_option, local_time
 from tarmac.cli.selecting import pages
 from tarmac.cli.views.amounts import age, parse_duration
 from tarmac.cli.views.table import Cell, Column, Table, table_text
@@ -64,10 +66,16 @@ def moment(text: str) -> float:
 )
 @click.option("--since", type=moment, metavar="TIME", help="From then on: 7d (ago), or 2026-11-01T08:00.")
 @click.option("--until", type=moment, metavar="TIME", help="Until then; by default until now.")
+@flag("--csv", "as_csv", help="Print CSV instead of a table.")
 @json_option
-def usage(*, by: str, since: float | None, until: float | None) -> None:
+def usage(*, by: str, since: float | None, until: float | None, as_csv: bool) -> None:
     """Show the slot-hours that users, projects or pools used."""
     totals = _totals(connect().usage(since=since, until=until), by)
+    if as_csv and not wants_json():
+        writer = csv.DictWriter(sys.stdout, (by, "slot_hours", "runs", "attempts"), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(totals)
+        return
     document = {"by": by, "since": since, "until": until, "usage": totals}
     text = table_text(_usage_table(by), totals, stdout_terminal())
     answer(document, text, empty="nothing was used in this time")

@@ -176,6 +176,8 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     changes: dict[str, Any] = {"state": state, "seq": run.seq + 1, "cycle_report": report}
     if run_outcome is not None:
         cause = counting.unproven(run, report) if run_outcome is Outcome.COMPLETED else over.cause
+        if run_outcome is Outcome.STOPPED and run.cause is not None:
+            cause = run.cause  # why the platform stopped it
         if cause is not None and run_outcome is Outcome.FAILED:
             text = counting.last_try_text(run, over) + _futile_text(run, over)
             cause = replace(cause, message=cause.message + text)

@@ -8,6 +8,7 @@ completed,  the run has ended with this outcome
 failed,
 stopped
 idle        the run uses none of its slots, for as long as the rules of its pool say
+credits     most of the credits of its user or project are used
 
 People get messages about an array as a whole: `started` and `waiting` for its first member, and one when its
 last member has ended. A program (a webhook) gets messages about each member.
@@ -15,12 +16,13 @@ last member has ended. A program (a webhook) gets messages about each member.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tarmac.model.changes import RunStep
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunEvent, RunState
+from tarmac.model.limits import CreditAccount
 from tarmac.model.notification import Channel, Failure, Notification, Occasion, Receiver, Subscription
 from tarmac.model.progress import Outcome
 from tarmac.model.run import Run
@@ -49,6 +51,20 @@ def with_notifications(
         return step
     messages = tuple(_messages(step, always, ended_array))
     return replace(step, notifications=messages) if messages else step
+
+
+def credit_messages(
+    runs: Iterable[Run], always: Sequence[Subscription], account: CreditAccount, now: float
+) -> list[Notification]:
+    """One message about an account to each receiver that wants it, about the first of the account's runs."""
+    more = {"account": account.account, "used": account.used, "granted": account.granted}
+    first: dict[Receiver, Run] = {}
+    for run in runs:
+        for each in (*run.spec.notify, *always):
+            if Occasion.CREDITS in each.on:
+                first.setdefault(each.receiver, run)
+    kind, since = Occasion.CREDITS, float(account.refill)
+    return [_message(run, kind, to, now, more, since=since) for to, run in first.items()]
 
 
 def after_try(message: Notification, failure: Failure | None, now: float) -> Notification:

@@ -127,6 +127,14 @@ def stop_run(run: Run, attempt: Attempt | None, now: float, *, at_once: bool = F
     return asking
 
 
+def stop_for(run: Run, attempt: Attempt, cause: Cause, now: float) -> RunStep:
+    """The platform stops the run for good, with its grace; the run has the cause until it ends, and then."""
+    asking = _asking(run, attempt, RunEvent.STOP_REQUESTED, now)
+    detail = {"code": cause.code.value, "message": cause.message}
+    events = tuple(replace(each, detail={**each.detail, **detail}) for each in asking.events)
+    return replace(asking, after=replace(asking.after, cause=cause), events=events)
+
+
 def pause_run(run: Run, attempt: Attempt | None, now: float) -> RunStep:
     """A user pauses the run: at once if nothing runs, otherwise when its attempt has left."""
     return _asking(run, attempt, RunEvent.PAUSE_REQUESTED, now)

@@ -29,9 +29,11 @@ from dataclasses import dataclass
 from tarmac.control.admission import refusal_reasons
 from tarmac.control.decisions import steps
 from tarmac.control.delegation import request_of
+from tarmac.control.limits import limit_book
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.event_bus import Wakeup
+from tarmac.control.state.limit_state import use_of
 from tarmac.model.array import AwaitedRun, Condition
 from tarmac.model.changes import RunStep
 from tarmac.model.codec import replace
@@ -153,6 +155,7 @@ def submit_pass(control: ControlState) -> float | None:
     decisions: list[RunStep] = []
     pauses: list[float] = []
     waiting = _waiting(control)
+    book = limit_book(control) if waiting else None
     now = control.clock.now()  # after the runs were read: none of them is later
     for engine, runs in waiting:
         for run in runs:
@@ -160,6 +163,11 @@ def submit_pass(control: ControlState) -> float | None:
                 pauses.append(run.retry.at)
                 continue
             step = _step(control, engine, run, now)
+            if step is not None and step.attempt is not None and book is not None:
+                use = use_of(step.after, step.attempt)
+                if book.exceeded(use, run.spec.time_limit_s) is not None:
+                    continue
+                book.take(use)
             if step is not None:
                 decisions.append(step)
     for run, attempt in control.live():

@@ -14,6 +14,7 @@ from tarmac.control.decisions.notifications import ended_arrays, last_of_arrays,
 from tarmac.control.state.engines import AttachedEngine, Engines
 from tarmac.control.state.event_bus import EventBus, Wakeup
 from tarmac.control.state.facts import Shapes
+from tarmac.control.state.limit_state import LimitState
 from tarmac.control.state.metric_intake import MetricSubscriber
 from tarmac.control.state.node_inventory import NodeInventory, NodeTable, Offer
 from tarmac.control.state.run_cache import RunCache
@@ -110,6 +111,7 @@ class ControlState:
         self._run_cache = RunCache(self.shapes, self.server, self.engines, self.notify_always)
         self._usage = UsageBook()
         self.tallies = Tallies()
+        self.limits = LimitState(store, known=alone)
         self._table = NodeTable(())
         self._looked_at = float("-inf")
         self._look_every_s = float("inf") if alone else FEED_PERIOD_S
@@ -184,6 +186,8 @@ class ControlState:
             self.event_bus.notify(Wakeup.SCHEDULE)
         if any(step.notifications for step in applied):
             self.event_bus.notify(Wakeup.NOTIFY)
+        if self.limits.metered and any(step.attempt is not None and step.events for step in applied):
+            self.event_bus.notify(Wakeup.LIMITS)
         return taken
 
     def create_experiment(self, change: ExperimentChange) -> Experiment:
@@ -371,7 +375,8 @@ class ControlState:
             if (ends_since := run_cache.foreign_ends_since) is not None:
                 run_cache.foreign_ends_since = None
                 self._usage.catch_up(self.store, ends_since)
-            return pools, nodes, list(run_cache.changes()), self._usage.take()
+            limits = self.limits.facts(run_cache, pools, now)
+            return pools, nodes, list(run_cache.changes()), self._usage.take(), limits
 
     def _engine_key(self, run: Run) -> str:
         attempt = None if self.engines.alone else self._run_cache.attempts.get(run.id)

@@ -19,6 +19,7 @@ class Wakeup(StrEnum):
     SCHEDULE = "schedule"
     LEASE = "lease"
     NOTIFY = "notify"
+    LIMITS = "limits"
     DELIVER = "deliver"
     RECONCILE = "reconcile"
     REAP = "reap"

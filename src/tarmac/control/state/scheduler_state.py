@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from tarmac import sched
+from tarmac.control.state.limit_state import LimitFacts
 from tarmac.control.state.run_cache import Change
 from tarmac.model.changes import HOUR_S, RunStep, UsageBucket, usage_of
 from tarmac.model.cluster import Node, Pool
@@ -22,8 +23,8 @@ from tarmac.model.summary import RunQuery
 
 T = TypeVar("T")
 
-News = tuple[tuple[Pool, ...], tuple[Node, ...], Iterable[Change], Iterable[UsageBucket]]
-"""All current pools and nodes, and the changes of runs and usage since the last call."""
+News = tuple[tuple[Pool, ...], tuple[Node, ...], Iterable[Change], Iterable[UsageBucket], LimitFacts]
+"""All current pools, nodes and limits, and the changes of runs and usage since the last call."""
 
 
 _LEARNT_AT_FIRST = 2000
@@ -191,8 +192,9 @@ class SchedulerState:
 
     def _take_news(self) -> bool:
         """Update the ledger; returns whether anything changed."""
-        pools, nodes, changes, usage = self._news()
-        ledger, changed = self._ledger, False
+        pools, nodes, changes, usage, limits = self._news()
+        ledger = self._ledger
+        changed = ledger.set_limits(*limits)
         if (pools, nodes) != self._cluster:  # the same objects, while none of them changes
             self._cluster = pools, nodes
             ledger.set_cluster(pools, nodes)

@@ -14,8 +14,9 @@ from math import inf
 
 from tarmac.model.cluster import Policy
 from tarmac.model.lifecycle import Mode
+from tarmac.model.limits import Cap
 from tarmac.model.progress import CauseCode
-from tarmac.model.resources import Reason
+from tarmac.model.resources import Reason, ReasonCode
 from tarmac.sched.cycle.due import due_in_pool, turn_ends_at
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.queue_walk import along, walk_queue
@@ -43,6 +44,7 @@ class Cycle:
         self.pools: dict[PoolKey, PoolCycle] = {}
         self._index = index
         self._placed: dict[str, Placement] = {}
+        self._limits = index.limit_book()
 
     def run(self) -> Plan:
         """Decide over all pools."""
@@ -86,7 +88,16 @@ class Cycle:
         """Whether a run, queued or not, would start now. Takes no slots."""
         request = self._index.request_of(candidate)
         pools = request.feasibility.pools if request.target.pool is None else request.feasibility.pools[:1]
+        if self.exceeded(candidate, request) is not None:
+            return False
         return any(self.enter(key).fitting(candidate, request) is not None for key in pools)
+
+    def exceeded(self, candidate: Candidate, request: RequestClass) -> Cap | None:
+        """The limit that keeps a run from starting in every pool that fits it."""
+        if self._limits is None:
+            return None
+        found = [self.enter(key).exceeded(candidate, request) for key in request.feasibility.pools]
+        return found[0] if found and all(found) else None
 
     def close(self) -> None:
         """Undo the changes to all pools."""
@@ -98,7 +109,7 @@ class Cycle:
         if key not in self.pools:
             state = self._index.pools[key]
             due = due_in_pool(state, self.now, at_home=self._at_home)
-            self.pools[key] = PoolCycle(state, self.now, due=due, placed=self._placed)
+            self.pools[key] = PoolCycle(state, self.now, due=due, placed=self._placed, limits=self._limits)
         return self.pools[key]
 
     def reasons(self, request: RequestClass, *, run_id: str | None = None) -> tuple[Reason, ...]:
@@ -174,9 +185,16 @@ class Cycle:
             fail_if_busy = current.state.queue.fail_if_busy
             for queued in sorted(fail_if_busy.values(), key=lambda item: _by_submission(item.candidate)):
                 if queued.candidate.run_id not in self._placed:
-                    if queued.request not in busy:
+                    exceeded = self.exceeded(queued.candidate, queued.request)
+                    if exceeded is None and queued.request not in busy:
                         busy[queued.request] = self.reasons(queued.request)
-                    yield _refusal(queued.candidate, CauseCode.BUSY, busy[queued.request], None)
+                    reasons = busy[queued.request] if exceeded is None else (limit_reason(exceeded),)
+                    yield _refusal(queued.candidate, CauseCode.BUSY, reasons, None)
+
+
+def limit_reason(exceeded: Cap) -> Reason:
+    """The reason of a run that would exceed a limit."""
+    return Reason(code=ReasonCode.LIMIT, text=exceeded.text)
 
 
 def _by_submission(candidate: Candidate) -> tuple[float, str]:

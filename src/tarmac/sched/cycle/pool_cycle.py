@@ -12,11 +12,14 @@ from heapq import merge
 from itertools import chain, islice
 from math import inf
 
+from tarmac.model.limits import Cap, SlotUse, pool_key
 from tarmac.model.run import Allocation
 from tarmac.sched.cycle.due import Due, allotted_s
 from tarmac.sched.decisions import Placement, Preemption
 from tarmac.sched.facts import Candidate, Holding
+from tarmac.sched.index.facts_index import slot_use
 from tarmac.sched.index.forecast import Forecast, Holder, ends, left_at, soonest
+from tarmac.sched.index.limits import LimitBook
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass, limit_s
 from tarmac.sched.placing.fitting import Part
@@ -62,13 +65,16 @@ class PoolCycle:
         *,
         due: Due,
         placed: dict[str, Placement],
+        limits: LimitBook | None = None,
     ) -> None:
-        """All pools of a cycle share `placed`."""
+        """All pools of a cycle share `placed`, and the book of `limits` (None: there are none)."""
         self.state = state
         self.now = now
         self.due = due
         self.next_at = inf  # when another cycle is of use, even if no fact changes
         self.placed = placed
+        self.limits = limits
+        self.limited_pool = pool_key(*state.key)
         self.preemptions: list[Preemption] = list(due.preemptions)
         self.reservations: list[Reservation] = []
         self.awaiting: set[str] = set()
@@ -102,6 +108,13 @@ class PoolCycle:
             state.memo.free()  # the taken slots are free again
         state.board.undo()
 
+    def exceeded(self, candidate: Candidate, request: RequestClass) -> Cap | None:
+        """The limit that a run would exceed if it started here now; None if it may start."""
+        if self.limits is None:
+            return None
+        use = SlotUse(candidate.owner, candidate.project, self.limited_pool, request.slots)
+        return self.limits.exceeded(use, candidate.time_limit_s)
+
     def try_start(self, queued: Queued) -> bool:
         """Start this run here if it fits; otherwise remember for its request class that it does not."""
         request = queued.request
@@ -124,7 +137,7 @@ class PoolCycle:
     def try_lend(self, queued: Queued) -> bool:
         """Start a run of another pool here if it fits into what the runs of this pool leave free."""
         request = queued.request
-        if self.cannot_fit(request):
+        if self.cannot_fit(request) or self.exceeded(queued.candidate, request):
             return False
         self.protect()
         if self.now + limit_s(queued.candidate) > self._lending_windows.get(request, inf):
@@ -286,6 +299,8 @@ class PoolCycle:
             allotted_s=allotted_s(candidate, self.state.rules, self.now),
         )
         self._granted.append((candidate, allocation))
+        if self.limits is not None:
+            self.limits.take(slot_use(candidate, allocation))
         if self.due.past_usage is not None and queued.mode_queue.entity is not None:
             self.due.past_usage.charge(candidate, queued.mode_queue.entity)
 

@@ -147,6 +147,8 @@ class _QueueWalk:
             index += 1
             self._reached[mode_queue] = entries[index][0] if index < len(entries) else None
             walk.go_on(index)
+            if pool.exceeded(queued.candidate, queued.request):
+                continue
             if pool.try_start(queued) or queued.candidate.run_id in self._queue.fail_if_busy:
                 continue
             if not pool.preempt_for(queued):
@@ -167,7 +169,9 @@ class _QueueWalk:
             if stop is not None and place >= stop:
                 return
             queued = class_queue.entries[index][1]
-            started = pool.try_start(queued) or pool.preempt_for(queued)
+            started = not pool.exceeded(queued.candidate, queued.request) and (
+                pool.try_start(queued) or pool.preempt_for(queued)
+            )
             walk.go_on(index + 1 if started else self._skip(class_queue, index + 1))
 
     def _stop(self) -> OrderPlace | None:

@@ -258,7 +258,9 @@ def _one(
                 queue += islice(_candidates(pool), most)
     nodes = tuple(node for node in facts.nodes if (node.cluster, node.pool) in keys)
     names = {node.name for node in nodes}
-    holdings = tuple(item for item in facts.holdings if not names.isdisjoint(item.allocation.nodes))
+    holdings = facts.holdings  # those elsewhere as well, where limits count them
+    if not facts.caps:
+        holdings = tuple(item for item in holdings if not names.isdisjoint(item.allocation.nodes))
     facts = replace(facts, nodes=nodes, queue=tuple(queue), holdings=holdings)
     return Scope(facts, (run_id,), one=True, too_far=len(queue) > AHEAD)
 

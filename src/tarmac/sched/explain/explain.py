@@ -11,7 +11,7 @@ from math import inf
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode
 from tarmac.model.resources import Reason, ReasonCode
-from tarmac.sched.cycle.cycle import Cycle, Ledger
+from tarmac.sched.cycle.cycle import Cycle, Ledger, limit_reason
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.queue_walk import walk_queue
 from tarmac.sched.decisions import Placement, Plan, Refusal, Waiting
@@ -70,6 +70,9 @@ def _waiting(ledger: Ledger, candidate: Candidate, request: RequestClass, plan: 
         awaits, sentences = case.awaits(), list(case.sentences())
         reasons = grouped(current.reasons(request, run_id=candidate.run_id))
         smaller, gaps_s = case.smaller(), case.gaps_s()
+        exceeded = current.exceeded(candidate, request)
+    if exceeded is not None:
+        reasons, sentences, gaps_s = (limit_reason(exceeded),), [f"{exceeded.raised_by}."], []
     sentences += ways_out(ledger, candidate, now, smaller, gaps_s)
     return Waiting(
         run_id=candidate.run_id,

@@ -10,8 +10,11 @@ from math import inf
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.codec import replace
+from tarmac.model.limits import Cap, SlotUse, pool_key
+from tarmac.model.run import Allocation
 from tarmac.sched.facts import Candidate, Holding, Snapshot
 from tarmac.sched.index.forecast import Holder, ends
+from tarmac.sched.index.limits import LimitBook
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import RequestClass
 from tarmac.sched.placing.admission import Admission
@@ -114,6 +117,7 @@ class FactsIndex:
         self._places: dict[str, PoolState] = {}
         self._loads: dict[str, dict[str, Load]] = {}
         self._usage: list[UsageBucket] = []
+        self._caps, self._elsewhere = snapshot.caps, snapshot.elsewhere
         self._build(snapshot.pools, snapshot.nodes, snapshot.holdings, snapshot.queue)
         self.add_usage(snapshot.usage)
 
@@ -136,6 +140,18 @@ class FactsIndex:
             for key, state in self.pools.items():
                 state.set_rules(rules.get(key) or _usual(key))
             self.admission = Admission(self._rules, self._nodes)
+
+    def set_limits(self, caps: tuple[Cap, ...], elsewhere: tuple[SlotUse, ...]) -> bool:
+        """Replace the caps and the slots held elsewhere; returns whether they differ."""
+        before, self._caps, self._elsewhere = (self._caps, self._elsewhere), caps, elsewhere
+        return before != (caps, elsewhere)
+
+    def limit_book(self) -> LimitBook | None:
+        """The caps and all slots held under them; None if there is no cap."""
+        if not self._caps:
+            return None
+        uses = (slot_use(each.candidate, each.allocation) for each in self.holdings())
+        return LimitBook(self._caps, (*self._elsewhere, *uses))
 
     def queue(self, candidate: Candidate) -> None:
         """Add or replace a queued run."""
@@ -216,6 +232,8 @@ class FactsIndex:
             queue=tuple(self._candidates.values()),
             holdings=tuple(holder.holding for holder in self._holders.values()),
             usage=tuple(self._usage),
+            caps=self._caps,
+            elsewhere=self._elsewhere,
         )
 
     def holdings(self) -> Iterator[Holding]:
@@ -352,6 +370,12 @@ class FactsIndex:
         else:
             self.misplaced.pop(run_id, None)
         return holder
+
+
+def slot_use(candidate: Candidate, allocation: Allocation) -> SlotUse:
+    """The slots of a run in an allocation, as limits count them."""
+    pool = pool_key(allocation.cluster, allocation.pool)
+    return SlotUse(candidate.owner, candidate.project, pool, allocation.slots)
 
 
 def _usual(key: PoolKey) -> Pool:

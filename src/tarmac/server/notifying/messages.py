@@ -18,6 +18,7 @@ _VERBS = {
     Occasion.FAILED: "has failed",
     Occasion.STOPPED: "was stopped",
     Occasion.IDLE: "uses none of its slots",
+    Occasion.CREDITS: "is running low on credits",
 }
 
 
@@ -79,6 +80,8 @@ def _paragraph(message: Notification) -> str:
 
 def _how_long(message: Notification) -> str:
     about = message.about
+    if message.occasion is Occasion.CREDITS:
+        return f": {about['used']:.1f} of {about['granted']:.1f} of {about['account']} are used"
     if message.occasion is Occasion.WAITING:
         return f" for {duration(about['waiting_s'])} now"
     if message.occasion is Occasion.IDLE:
