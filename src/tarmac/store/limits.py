@@ -7,10 +7,10 @@ from sqlalchemy import Integer, bindparam, case, delete, func, select
 
 from tarmac.model.codec import decode
 from tarmac.model.limits import Charged, CreditAccount, CreditEntry, EntryKind, Limit
+from tarmac.store.account_schema import credit_entry, run_limit
 from tarmac.store.checks import check_texts
 from tarmac.store.database import Database
 from tarmac.store.rows import written
-from tarmac.store.account_schema import credit_entry, run_limit
 from tarmac.store.statements import insert_or_skip, put
 
 _COLUMNS = CreditEntry.__struct_fields__
