@@ -66,6 +66,7 @@ python -m tarmac.server
 TARMAC_URL=127.0.0.1:1 tarmac ls; TARMAC_URL=http://127.0.0.1:1 tarmac ls
 kill -STOP $(cat {STATE}/server.lock); tarmac ls; kill -CONT $(cat {STATE}/server.lock)
 tarmac server stop
+tarmac users add ada; tarmac server stop
 {LAB} > {STATE}/settings.toml; tarmac server start
 TARMAC_CA={STATE}/tls/ca.pem TARMAC_URL=https://127.0.0.2:8443 tarmac ls
 TARMAC_URL=http://127.0.0.1:8443 tarmac ls

@@ -24,7 +24,7 @@ from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation
 from tarmac.model.spec import Command, Environment, Process, Repository, Role, RunSpec, SetupCommand
 
-NOT_STORED = {"AttemptSpan", "Home", "Points", "ReportPiece", "StoredRecord"}
+NOT_STORED = {"AttemptSpan", "Home", "People", "Points", "ReportPiece", "StoredRecord"}
 """Records that never become JSON."""
 
 
@@ -59,8 +59,10 @@ def values(hint: Any, *, longest: int = 3) -> st.SearchStrategy[Any]:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in plain:
         return plain[hint]
-    if origin is Annotated:  # numbers of 0 or more
-        return values(arguments[0]).map(abs)
+    if origin is Annotated and arguments[0] is not str:  # numbers of 0 or more, up to a limit
+        return values(arguments[0]).map(lambda number: min(abs(number), 10**9))
+    if origin is Annotated:
+        return values(arguments[0])
     if origin in (Union, types.UnionType):
         return st.one_of(
             *(st.none() if part is type(None) else values(part, longest=longest) for part in arguments)
