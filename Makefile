@@ -8,6 +8,7 @@
 #   make frameworks    what tarmac init writes for Hugging Face, Lightning and JAX, run with them
 #   make launchers     the guide of launchers, typed: DeepSpeed, accelerate, JAX and others train on two nodes
 #   make determined    the command `det` and the library of Determined, from PyPI, against a server and inside runs
+#   make sign-on       logins through two real identity providers: oidc-provider (needs Node 20 or later) and canaille
 #   make check         formatting, lint, types, layers, tidy tests
 #   make bench         the benchmark table, against the peers that this machine can have
 #   make clean         remove the environments
@@ -21,6 +22,8 @@ BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
 LAUNCHERS_VENV := .venv-launchers
 DETERMINED_VENV := .venv-determined
+SIGN_ON_VENV := .venv-sign-on
+PROVIDER := tests/data/identity_provider
 DETERMINED_RELEASES := 0.23.4 0.34.0 0.38.1
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
@@ -32,7 +35,7 @@ COMPILE = $(BIN)/python -m compileall -q src
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sharing test test-engines frameworks launchers determined check format bench clean
+.PHONY: help demo sharing test test-engines frameworks launchers determined sign-on check format bench clean
 
 help:
 	@sed -n '/^# *make /s/^# *//p' Makefile
@@ -60,6 +63,9 @@ launchers: $(VENV)/.dev $(VENV)/.demo $(LAUNCHERS_VENV)/.frameworks
 determined: $(VENV)/.dev $(VENV)/.demo $(DETERMINED_RELEASES:%=$(DETERMINED_VENV)/%/.command)
 	$(BIN)/python -m pytest tests/e2e/test_determined_command.py tests/e2e/test_determined_library.py
 
+sign-on: $(VENV)/.dev $(PROVIDER)/node_modules $(SIGN_ON_VENV)/.provider
+	$(BIN)/python -m pytest tests/e2e/test_sign_on.py
+
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -77,7 +83,7 @@ bench: $(VENV)/.dev $(VENV)/.bench $(BENCH_VENV)/.ray
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) $(LAUNCHERS_VENV) $(DETERMINED_VENV)
+	rm -rf $(VENV) $(BENCH_VENV) $(LAUNCHERS_VENV) $(DETERMINED_VENV) $(SIGN_ON_VENV) $(PROVIDER)/node_modules
 
 # Stamps: what is installed, newer than what says what to install.
 
@@ -118,6 +124,16 @@ $(LAUNCHERS_VENV)/.frameworks: constraints.txt
 $(DETERMINED_VENV)/%/.command: constraints.txt
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet determined==$* $(if $(filter 0.2%,$*),"ruamel.yaml<0.18")
+	@touch $@
+
+$(PROVIDER)/node_modules: $(PROVIDER)/package-lock.json
+	npm ci --prefix $(PROVIDER) --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+# Canaille brings half a hundred packages: it stays apart.
+$(SIGN_ON_VENV)/.provider: constraints.txt
+	$(PYTHON) -m venv $(SIGN_ON_VENV)
+	$(SIGN_ON_VENV)/bin/python -m pip --disable-pip-version-check install --quiet pytest-iam==0.3.0 canaille==0.3.6
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.package

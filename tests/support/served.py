@@ -47,6 +47,7 @@ from tarmac.node.container.making import Trial
 from tarmac.server.accounts.account_service import AccountService
 from tarmac.server.accounts.auditing import Auditor
 from tarmac.server.accounts.authenticator import Authenticator
+from tarmac.server.accounts.sign_on import SignOnService
 from tarmac.server.announcing import Announced, Announcements
 from tarmac.server.app import checked, routed
 from tarmac.server.changes import Changes
@@ -55,7 +56,7 @@ from tarmac.server.http.connections import SILENCE_S, Bodies, Limits, limited
 from tarmac.server.http.rates import Rates
 from tarmac.server.local_images import LocalImages
 from tarmac.server.service import ReadingRules, Service
-from tarmac.server.settings import AddressSettings, Settings, SubmissionSettings
+from tarmac.server.settings import AddressSettings, Settings, SignOnSettings, SubmissionSettings
 from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
@@ -120,6 +121,7 @@ class WritableEngine(SimEngine):
 
 USUAL = Limits()
 ADDRESS = AddressSettings()
+NO_SIGN_ON = SignOnSettings()
 
 ENDED_DAYS = Settings().listing.ended_days
 """How long ended runs stay listed where nobody set it."""
@@ -136,9 +138,10 @@ class Served:
         *,
         keeps_code: bool = False,
         hook: SubmissionSettings | None = None,
+        sign_on: SignOnSettings = NO_SIGN_ON,
     ) -> None:
         self.hook = hook and SubmissionHook(hook)
-        self.home = Home(root)
+        self.home, self.sign_on = Home(root), sign_on
         self.clock = VirtualClock(1_000_000.0)
         self.store = ScratchStore()
         self.engine = WritableEngine(self.clock, behaviour)
@@ -154,7 +157,8 @@ class Served:
             sites=self.sites,
         )
         self.datasets = DatasetService(self.store, root / "datasets", self.clock)
-        vault = Vault(self.store.secrets, KeyFile(root / "secrets.key"), self.clock)
+        self.keys = KeyFile(root / "secrets.key")
+        vault = Vault(self.store.secrets, self.keys, self.clock)
         self.secrets = SecretService(vault, self.store)
         access = Access(owner=OWNER, socket_name=str(self.home.socket), token=TOKEN)
         callers = Authenticator(self.store.accounts, self.clock, access)
@@ -249,6 +253,7 @@ class Served:
             datasets=self.datasets,
             secrets=self.secrets,
             accounts=self.accounts,
+            sign_on=SignOnService(self.sign_on, self.accounts, self.keys, self.clock),
             images=ImageService(self.plane.image_keepers, own="local"),
             remover=self.remover(),
             numbers=self.store.numbers,
@@ -290,6 +295,7 @@ def served(
     settings: AddressSettings = ADDRESS,
     tls: ssl.SSLContext | None = None,
     hook: SubmissionSettings | None = None,
+    sign_on: SignOnSettings = NO_SIGN_ON,
 ) -> Iterator[Served]:
     """Serve a control plane over fakes from a thread until the block ends; `pools` are those with rules.
 
@@ -297,7 +303,7 @@ def served(
     `settings` of what requests over TCP may do, and `tls` of a third listener. `hook` is the submission hook.
     """
     root.mkdir(mode=0o700, exist_ok=True)
-    made = Served(root, behaviour, pools, keeps_code=keeps_code, hook=hook)
+    made = Served(root, behaviour, pools, keeps_code=keeps_code, hook=hook, sign_on=sign_on)
     unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     unix.bind(str(made.home.socket))
     unix.listen()

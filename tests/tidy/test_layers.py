@@ -42,6 +42,7 @@ LAZY_MODULES = {
     "tarmac.server.__main__",
     "tarmac.server.accounts.account_service",
     "tarmac.server.http.tls",
+    "tarmac.server.accounts.sign_on",
     "tarmac.server.setting_reader",
     "tarmac.systems.clusterfudge.dialect",
     "tarmac.systems.gateways",

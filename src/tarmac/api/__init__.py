@@ -29,13 +29,15 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "account_operations": (
-            "ADD_TOKEN AUDIT AuditQuery BEGIN_SESSION END_SESSION LOGIN LOGOUT LoginBody MEMBERS "
-            "MemberBody NewToken ORGANISATIONS OrganisationBody Password PasswordBody REMOVE_USER "
-            "REVOKE_TOKEN SET_MEMBER SET_ORGANISATION SET_PASSWORD SET_USER TOKENS TokenBody TokensQuery "
-            "USERS UserBody WHO_AM_I"
+            "ADD_TOKEN AUDIT AuditQuery BEGIN_SESSION BEGIN_SIGN_ON BeginSignOnBody END_SESSION "
+            "FINISH_SIGN_ON LOGIN LOGOUT LoginBody MEMBERS MemberBody NewToken ORGANISATIONS "
+            "OrganisationBody Password PasswordBody REMOVE_USER REVOKE_TOKEN SET_MEMBER SET_ORGANISATION "
+            "SET_PASSWORD SET_USER SignOn SignOnBody SignOnProgress TOKENS TokenBody TokensQuery USERS "
+            "UserBody WHO_AM_I"
         ),
         "attempts": (
-            "Attempt LogChunk LogSource Notification Report StreamNotice WorkFile WorkFiles WorkerPlacement"
+            "Attempt LogChunk LogSource Notification Report StreamNotice WorkFile WorkFiles "
+            "WorkerPlacement"
         ),
         "cluster_operations": (
             "ADD_CLUSTER CHANGE_QUEUE CHECK_CLUSTER CLUSTER CLUSTERS CLUSTER_CHANGE CLUSTER_MACHINES "

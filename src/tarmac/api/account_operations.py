@@ -37,6 +37,49 @@ class LoginBody(Body, frozen=True, kw_only=True):
     label: Annotated[str, Meta(max_length=200)] = "login"
 
 
+class BeginSignOnBody(Body, frozen=True, kw_only=True):
+    """A login by single sign-on. `label` names the new token.
+
+    `redirect_uri` is an address at which the client waits for the browser: http://127.0.0.1:PORT/callback.
+    `browser`: use it also where the provider has codes for devices.
+    """
+
+    redirect_uri: Annotated[str, Meta(max_length=100)]
+    browser: bool = False
+    label: Annotated[str, Meta(max_length=200)] = "login"
+
+
+class SignOn(Struct, frozen=True, kw_only=True):
+    """A login that the user confirms at `url`, the provider's page, within `expires_in_s`.
+
+    With `code`, the user types it there, and the client asks every `interval_s` for the token. Without one,
+    the page redirects the browser to the client. `request` identifies the login. `logout_url` is the page
+    that ends the user's session at the provider.
+    """
+
+    request: str
+    url: str
+    code: str | None
+    expires_in_s: float
+    interval_s: float
+    logout_url: str | None = None
+
+
+class SignOnBody(Body, frozen=True, kw_only=True):
+    """The `request` of a login, and without a code for devices, `code` and `state` of the redirection."""
+
+    request: Annotated[str, Meta(max_length=8192)]
+    code: Annotated[str, Meta(max_length=4096)] = ""
+    state: Annotated[str, Meta(max_length=4096)] = ""
+
+
+class SignOnProgress(Struct, frozen=True, kw_only=True):
+    """The token, or null before the user has confirmed. `slow_down`: wait 5 s longer each time."""
+
+    login: NewToken | None = None
+    slow_down: bool = False
+
+
 class UserBody(Body, frozen=True, kw_only=True):
     """The settings of an account, in place of the present ones, and a new password (null: the present)."""
 
@@ -94,6 +137,8 @@ class AuditQuery(Query, frozen=True, kw_only=True):
 LOGIN = Operation("POST", "/login", Action.OPEN, NewToken, body=LoginBody)
 BEGIN_SESSION = Operation("POST", "/session", Action.OPEN, Account, body=LoginBody)
 END_SESSION = Operation("DELETE", "/session", Action.OPEN, Token)
+BEGIN_SIGN_ON = Operation("POST", "/login/sso", Action.OPEN, SignOn, body=BeginSignOnBody)
+FINISH_SIGN_ON = Operation("POST", "/login/sso/token", Action.OPEN, SignOnProgress, body=SignOnBody)
 LOGOUT = Operation("POST", "/logout", Action.OPEN, Token)
 WHO_AM_I = Operation("GET", "/account", Action.ACCOUNT, Account)
 SET_PASSWORD = Operation("PUT", "/account/password", Action.ACCOUNT, Account, body=PasswordBody)

@@ -23,6 +23,16 @@ class AccountCalls(Calls):
         """A new token for a user with this password; raises Unauthorized."""
         return self._call(api.LOGIN, body=api.LoginBody(user=user, password=password, label=label))
 
+    def begin_sign_on(self, redirect_uri: str, *, browser: bool = False, label: str = "login") -> api.SignOn:
+        """Begin a login by single sign-on; `client.sign_on` finishes it."""
+        body = api.BeginSignOnBody(redirect_uri=redirect_uri, browser=browser, label=label)
+        return self._call(api.BEGIN_SIGN_ON, body=body)
+
+    def finish_sign_on(self, request: str, code: str = "", state: str = "") -> api.SignOnProgress:
+        """The token of a login, if the user has confirmed it."""
+        body = api.SignOnBody(request=request, code=code, state=state)
+        return self._call(api.FINISH_SIGN_ON, body=body)
+
     def logout(self) -> Token:
         """Revoke the token of this client."""
         return self._call(api.LOGOUT)

@@ -14,12 +14,16 @@ from tarmac.model.errors import Unavailable
 
 
 class Login(Struct, frozen=True, kw_only=True):
-    """A server, a token for it, and the file of the authority that its certificate is from."""
+    """A server, a token for it, and the file of the authority that its certificate is from.
+
+    `logout_url` is the page that ends the session at the identity provider, if that confirmed the login.
+    """
 
     url: str
     token: str
     user: str
     ca: str | None = None
+    logout_url: str | None = None
 
 
 def login_file(environment: Mapping[str, str]) -> Path:

@@ -114,6 +114,9 @@ class AccountRecords(Protocol):
     def put_account(self, new: Account, *, password: str | None = None) -> None:
         """Store an account, in place of one of that name; `password` is a hash, None keeps the stored one."""
 
+    def add_account(self, new: Account) -> bool:
+        """Store an account without a password; does nothing and returns False if there is one of its name."""
+
     def password(self, name: str) -> str | None:
         """The hash of an account's password."""
 
@@ -135,8 +138,8 @@ class AccountRecords(Protocol):
     def token(self, digest: str) -> Token | None:
         """The token with this SHA-256 (hexadecimal) of its text."""
 
-    def add_token(self, token: Token, *, digest: str) -> None:
-        """Store a new token."""
+    def add_token(self, token: Token, *, digest: str) -> bool:
+        """Store a new token; does nothing and returns False if there is one with its id."""
 
     def note_use(self, token_id: str, *, at: float) -> None:
         """Record the last use of a token."""

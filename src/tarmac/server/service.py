@@ -19,6 +19,7 @@ from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
 from tarmac.model.run_records import Numbers
 from tarmac.server.accounts.account_service import AccountService
+from tarmac.server.accounts.sign_on import SignOnService
 from tarmac.server.announcing import Announcements
 from tarmac.server.changes import Changes
 from tarmac.server.http.auth import RequestCounts
@@ -63,6 +64,7 @@ class Service:
     datasets: DatasetService
     secrets: SecretService
     accounts: AccountService
+    sign_on: SignOnService
     images: ImageService
     remover: RunRemover
     annotations: AnnotationService

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
-from msgspec.inspect import Metadata, UnionType, type_info
+from msgspec.inspect import EnumType, Metadata, UnionType, type_info
 from msgspec.structs import FieldInfo, fields
 
 from tarmac.model.errors import Problem, nearest
@@ -103,13 +103,14 @@ class SettingReader:
             self.refuse(f"{path}: {words} is expected, not {value!r:.60}")
         elif least is not None and value < least:
             self.refuse(f"{path}: at least {least} is expected, not {value!r}")
-        elif isinstance(setting.type, msgspec.inspect.EnumType) and value not in list(setting.type.cls):
+        elif isinstance(setting.type, EnumType) and value not in list(setting.type.cls):
             self.refuse_choice(value, list(setting.type.cls), path)
         else:
             try:
                 return msgspec.convert(value, setting.field.type)
             except msgspec.ValidationError:
-                self.refuse(f"{path}: {words} of names is expected, not {value!r:.60}")
+                allowed = getattr(getattr(setting.type, "value_type", None), "cls", ["names"])
+                self.refuse(f"{path}: {words} of {', '.join(allowed)} is expected, not {value!r:.60}")
         return msgspec.UNSET
 
     def _amount(self, notation: str, value: Any, path: str) -> Any:

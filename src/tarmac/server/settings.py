@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 
 from tarmac.dialects.site_names import NO_NAMES, Names
+from tarmac.model.actor import ActorRole
 from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, EqualNodes, NodeGroup, Pool
 from tarmac.model.codec import inherited, replace
 from tarmac.model.engine_kinds import NO_CONTAINER_SETTINGS, ContainerRules, ContainerSettings
@@ -68,6 +69,18 @@ class SecretSettings(Struct, frozen=True, kw_only=True):
     """`[secrets]`: the file of the keys that seal them."""
 
     key_file: str | None = None
+
+
+class SignOnSettings(Struct, frozen=True, kw_only=True):
+    """`[sign_on]`: the identity provider of users, and the accounts and roles that it gives them."""
+
+    issuer: str | None = None
+    client_id: str | None = None
+    client_secret_file: str | None = None
+    scopes: tuple[str, ...] = ("openid", "profile", "email")
+    groups_claim: str = "groups"
+    groups: Mapping[str, ActorRole] = field(default_factory=dict)
+    create_accounts: bool = False
 
 
 class RunSettings(Struct, frozen=True, kw_only=True):
@@ -157,6 +170,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"listing": "list"}):
     server: AddressSettings = AddressSettings()
     artifacts: ArtifactSettings = ArtifactSettings()
     secrets: SecretSettings = SecretSettings()
+    sign_on: SignOnSettings = SignOnSettings()
     runs: RunSettings = RunSettings()
     listing: ListSettings = ListSettings()
     logs: LogSettings = LogSettings()
@@ -189,6 +203,7 @@ TABLES: Mapping[str, type[Struct]] = {
     "server": AddressSettings,
     "artifacts": ArtifactSettings,
     "secrets": SecretSettings,
+    "sign_on": SignOnSettings,
     "runs": RunSettings,
     "list": ListSettings,
     "logs": LogSettings,
@@ -228,7 +243,7 @@ def _read(content: Mapping[str, Any], reader: SettingReader) -> Settings:
     }
     systems = Systems(**{name: tables.pop(name) for name in SYSTEM_TABLES})
     listing, images, messages = (tables.pop(name) for name in ("list", "containers", "notifications"))
-    _check_paths(tables, reader)
+    _check_places(tables, reader)
     tables["code"] = replace(tables["code"], keep_days=max(tables["code"].keep_days, listing.ended_days))
     tables["git"] = _git(tables["git"], reader)
     local = _local(content.get("local", []), reader)
@@ -246,12 +261,19 @@ def _read(content: Mapping[str, Any], reader: SettingReader) -> Settings:
     )
 
 
-def _check_paths(tables: Mapping[str, Any], reader: SettingReader) -> None:
+def _check_places(tables: Mapping[str, Any], reader: SettingReader) -> None:
+    """Refuse paths, addresses and names that can be none."""
+    issuer, login_secret = tables["sign_on"].issuer, tables["sign_on"].client_secret_file
     store, key_file, cluster = tables["artifacts"].store, tables["secrets"].key_file, tables["server"].cluster
     if store is not None and "://" not in store and not store.startswith("/"):
         reader.refuse(f"artifacts.store: an absolute path or a URL is expected, not {store!r}")
-    if key_file is not None and not key_file.startswith("/"):
-        reader.refuse(f"secrets.key_file: an absolute path is expected, not {key_file!r}")
+    for setting, path in (("secrets.key_file", key_file), ("sign_on.client_secret_file", login_secret)):
+        if path is not None and not path.startswith("/"):
+            reader.refuse(f"{setting}: an absolute path is expected, not {path!r}")
+    if (issuer is None) is not (tables["sign_on"].client_id is None):
+        reader.refuse("sign_on: issuer and client_id belong together: one of them is missing")
+    if issuer is not None and not _ISSUER.fullmatch(issuer):
+        reader.refuse(f"sign_on.issuer: {issuer!r:.200} is no address with https://")
     for key in ("tls_names", "host_names"):
         for name in getattr(tables["server"], key):
             if not _HOST_NAME.fullmatch(name):
@@ -348,6 +370,7 @@ def _pools(table: Any, groups: tuple[NodeGroup, ...], reader: SettingReader) -> 
     return pools
 
 
+_ISSUER = re.compile(r"https://[^\s?#]+|http://(127\.0\.0\.1|localhost)(:[0-9]+)?(/[^\s?#]*)?")
 _CLUSTER_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?")
 _HOST_NAME = re.compile(r"[A-Za-z0-9._:-]{1,253}")
 _NAMES = f"1 to 63 letters, digits, '_' and '-', and not {REHEARSAL_PREFIX}..."

@@ -34,6 +34,7 @@ from tarmac.samplers import searcher_of
 from tarmac.server.accounts.account_service import AccountService
 from tarmac.server.accounts.auditing import Auditor
 from tarmac.server.accounts.authenticator import API_USER, Authenticator
+from tarmac.server.accounts.sign_on import SignOnService
 from tarmac.server.announcing import READ_EVERY_S, Announcements
 from tarmac.server.changes import Changes
 from tarmac.server.health import DatabaseCheck
@@ -137,10 +138,10 @@ class _Joining:
         callers = Authenticator(self._store.accounts, self._clock, access)
         self._accounts = AccountService(self._store.accounts, callers, self._clock)
         self._announcements = Announcements(self._store.announcements, self._clock)
-        keys = KeyFile(Path(settings.secrets.key_file or home.secret_keys))
+        self._keys = KeyFile(Path(settings.secrets.key_file or home.secret_keys))
         owner = dict.fromkeys((API_USER, *OWNERS), access.owner)
         self._secrets = SecretService(
-            Vault(self._store.secrets, keys, self._clock),
+            Vault(self._store.secrets, self._keys, self._clock),
             self._store,
             owner_names=lambda: NO_NAMES if self._accounts.exist() else owner,
         )
@@ -334,6 +335,7 @@ class _Joining:
             datasets=self._datasets,
             secrets=self._secrets,
             accounts=self._accounts,
+            sign_on=SignOnService(settings.sign_on, self._accounts, self._keys, self._clock),
             audit=auditor.note,
             images=images,
             remover=remover,

@@ -33,6 +33,8 @@ class SqlAccounts:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._put_account = sql.put(account, database.dialect)
+        self._add_account = sql.insert_or_skip(account, database.dialect)
+        self._add_token = sql.insert_or_skip(access_token, database.dialect)
         self._put_organisation = sql.put(organisation, database.dialect)
         self._put_membership = sql.put(membership, database.dialect)
 
@@ -53,6 +55,9 @@ class SqlAccounts:
     def put_account(self, new: Account, *, password: str | None = None) -> None:
         password = self.password(new.name) if password is None else password
         self._database.write(self._put_account, {**_row(new), "password": password})
+
+    def add_account(self, new: Account) -> bool:
+        return self._database.write(self._add_account, _row(new)) == 1
 
     def password(self, name: str) -> str | None:
         rows = self._database.rows(select(account.c.password).where(account.c.name == name))
@@ -84,9 +89,9 @@ class SqlAccounts:
         rows = self._database.rows(_OF_DIGEST, {"of_digest": digest})
         return _token(rows[0]) if rows else None
 
-    def add_token(self, token: Token, *, digest: str) -> None:
+    def add_token(self, token: Token, *, digest: str) -> bool:
         values = {"id": token.id, "digest": digest, "user_name": token.user, "body": _body(token)}
-        self._database.write(access_token.insert(), values)
+        return self._database.write(self._add_token, values) == 1
 
     def note_use(self, token_id: str, *, at: float) -> None:
         used = update(access_token).where(access_token.c.id == token_id).values(last_used_at=at)

@@ -1,7 +1,7 @@
-"""Secrets: stored sealed, and opened when an attempt starts. Created by `server/wiring.py`.
+"""Secrets: stored sealed, and opened when an attempt starts; passwords; the identity provider's tokens.
 
-Reading order: `keys` (the file with the keys, and the cipher), `vault` (commands and queries). The
-only package that uses the cryptography library.
+Created by `server/wiring.py`. Reading order: `keys` (the file with the keys, and the cipher), `vault`
+(commands and queries of secrets). The only package that uses libraries of cryptography.
 """
 
 from tarmac.vault.keys import KeyFile

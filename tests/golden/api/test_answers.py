@@ -266,6 +266,8 @@ def people(plane: Served, story: Story) -> None:
     story.ask("GET", "/projects/vision/members")
     story.ask("POST", "/login", {"user": "bob", "password": "correct horse"})
     story.ask("POST", "/login", {"user": "bob", "password": "wrong"})
+    story.ask("POST", "/login/sso", {"redirect_uri": "http://127.0.0.1:4711/callback"})
+    story.ask("POST", "/login/sso/token", {"request": "of-another-server"})
     made = story.ask("POST", "/tokens", {"label": "ci", "user": "nightly", "scopes": ["submit"]})
     story.ask("GET", "/tokens?user=nightly")
     story.ask("DELETE", f"/tokens/{made['token']['id']}")

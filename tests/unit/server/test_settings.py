@@ -11,10 +11,11 @@ import pytest
 import pages
 from tarmac.dialects.pool_rules import POOL
 from tarmac.dialects.quantities import written_duration, written_size
+from tarmac.model.actor import ActorRole
 from tarmac.model.cluster import Packing, Policy, Pool, ShareBy
 from tarmac.model.errors import InvalidInput
 from tarmac.server.setting_reader import Setting, settings_of
-from tarmac.server.settings import TABLES, LocalNodes, Settings, read_settings
+from tarmac.server.settings import TABLES, LocalNodes, Settings, SignOnSettings, read_settings
 
 PAGE = Path(__file__).parents[3] / "docs/operating/settings.md"
 
@@ -125,6 +126,17 @@ def test_slot_types_are_compared_without_regard_to_case(tmp_path: Path) -> None:
         ("[submission]\nhook = '/bin/true'\n", "submission.hook: a list is expected, not '/bin/true'"),
         ("[submission]\nhook_timeout_s = 0\n", "submission.hook_timeout_s: at least 1 is expected, not 0"),
         ("[pools.big]\nturn = '5s'\n", "pools.big: no node is in this pool (pools with nodes: default)"),
+        ("[sign_on]\nissuer = 'https://x'\n", "sign_on: issuer and client_id belong together"),
+        ("[sign_on]\nclient_id = 'x'\nissuer = 'http://x'\n", "'http://x' is no address with https://"),
+        ("[sign_on]\nclient_secret_file = 'x'\n", "sign_on.client_secret_file: an absolute path is expected"),
+        (
+            "[sign_on]\ngroups = { a = 'admin', b = 'root' }\n",
+            "sign_on.groups: a table of admin, member, viewer is expected, not {'a': 'admin', 'b': 'root'}",
+        ),
+        (
+            "[sign_on]\ngroups = { a = 1 }\n",
+            "sign_on.groups: a table of admin, member, viewer is expected, not {'a': 1}",
+        ),
         ("pools = 3\n", "pools: pools by name, each with its rules, is expected, not '3'"),
     ],
 )
@@ -133,6 +145,14 @@ def test_what_is_wrong_is_said_with_the_file(tmp_path: Path, text: str, message:
         _read(tmp_path, text)
     assert message in str(refused.value)
     assert refused.value.problems[0].file == str(tmp_path / "settings.toml")
+
+
+def test_groups_give_roles(tmp_path: Path) -> None:
+    text = "[sign_on]\nissuer = 'https://id.example'\nclient_id = 'x'\ngroups = { 'gpu-admins' = 'admin' }\n"
+    assert _read(tmp_path, text).sign_on == SignOnSettings(
+        issuer="https://id.example", client_id="x", groups={"gpu-admins": ActorRole.ADMIN}
+    )
+    assert type(_read(tmp_path, text).sign_on.groups["gpu-admins"]) is ActorRole
 
 
 def test_all_problems_are_said_at_once(tmp_path: Path) -> None:

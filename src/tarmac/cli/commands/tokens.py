@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from tarmac import api
 from tarmac.cli.commands.usage import moment
 from tarmac.cli.commands.users import typed_password
 from tarmac.cli.dialogue import answer, connect, print_list
@@ -17,6 +18,9 @@ from tarmac.cli.views.amounts import age, until
 from tarmac.cli.views.table import Column, Table
 from tarmac.model.account import AuditEntry, Token
 from tarmac.model.actor import Action
+
+_DISPLAYS = {"BROWSER", "DISPLAY", "WAYLAND_DISPLAY"}
+"""Variables of a shell from which a browser can be opened."""
 
 SCOPES = [action.value for action in Action if action is not Action.OPEN]
 
@@ -52,34 +56,54 @@ AUDIT: Table[AuditEntry] = (
 @click.command()
 @click.argument("url", metavar="URL")
 @click.option("--user", metavar="NAME", help="The user; by default the one of this shell.")
+@flag("--sso", help="Log in through the identity provider of the server: by a code, or by a browser.")
+@flag("--browser", help="By a browser on this machine, also where the provider has codes.")
 @click.option("--token-file", metavar="PATH", help="Take a token from this file (- is standard input).")
 @click.option("--ca", metavar="FILE", help="The file of the authority that signed the server's certificate.")
 @json_option
-def login(*, url: str, user: str | None, token_file: str | None, ca: str | None) -> None:
+def login(
+    *, url: str, user: str | None, sso: bool, browser: bool, token_file: str | None, ca: str | None
+) -> None:
     """Log in to a shared server, which commands use from then on.
 
     The password is asked for, without an echo. TARMAC_URL and TARMAC_HOME still choose another server.
 
     \b
     tarmac login https://tarmac.example.org:8400 --user ada
+    tarmac login https://tarmac.example.org:8400 --sso
     """
     from tarmac.client import Client
     from tarmac.client.logins import Login, login_file, write_login
 
     ca = str(Path(ca).absolute()) if ca is not None else None
+    logout_url, label = None, f"tarmac login on {socket.gethostname()}"
     if token_file is not None:
         with click.open_file(token_file) as file:
             text = file.readline().strip()
+    elif sso or browser:
+        from tarmac.client.sign_on import sign_on
+
+        with Client(url, token="", authority=ca) as client:
+            made, begun = sign_on(client, label=label, browser=browser, show=_show_page)
+        text, logout_url = made.text, begun.logout_url
     else:
         user = user or os.environ.get("USER") or ""
         with Client(url, token="", authority=ca) as client:
             password = typed_password(f"password of {user} at {url}")
-            text = client.login(user, password, label=f"tarmac login on {socket.gethostname()}").text
+            text = client.login(user, password, label=label).text
     with Client(url, token=text, authority=ca) as client:
         account = client.account()
     path = login_file(os.environ)
-    write_login(path, Login(url=url, token=text, user=account.name, ca=ca))
+    write_login(path, Login(url=url, token=text, user=account.name, ca=ca, logout_url=logout_url))
     answer(account, f"you are {account.name} ({account.role}) at {url}")
+
+
+def _show_page(begun: api.SignOn) -> None:
+    """Print the page of a login, and open it where this machine has a browser."""
+    where = "there" if begun.code is None else f"there, with the code {begun.code}"
+    click.echo(f"Open {begun.url}\nand confirm the login {where}.", err=True)
+    if begun.url.startswith(("https://", "http://")) and not _DISPLAYS.isdisjoint(os.environ):
+        click.launch(begun.url)
 
 
 @click.command()
@@ -99,7 +123,10 @@ def logout() -> None:
             client.logout()
     finally:
         path.unlink(missing_ok=True)
-    answer({"url": found.url}, f"logged out of {found.url}")
+    ended = f"logged out of {found.url}"
+    if found.logout_url is not None:
+        ended += f"; your session at the identity provider ends at {found.logout_url}"
+    answer({"url": found.url}, ended)
 
 
 @click.group(cls=Subcommands)

@@ -25,8 +25,8 @@ LOGIN_S = 30 * 86400.0
 SESSION_S = 12 * 3600.0
 LONGEST_TOKEN_S = 366 * 86400.0
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,61}[a-z0-9]|[a-z0-9]")
-_NAMES = "1 to 63 lower-case letters, digits, '.', '_', '-' and '@', with a letter or digit at both ends"
+NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,61}[a-z0-9]|[a-z0-9]")
+NAMES = "1 to 63 lower-case letters, digits, '.', '_', '-' and '@', with a letter or digit at both ends"
 
 
 class AccountService:
@@ -65,7 +65,7 @@ class AccountService:
         if stored is not None and not self._passwords.matches(body.current or "", stored):
             raise Forbidden("the current password is wrong")
         self.records.revoke(at=self._clock.now(), user=account.name)
-        return self._put(replace(account, has_password=True), body.password)
+        return self.put(replace(account, has_password=True), body.password)
 
     def users(self, actor: Actor) -> list[Account]:
         """All accounts by name; for others than admins, those whose runs they may see."""
@@ -83,10 +83,7 @@ class AccountService:
             _check_system_user(settings.system_user)
         if not accounts:
             if not caller.local:
-                raise Refused(
-                    "the first account is created on the server's own machine, at the socket of its home",
-                    hint=f"there: tarmac users add {name}",
-                )
+                raise first_account(name)
             settings = replace(settings, role=ActorRole.ADMIN)
         changed = Account(
             **asdict(settings),
@@ -100,7 +97,7 @@ class AccountService:
             for token in self.records.tokens(name):
                 if token.session:
                     self.records.revoke(at=self._clock.now(), token_id=token.id)
-        return self._put(changed, body.password)
+        return self.put(changed, body.password)
 
     def remove_user(self, actor: Actor, name: str) -> Account:
         """Remove an account and its tokens; its runs stay under its name."""
@@ -177,11 +174,15 @@ class AccountService:
         lifetime_s: float | None,
         scopes: tuple[Action, ...] | None = None,
         session: bool = False,
+        token_id: str | None = None,
     ) -> api.NewToken:
-        """A new token of an account, which the caller of this method has checked."""
+        """A new token of an account, which the caller of this method has checked.
+
+        `token_id`: that of the login that gives it; raises Unauthorized if that login gave one already.
+        """
         text, now = TOKEN_PREFIX + secrets.token_urlsafe(32), self._clock.now()
         token = Token(
-            id=secrets.token_hex(6),
+            id=token_id or secrets.token_hex(6),
             user=account.name,
             label=label,
             created_at=now,
@@ -189,7 +190,8 @@ class AccountService:
             scopes=scopes,
             session=session,
         )
-        self.records.add_token(token, digest=digest_of(text))
+        if not self.records.add_token(token, digest=digest_of(text)):
+            raise Unauthorized("this login has given its token already", hint="log in again")
         return api.NewToken(token=token, text=text)
 
     def revoke_token(self, actor: Actor, token_id: str) -> Token:
@@ -203,6 +205,13 @@ class AccountService:
         self.records.revoke(at=now, token_id=token_id)
         return replace(mine[token_id], revoked_at=mine[token_id].revoked_at or now)
 
+    def put(self, account: Account, password: str | None = None) -> Account:
+        """Store an account, in place of one of its name."""
+        hashed = self._passwords.hashed(password) if password is not None else None
+        self.records.put_account(account, password=hashed)
+        self.callers.forget()
+        return account
+
     def account(self, name: str) -> Account:
         self.callers.forget()
         account = self.callers.people().accounts.get(name)
@@ -210,16 +219,18 @@ class AccountService:
             raise NotFound(f"there is no user {name!r}", hint="tarmac users ls lists them")
         return account
 
-    def _put(self, account: Account, password: str | None = None) -> Account:
-        hashed = self._passwords.hashed(password) if password is not None else None
-        self.records.put_account(account, password=hashed)
-        self.callers.forget()
-        return account
+
+def first_account(name: str) -> Refused:
+    """The refusal to make the first account for another machine."""
+    return Refused(
+        "the first account is created on the server's own machine, at the socket of its home",
+        hint=f"there: tarmac users add {name}",
+    )
 
 
 def _check_name(what: str, name: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise InvalidInput(f"{name!r:.100} cannot be the name of a {what}", hint=_NAMES)
+    if not NAME.fullmatch(name):
+        raise InvalidInput(f"{name!r:.100} cannot be the name of a {what}", hint=NAMES)
 
 
 def _check_system_user(name: str) -> None:

@@ -143,7 +143,7 @@ OPEN_PATHS = frozenset({"/healthz", "/metrics"})
 SESSION_COOKIE = "__Host-tarmac"
 """The cookie of a browser's session: it is sent to this host alone, over TLS, and hidden from scripts."""
 
-LOGIN_PATHS = frozenset({f"{BASE}/login", f"{BASE}/session"})
+LOGIN_PATHS = frozenset(f"{BASE}/{path}" for path in ("login", "login/sso", "login/sso/token", "session"))
 """Paths that give a token to users without one."""
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

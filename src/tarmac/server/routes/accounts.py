@@ -47,6 +47,18 @@ def add_account_routes(routes: Routes, service: Service) -> None:
         answer = JsonAnswer(_revoked(call))
         answer.delete_cookie(SESSION_COOKIE, secure=True, httponly=True, samesite="lax")
         return answer
+    @routes.serve(api.BEGIN_SIGN_ON)
+    def begin_sign_on(call: Call[Query, api.BeginSignOnBody]) -> api.SignOn:
+        """Begin a login by single sign-on. 409 if the server has none, 503 if its provider is down."""
+        return service.sign_on.begin(call.body)
+
+    @routes.serve(api.FINISH_SIGN_ON)
+    def finish_sign_on(call: Call[Query, api.SignOnBody]) -> api.SignOnProgress:
+        """Return a new token for the user whom the provider names, once for each login.
+
+        401 if the provider refuses the user, 503 if it is down.
+        """
+        return service.sign_on.finish(call.body)
 
     @routes.serve(api.LOGOUT)
     def logout(call: Call) -> Token:
