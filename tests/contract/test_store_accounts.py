@@ -11,7 +11,6 @@ import pytest
 from tarmac.model.account import Account, AuditEntry, Membership, Organisation, Token, Visibility
 from tarmac.model.actor import Action, ActorRole
 from tarmac.model.codec import replace
-from tarmac.model.errors import TarmacError
 from tarmac.store import SqlStore, open_store
 
 ADA = Account(name="ada", role=ActorRole.ADMIN, created_at=1.5)
@@ -58,8 +57,8 @@ def test_a_token_is_found_by_its_digest_and_revoked_once(sql_store: SqlStore) ->
     records = sql_store.accounts
     records.add_token(TOKEN, digest="d1")
     records.add_token(replace(TOKEN, id="t2", created_at=1.0), digest="d2")
-    with pytest.raises(TarmacError):
-        records.add_token(replace(TOKEN, id="t3"), digest="d1")
+    assert not records.add_token(replace(TOKEN, id="t3"), digest="d1")
+    assert not records.add_token(TOKEN, digest="d3")
     assert records.token("d1") == TOKEN
     assert records.token("nothing") is None
     assert [token.id for token in records.tokens("ada")] == ["t2", "t1"]

@@ -18,24 +18,24 @@ from source_tree import ROOT, Module, package_modules, snippet
 
 CODE_LINES = {
     "": 75,
-    "api": 950,
+    "api": 971,
     "artifacts": 4680,
-    "cli": 7037,
-    "client": 1661,
+    "cli": 7058,
+    "client": 1727,
     "control": 6497,
     "dialects": 3355,
     "engines": 7008,
     "launch": 918,
-    "model": 2582,
+    "model": 2583,
     "node": 11661,
     "samplers": 214,
     "sched": 5171,
     "search": 574,
-    "server": 6991,
+    "server": 7153,
     "simulator": 1470,
-    "store": 2638,
+    "store": 2642,
     "systems": 10261,
-    "vault": 445,
+    "vault": 623,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
 

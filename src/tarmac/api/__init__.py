@@ -36,8 +36,7 @@ else:
             "UserBody WHO_AM_I"
         ),
         "attempts": (
-            "Attempt LogChunk LogSource Notification Report StreamNotice WorkFile WorkFiles "
-            "WorkerPlacement"
+            "Attempt LogChunk LogSource Notification Report StreamNotice WorkFile WorkFiles WorkerPlacement"
         ),
         "cluster_operations": (
             "ADD_CLUSTER CHANGE_QUEUE CHECK_CLUSTER CLUSTER CLUSTERS CLUSTER_CHANGE CLUSTER_MACHINES "

@@ -47,18 +47,6 @@ def add_account_routes(routes: Routes, service: Service) -> None:
         answer = JsonAnswer(_revoked(call))
         answer.delete_cookie(SESSION_COOKIE, secure=True, httponly=True, samesite="lax")
         return answer
-    @routes.serve(api.BEGIN_SIGN_ON)
-    def begin_sign_on(call: Call[Query, api.BeginSignOnBody]) -> api.SignOn:
-        """Begin a login by single sign-on. 409 if the server has none, 503 if its provider is down."""
-        return service.sign_on.begin(call.body)
-
-    @routes.serve(api.FINISH_SIGN_ON)
-    def finish_sign_on(call: Call[Query, api.SignOnBody]) -> api.SignOnProgress:
-        """Return a new token for the user whom the provider names, once for each login.
-
-        401 if the provider refuses the user, 503 if it is down.
-        """
-        return service.sign_on.finish(call.body)
 
     @routes.serve(api.LOGOUT)
     def logout(call: Call) -> Token:
@@ -81,9 +69,26 @@ def add_account_routes(routes: Routes, service: Service) -> None:
         """Set the caller's password, and revoke all of their tokens."""
         return accounts.set_password(call.actor, call.body)
 
+    _add_sign_on(routes, service)
     _add_users(routes, service)
     _add_groups(routes, service)
     _add_tokens(routes, service)
+
+
+def _add_sign_on(routes: Routes, service: Service) -> None:
+    @routes.serve(api.BEGIN_SIGN_ON)
+    def begin_sign_on(call: Call[Query, api.BeginSignOnBody]) -> api.SignOn:
+        """Begin a login by single sign-on. 409 if the server has none, 503 if its provider is down."""
+        service.rates.check(RateKind.LOGIN_ADDRESS, network_of(call.request.scope.get(ORIGIN, "")))
+        return service.sign_on.begin(call.body)
+
+    @routes.serve(api.FINISH_SIGN_ON)
+    def finish_sign_on(call: Call[Query, api.SignOnBody]) -> api.SignOnProgress:
+        """Return a new token for the user whom the provider names, once for each login.
+
+        401 if the provider refuses the user, 503 if it is down.
+        """
+        return service.sign_on.finish(call.body)
 
 
 def _add_users(routes: Routes, service: Service) -> None:
