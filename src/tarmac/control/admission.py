@@ -12,7 +12,7 @@ from tarmac.control import delegation
 from tarmac.control.limits import refuse_over_limits
 from tarmac.control.lookup import awaited_runs, members_of
 from tarmac.control.state.control_state import ControlState
-from tarmac.control.state.engines import AttachedEngine
+from tarmac.control.state.engines import AttachedEngine, Engines
 from tarmac.control.state.facts import Shape, candidate_of
 from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch.compose import container_launch
@@ -72,6 +72,7 @@ class Admission:
         _refuse_what_no_engine_takes(submission.spec, self._control)
         refuse_system_packages(submission.spec, allowed=self._control.allow_system_packages)
         refuse_unknown_parameters(submission.spec)
+        refuse_system_user(submission.spec, self._control.engines)
         control = self._control
         run = new_run_record(submission, run_id=control.ids.run_id(now), now=now, server=control.server)
         refuse_over_limits(control, run)
@@ -301,6 +302,35 @@ def refuse_unknown_parameters(spec: RunSpec) -> None:
             f"{spec.name}: ${{parameters.{unknown[0]}}} in a command names no parameter of it",
             hint=suggestion(unknown[0], known, otherwise),
         )
+
+
+def with_system_user(submission: Submission, control: ControlState) -> Submission:
+    """The submission with the system user of its submitter's account, whatever it named."""
+    name = control.system_user_of(submission.actor.user)
+    if name == submission.spec.system_user:
+        return submission
+    return replace(submission, spec=replace(submission.spec, system_user=name))
+
+
+def refuse_system_user(spec: RunSpec, engines: Engines) -> None:
+    """Refuse a run that cannot run as the system user of its submitter: it never runs as another one."""
+    name = spec.system_user
+    if name is None:
+        return
+    if container_launch(spec) is not None:
+        raise Refused(
+            f"{spec.name} has an image, and runs of your account run as the system user {name}: no run does"
+            " both",
+            hint="--no-container starts it without the image",
+        )
+    for engine in engines.possible(spec):
+        if engine.users is None:
+            raise Refused(
+                f"runs of your account run as the system user {name}, and runs on cluster {engine.key} as the"
+                " account of its connection",
+                hint="--cluster names one on the server's own machine",
+            )
+        engine.users.check_system_user(name)
 
 
 def new_run_record(submission: Submission, *, run_id: str, now: float, server: str) -> Run:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tarmac import api
-from tarmac.control.admission import Admission, Submission, same_request
+from tarmac.control.admission import Admission, Submission, same_request, with_system_user
 from tarmac.control.decisions import steps
 from tarmac.control.decisions.trials import ChangeDraft
 from tarmac.control.permissions import Action, check, may_see
@@ -60,8 +60,9 @@ class ExperimentService:
 
         The code is staged here, once for all trials. Raises Refused for trials that can never fit.
         """
-        spec, control = self._resolve(submission.spec, submission.actor), self._control
-        check(submission.actor, Action.SUBMIT)
+        control = self._control
+        spec = self._resolve(with_system_user(submission, control).spec, submission.actor)
+        check(submission.actor, Action.SUBMIT, project=spec.project)
         if spec.search is None:
             raise InvalidInput("this describes one run, not an experiment", hint="a search, or --sweep")
         now = control.clock.now()

@@ -6,7 +6,7 @@ from typing import Any
 
 from tarmac.api.clusters import NodeRun
 from tarmac.api.placement import Prospects, RunUtilization, UsedSlots
-from tarmac.control.admission import Submission, new_run_record, refuse_system_packages
+from tarmac.control.admission import Submission, new_run_record, refuse_system_packages, refuse_system_user
 from tarmac.control.decisions.steps import placed
 from tarmac.control.delegation import learn_capacity, request_of
 from tarmac.control.permissions import Action, check, may_see
@@ -76,6 +76,7 @@ def dry_run(control: ControlState, submission: Submission) -> DryRun:
     """Place and render a submission without starting or storing anything."""
     now = control.clock.now()
     refuse_system_packages(submission.spec, allowed=control.allow_system_packages)
+    refuse_system_user(submission.spec, control.engines)
     run = new_run_record(submission, run_id=DRY_RUN_ID, now=now, server=control.server)
     if run.spec.array is not None:  # the first of its members is shown
         run = replace(run, array_id=DRY_RUN_ID, array_index=run.spec.array.values()[0])

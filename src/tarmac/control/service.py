@@ -17,7 +17,14 @@ from tarmac.api.operation import RunScope
 from tarmac.api.placement import Why
 from tarmac.api.queue import QueuePool
 from tarmac.control import draining, reports, sessions
-from tarmac.control.admission import Accepted, Admission, Submission, refuse_search, same_request
+from tarmac.control.admission import (
+    Accepted,
+    Admission,
+    Submission,
+    refuse_search,
+    same_request,
+    with_system_user,
+)
 from tarmac.control.cluster_machines import ClusterMachines
 from tarmac.control.clusters import Clusters
 from tarmac.control.decisions import steps
@@ -291,6 +298,7 @@ class ControlPlane:
 
     def _resolved(self, submission: Submission) -> Submission:
         """Resolve references; raises InvalidInput for an unknown dataset, artifact or secret."""
+        submission = with_system_user(submission, self.control)
         spec = self._resolve(submission.spec, submission.actor)
         return submission if spec is submission.spec else replace(submission, spec=spec)
 

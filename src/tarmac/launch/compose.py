@@ -89,6 +89,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         ),
         container=container,
         rehearsal=spec.rehearsal is not None,
+        runs_as=document.RunsAs(spec.system_user) if spec.system_user is not None else None,
     )
 
 

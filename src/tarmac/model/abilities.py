@@ -73,6 +73,14 @@ class OffersNodes(Protocol):
 
 
 @runtime_checkable
+class RunsAsUsers(Protocol):
+    """An engine that can run a run's processes as a system user of its nodes."""
+
+    def check_system_user(self, name: str) -> None:
+        """Raise Refused with the reason if it cannot run them as this user."""
+
+
+@runtime_checkable
 class DescribesClusters(Protocol):
     """A placed engine that can simulate any described cluster."""
 

@@ -280,7 +280,8 @@ class RunSpec(StoredRecord, frozen=True, kw_only=True):
     index. With a `search` it is the spec of an experiment, whose trials are runs of the same spec with values
     in place of the search; `trial` names the experiment of a trial. `notify` are subscriptions to its events;
     `log_policies` act if it fails. `hook_changes` has a sentence for each change by the site's submission
-    hook.
+    hook. `system_user` is the account of the nodes for its processes (None: that of the server); the server
+    sets it at the submission, by the account of the submitter.
     """
 
     name: str
@@ -322,6 +323,7 @@ class RunSpec(StoredRecord, frozen=True, kw_only=True):
     log_policies: tuple[LogPolicy, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     hook_changes: tuple[str, ...] = ()
+    system_user: str | None = None
 
     def rehearsed(self, run_id: str) -> Cluster | None:
         """The cluster of its rehearsal: the run's own, or for a trial that of its experiment."""

@@ -9,6 +9,7 @@ from typing import Mapping
 
 from tarmac.node.attempt import protocol
 from tarmac.node.container.drivers import USUAL_PATH
+from tarmac.node.kernel.system_users import SystemUser
 from tarmac.node.noderun import NodeRun
 
 _OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR")
@@ -34,7 +35,9 @@ def complete(variables: Mapping[str, str], run: NodeRun, *, outside: bool = Fals
     `outside`: the process runs beside the runner, even if the attempt runs in a container.
     """
     container = None if outside else run.container
-    env = {**account(), **{name: os.environ[name] for name in _OF_THE_USER if name in os.environ}}
+    own = ("LANG",) if run.view is not None else _OF_THE_USER
+    user = account() if run.view is None else _of_system_user(run.view.user)
+    env = {**user, **{name: os.environ[name] for name in own if name in os.environ}}
     if container is not None:  # the image's variables, and none of the node's own
         env = {"PATH": USUAL_PATH, **_AS_ROOT, **container.image.env}
         if "VIRTUAL_ENV" in variables:
@@ -60,6 +63,13 @@ def complete(variables: Mapping[str, str], run: NodeRun, *, outside: bool = Fals
         # Last, since modules of the run take precedence.
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (env.get("PYTHONPATH"), run.document.settings.sdk)))
     return env
+
+
+def _of_system_user(user: SystemUser) -> dict[str, str]:
+    """The variables of a system user; nothing of the runner's own."""
+    env = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name, "SHELL": user.shell}
+    runtime = f"/run/user/{user.uid}"
+    return {**env, "XDG_RUNTIME_DIR": runtime} if os.path.isdir(runtime) else env
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional, Union
 
 from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.document import GrantedNode, Launch, NodeLaunch, WorkerLaunch
@@ -22,6 +22,7 @@ from tarmac.node.files.logroom import LogRoom, TimeIndex
 from tarmac.node.kernel import fifo
 from tarmac.node.kernel.mountplan import Bind, Plan
 from tarmac.node.kernel.namespaces import ProcessNamespace
+from tarmac.node.kernel.user_view import UserView
 from tarmac.node.kernel.workergroup import OomKills, WorkerGroup
 from tarmac.node.processes.children import Child, Children
 from tarmac.node.processes.lease import Lease
@@ -59,12 +60,13 @@ class NodeRun:
     """The state that hooks read and change; files of the protocol are read and written by name here.
 
     Hooks set `mounted`, the private view of the disk, `container`, in which all processes of the attempt
-    start, and `progress`, which observes the workers' files; `shown` are the binds of a container beside the
-    attempt's own directories.
+    start, or `view`, if they start as a system user, and `progress`, which observes the workers' files;
+    `shown` are the binds of a container beside the attempt's own directories.
     """
 
     mounted: Optional[Plan] = None
     container: Optional[AnyContainer] = None
+    view: Optional[UserView] = None
     progress: Optional[ProgressWatcher] = None
 
     def __init__(
@@ -126,6 +128,11 @@ class NodeRun:
             for limit, seconds in ((words.TIME_LIMIT, document.time_limit_s), (words.WALL_TIME, wall_s))
             if seconds is not None
         }
+
+    @property
+    def place(self) -> Union[AnyContainer, UserView, None]:
+        """What every process of the attempt enters."""
+        return self.container or self.view
 
     @property
     def directories(self) -> list[str]:

@@ -85,7 +85,16 @@ def _enter_image(run: NodeRun) -> None:
         enter_image(run)
 
 
+def _become_user(run: NodeRun) -> None:
+    """Call the hook of the system user, loading its module on use."""
+    if run.document.runs_as is not None:
+        from tarmac.node.hooks.system_user import become_user  # noqa: PLC0415
+
+        become_user(run)
+
+
 HOOKS: tuple[Callable[[NodeRun], None], ...] = (
+    _become_user,
     _settle_rendezvous,
     artifacts.artifacts_in,
     mounts.write_files,
@@ -246,7 +255,8 @@ def _renew(run: NodeRun, end: ExitOutcome) -> bool:
     """Revert the attempt's changes to this process; False if the process must end instead."""
     document = run.document
     special = document.secrets or document.setup or document.hooks or document.own_packages or run.part.mounts
-    if end.outcome != words.COMPLETED or run.namespace is None or special or document.container is not None:
+    other_place = document.container is not None or document.runs_as is not None
+    if end.outcome != words.COMPLETED or run.namespace is None or special or other_place:
         return False
     if _has_company():
         return False

@@ -23,6 +23,7 @@ from tarmac.model.errors import InvalidInput, Problem
 from tarmac.node.container.drivers import AUTO, DRIVERS
 from tarmac.node.container.reference import canonical_registry, is_registry, is_repository
 from tarmac.node.files.gitrules import SAFE_TRANSPORTS, TRANSPORTS, GitRules
+from tarmac.node.kernel.system_users import LEAST_UID
 from tarmac.server.notifying.settings import NotificationSettings, NotificationTable
 from tarmac.server.setting_reader import Days, Duration, SettingReader, Size
 from tarmac.systems.settings import SYSTEM_TABLES, Systems
@@ -84,9 +85,10 @@ class SignOnSettings(Struct, frozen=True, kw_only=True):
 
 
 class RunSettings(Struct, frozen=True, kw_only=True):
-    """`[runs]`: how long ended runs are kept; None: always."""
+    """`[runs]`: how long ended runs are kept (None: always), and the lowest uid of a system user for runs."""
 
     keep_days: Days | None = None
+    least_uid: Annotated[int, Meta(ge=1)] = LEAST_UID
 
 
 class ListSettings(Struct, frozen=True, kw_only=True):

@@ -186,7 +186,10 @@ class _Joining:
             local_nodes(machine, settings.local, name=cluster),
             machine=machine,
             attempts=replace(
-                self._attempts, keeping=self._storing, containers=settings.containers.of(cluster)
+                self._attempts,
+                keeping=self._storing,
+                containers=settings.containers.of(cluster),
+                least_uid=settings.runs.least_uid,
             ),
             open_files=allow_open_files(),
             secrets=lambda names: self._secrets.values(names),  # noqa: PLW0108 - made later
@@ -219,6 +222,7 @@ class _Joining:
                 pools=settings.pools,
                 apply_conventions=apply_conventions,
                 allow_system_packages=settings.setup.allow_system_packages,
+                system_user_of=lambda user: self._accounts.callers.system_user_of(user),  # noqa: PLW0108 - made later
                 serving=self._serving,
                 notify_always=settings.notifications.every_run,
                 kinds={"ray": RayKind(supplies), "slurm": SlurmKind(supplies)},

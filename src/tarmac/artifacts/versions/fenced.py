@@ -8,6 +8,7 @@ a mark is written between them, the version may still appear.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,16 +18,17 @@ from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.blobs import Blobs, Piece
 from tarmac.artifacts.versions.relayed import SCHEME, RelayedBlobs, Writer
 from tarmac.model.errors import Refused
-from tarmac.node.attempt.document import ArtifactSync, NodeLaunch, Unreadable, read_document
+from tarmac.node.attempt.document import ArtifactSync, NodeLaunch, RunsAs, Unreadable, read_document
 from tarmac.node.attempt.protocol import AttemptPaths
 from tarmac.node.host.relay import socket_path
+from tarmac.node.kernel.system_users import act_as, as_server, find
 from tarmac.node.processes.lease import Lease
 
 
 class Order(NamedTuple):
     """One node's part. `state` is a file beside the directories of the part that describes their content.
 
-    `sync` has the settings that are the same for all nodes.
+    `sync` has the settings that are the same for all nodes. `runs_as`: the directories are that user's.
     """
 
     run_id: str
@@ -36,6 +38,26 @@ class Order(NamedTuple):
     state: Path
     sync: ArtifactSync
     lease: Lease
+    runs_as: RunsAs | None = None
+
+    def as_user(self) -> Order:
+        """Use the directories with the rights of their system user from now on, and no way through others.
+
+        Open handles name them: the user may not pass the tarmac home.
+        """
+        if self.runs_as is None:
+            return self
+        handles: dict[Path, int] = {}
+
+        def opened(path: Path) -> str:
+            if path.parent not in handles:
+                handles[path.parent] = os.open(path.parent, _PLACE)
+            return f"/proc/self/fd/{handles[path.parent]}/{path.name}"
+
+        artifacts = {kind: opened(Path(path)) for kind, path in self.part.artifacts.items()}
+        state = Path(opened(self.state))
+        act_as(find(*self.runs_as), as_runner=False)
+        return self._replace(part=self.part._replace(artifacts=artifacts), state=state)
 
 
 def read_order(attempt_directory: Path, node: str) -> Order:
@@ -53,8 +75,11 @@ def read_order(attempt_directory: Path, node: str) -> Order:
         state=Path(part.artifact_state),
         sync=sync,
         lease=Lease(document, part, paths.node(node)),
+        runs_as=document.runs_as,
     )
 
+
+_PLACE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 FENCES = "fences"
 
@@ -64,8 +89,41 @@ def open_store(order: Order) -> Blobs:
     parts = urlsplit(order.sync.store)
     if parts.scheme == SCHEME:
         return RelayedBlobs(socket_path(unquote(parts.path), order.part.address), order.writer)
-    blobs = open_blobs(order.sync.store)
+    with as_server():
+        blobs = open_blobs(order.sync.store)
+    blobs = blobs if order.runs_as is None else ServerBlobs(blobs)
     return blobs if order.lease.left_s() is None else FencedBlobs(blobs, order)
+
+
+class ServerBlobs:
+    """The store, used with the rights of the server by a sidecar that reads files as a system user."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+
+    @as_server()
+    def put(self, name: str, data: bytes) -> None:
+        self._blobs.put(name, data)
+
+    @as_server()
+    def create(self, name: str, data: bytes) -> bool:
+        return self._blobs.create(name, data)
+
+    @as_server()
+    def get(self, name: str) -> bytes | None:
+        return self._blobs.get(name)
+
+    @as_server()
+    def has(self, name: str) -> bool:
+        return self._blobs.has(name)
+
+    @as_server()
+    def remove(self, name: str) -> None:
+        self._blobs.remove(name)
+
+    @as_server()
+    def pieces(self, prefix: str) -> Iterator[Piece]:
+        return iter(list(self._blobs.pieces(prefix)))
 
 
 class FencedBlobs:

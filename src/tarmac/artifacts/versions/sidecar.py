@@ -64,8 +64,9 @@ def main(arguments: list[str]) -> int:
     paths = dict(item.split("=", 1) for item in seen)
     if command == "fill":
         nodes = [node] if order.part.own_disk else None
-        return _fill(order, paths, lost_before(AttemptPaths(directory), order.attempt, nodes))
-    return Sidecar(order, paths).run()
+        lost = lost_before(AttemptPaths(directory), order.attempt, nodes)
+        return _fill(order.as_user(), paths, lost)
+    return Sidecar(order.as_user(), paths).run()
 
 
 def report(**message: object) -> None:

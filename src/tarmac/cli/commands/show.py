@@ -186,6 +186,7 @@ def _fields(
         "pool": run.pool or "",
         "project": run.project if run.project != "default" else "",
         "user": run.user,
+        "runs as": run.spec.get("system_user", ""),
         "labels": ", ".join(f"{key}={value}" for key, value in sorted(run.labels.items())),
         "hook": "; ".join(run.spec.get("hook_changes", ())),
         "created": age(run.created_at, now),

@@ -89,6 +89,7 @@ def machine_findings(home: Home) -> Iterator[Finding]:
     yield process_namespace(namespaces.find_way())
     yield mount_namespace(_why_no_mounts())
     yield images(try_container(str(_existing(home.root))))
+    yield system_users(os.geteuid())
     yield from limit_findings(workergroup.choose((workergroup.MEMORY, workergroup.CPU), workergroup.survey()))
     yield accelerators(gpu_products(), driver=any(sign.exists() for sign in DRIVER_SIGNS))
     yield shared_memory(_SHARED_MEMORY)
@@ -166,6 +167,14 @@ def mount_namespace(why_not: str) -> Finding:
         f"none: {why_not}",
         "Paths such as /mnt/checkpoints lead nowhere: use CHECKPOINT_ARTIFACT_PATH and its like.",
     )
+
+
+def system_users(uid: int) -> Finding:
+    """Whether a server of this user runs runs as other system users."""
+    elsewhere = "all runs on Slurm and Ray belong to the account of the connection"
+    if uid == 0:
+        return ok("system users", f"runs of an account with a system user run as that user here; {elsewhere}")
+    return ok("system users", f"a server that is not root runs all runs as its own account here; {elsewhere}")
 
 
 def images(trial: Trial) -> Finding:

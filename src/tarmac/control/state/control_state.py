@@ -5,7 +5,7 @@ Made once by `service.ControlPlane`; the passes, the commands and the reports al
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import compress
 from types import MappingProxyType
 from typing import Any
@@ -78,6 +78,7 @@ class ControlState:
         serving: Lease | None = None,
         alone: bool = False,
         allow_system_packages: bool = False,
+        system_user_of: Callable[[str], str | None] = lambda _user: None,
         notify_always: Sequence[Subscription] = (),
     ) -> None:
         """`engine` serves this server's own cluster, and every described cluster of the same kind.
@@ -86,7 +87,8 @@ class ControlState:
         are those of the own cluster with their own rules. `serving`: the cluster that this server serves;
         without it, the local one and every attempt. `alone`: no other process ever writes to this store (a
         simulation), so it is not read again. `allow_system_packages`: runs may install packages of the
-        distribution on their nodes. `notify_always`: subscriptions to every run.
+        distribution on their nodes. `system_user_of`: the system user of a user's runs (None: that of the
+        server). `notify_always`: subscriptions to every run.
         """
         self.store = store
         self.serving = serving
@@ -96,6 +98,7 @@ class ControlState:
         self.ids = ids
         self.apply_conventions = apply_conventions
         self.allow_system_packages = allow_system_packages
+        self.system_user_of = system_user_of
         self.code_failures: dict[str, str] = {}
         """The last error for each pending run whose code could not be stored; replaced by the stage pass."""
         self.metric_subscribers: dict[str, MetricSubscriber] = {}

@@ -18,6 +18,7 @@ from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Engine
 from tarmac.model.run import Attempt
+from tarmac.model.spec import RunSpec
 from tarmac.sched import Placement, Refusal
 
 SLOW_S = 10.0
@@ -115,6 +116,7 @@ class AttachedEngine:
         self.attachment = engine if isinstance(engine, abilities.Attachable) else None
         self.inventory = engine if isinstance(engine, abilities.OffersNodes) else None
         self.describer = engine if isinstance(engine, abilities.DescribesClusters) else None
+        self.users = engine if isinstance(engine, abilities.RunsAsUsers) else None
         self.delegate = engine if isinstance(engine, abilities.Delegates) else None
         self.examiner = engine if isinstance(engine, ExaminesCluster) else None
         self.files = engine if isinstance(engine, abilities.KeepsFiles) else None
@@ -231,6 +233,14 @@ class Engines:
         """The engine of a cluster that has its own queue; None for every other cluster, and for None."""
         engine = self._others.get(cluster) if cluster is not None else None
         return engine if engine is not None and engine.delegate is not None else None
+
+    def possible(self, spec: RunSpec) -> list[AttachedEngine]:
+        """The engines that could get an attempt of a run."""
+        if spec.rehearsal is not None:
+            return [self.own]
+        if spec.target.cluster is not None:
+            return [self.at(spec.target.cluster)]
+        return [engine for engine in self if engine.inventory is not None]
 
     def of(self, attempt: Attempt) -> AttachedEngine:
         """The engine of the attempt."""

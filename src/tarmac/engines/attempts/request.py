@@ -40,7 +40,8 @@ class AttemptSettings:
     """The settings for all attempts of an engine, wherever its nodes are; each engine completes `node`.
 
     The command that stores artifacts is on the nodes (`keeping` None: artifacts stay in place).
-    `own_packages`: each run has packages of its own, whatever its launch specifies.
+    `own_packages`: each run has packages of its own, whatever its launch specifies. `least_uid`: the lowest
+    uid of a system user whose runs it takes; None: it takes none of any.
     """
 
     node: document.NodeSettings = NO_SETTINGS
@@ -48,6 +49,7 @@ class AttemptSettings:
     git: GitRules = NO_RULES
     containers: ContainerRules = NO_CONTAINER_RULES
     own_packages: bool = False
+    least_uid: int | None = None
 
 
 DEFAULT_ATTEMPTS = AttemptSettings()
@@ -95,6 +97,12 @@ def render(launch: Launch, layout: Layout, settings: AttemptSettings) -> Attempt
     if directory is None:
         raise InvalidInput(f"{launch.attempt_id!r} cannot be the id of an attempt")
     packages = settings.own_packages or launch.own_packages
+    environments, runs_as = layout.environments, launch.runs_as
+    if runs_as is not None:
+        if settings.least_uid is None:
+            raise InvalidInput(f"no run runs as the system user {runs_as.name} on this cluster")
+        environments = environments / "of" / runs_as.name
+        runs_as = runs_as._replace(least_uid=settings.least_uid)
     checks_out = any(isinstance(step, CheckoutStep) for step in launch.setup)
     described = launch._replace(
         settings=settings.node,
@@ -103,7 +111,8 @@ def render(launch: Launch, layout: Layout, settings: AttemptSettings) -> Attempt
         code=str(layout.code(launch.code_digest)) if launch.code_digest else None,
         setup_env=dict(sorted(launch.setup_env.items())),
         own_packages=packages,
-        environments=str(layout.environments) if launch.setup or packages else None,
+        runs_as=runs_as,
+        environments=str(environments) if launch.setup or packages else None,
         git=settings.git if checks_out else NO_RULES,
         sync=_sync(launch.sync, settings.keeping),
         nodes=_nodes(launch, layout, state=settings.keeping is not None),

@@ -258,6 +258,7 @@ class AttemptView:
         self.paths = AttemptPaths(str(directory))
         self.token = launch.token
         self.secrets = launch.secrets
+        self.runs_as = launch.runs_as
         self.nodes = tuple(NodeView(self.paths.node(part.node), part) for part in launch.nodes)
         self.damage = damage
         self.reaped = False

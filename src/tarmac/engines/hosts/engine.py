@@ -253,7 +253,7 @@ class AttemptEngine(HostFiles):
             raise Refused("the worker has not started")
         near = self._open_session(view, worker)
         try:
-            near.sendall(pack_document(frames.WORKER, pid=worker.pid, token=view.token))
+            near.sendall(pack_document(frames.WORKER, pid=worker.pid, token=view.token, runs_as=view.runs_as))
         except OSError as error:
             near.close()
             raise Unavailable(f"the session cannot be started: {error}") from None

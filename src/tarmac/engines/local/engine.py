@@ -12,6 +12,7 @@ is one, its slots are unknown, and no slots of that node are free.
 
 import contextlib
 import os
+import pwd
 import shutil
 import socket
 import stat
@@ -26,7 +27,7 @@ from threading import Thread
 from tarmac.engines.attempts import supervision, writing
 from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.request import DEFAULT_ATTEMPTS, AttemptSettings
+from tarmac.engines.attempts.request import DEFAULT_ATTEMPTS, AttemptRequest, AttemptSettings
 from tarmac.engines.attempts.supervision import Life
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.engines.hosts.host import Host, local_host
@@ -36,20 +37,23 @@ from tarmac.engines.local.nodes import Machine, addressed, cluster_nodes, survey
 from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Node, NodeCache
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import Release
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.attempt import claims
+from tarmac.node.attempt.document import Launch
 from tarmac.node.container.making import Trial
 from tarmac.node.files import secretfiles, untrusted
 from tarmac.node.host.warm_parent import OpenFiles, WarmParent
-from tarmac.node.kernel import procfs, sockets, workergroup
+from tarmac.node.kernel import procfs, sockets, system_users, workergroup
 from tarmac.node.starting import Installation
 
 READ_BYTES = 65_536
 
 LEAST_FREE_BYTES = 1 << 30
+
+_OF_ACCOUNT = "an admin of the server sets it: tarmac users set NAME --runs-as USER"
 
 
 class NewsBoard:
@@ -159,6 +163,19 @@ class LocalEngine(PlacedEngine):
         """Try whether runs can start in images on this machine."""
         return try_containers(self._host, self._installation, self._settings.containers.driver)
 
+    def render(self, launch: Launch) -> AttemptRequest:
+        if launch.runs_as is not None and _is_own(launch.runs_as.name):
+            launch = launch._replace(runs_as=None)
+        return super().render(launch)
+
+    def check_system_user(self, name: str) -> None:
+        if _is_own(name):
+            return
+        try:
+            system_users.find(name, self._settings.least_uid or system_users.LEAST_UID)
+        except system_users.Refused as problem:
+            raise Refused(f"runs cannot run as the system user {name}: {problem}", hint=_OF_ACCOUNT) from None
+
     def pace(self) -> Pace:
         return Pace()
 
@@ -167,6 +184,13 @@ class LocalEngine(PlacedEngine):
             return sockets.find_free_port(address, taken)
         except OSError as error:
             raise Unavailable(str(error)) from None
+
+
+def _is_own(name: str) -> bool:
+    """Whether this is the account of a server that is not root: its runs are that user's in any case."""
+    with contextlib.suppress(KeyError):
+        return os.geteuid() != 0 and pwd.getpwnam(name).pw_uid == os.geteuid()
+    return False
 
 
 def examined(home: Path, containers: Trial) -> Sequence[Finding]:

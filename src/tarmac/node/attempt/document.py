@@ -18,6 +18,7 @@ from tarmac.node.attempt.steps import Step
 from tarmac.node.files import untrusted
 from tarmac.node.files.gitrules import GitRules
 from tarmac.node.kernel.mountplan import Bind
+from tarmac.node.kernel.system_users import LEAST_UID
 
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """The name of a node, which is also the name of the directory with its part of an attempt."""
@@ -152,6 +153,13 @@ class NodeLaunch(NamedTuple):
     own_disk: bool = False
 
 
+class RunsAs(NamedTuple):
+    """The system user of the attempt's processes. The engine adds the lowest uid that it allows."""
+
+    name: str
+    least_uid: int = LEAST_UID
+
+
 class BatchLaunch(NamedTuple):
     """The request to a cluster's own queue for an attempt, beside its nodes. Read by the engine alone.
 
@@ -207,6 +215,7 @@ class Launch(NamedTuple):
     node of rank 0, around the workers of all nodes, with `setup_env`. Steps, hooks and workers run in
     `container` (None: on the node itself). No launch contains the values of `secrets`. The runner searches
     the logs of a failed attempt for `log_policies`. `rehearsal`: a bind with a missing source is no failure.
+    `runs_as` None: as the user of the runner.
 
     `time_limit_s` is the rest of the run's limit, counted from the claim (setup takes part of it), after
     `ran_s` of earlier attempts. `allotted_s` tells the workers when the attempt will be asked to leave,
@@ -243,6 +252,7 @@ class Launch(NamedTuple):
     secrets: tuple[SecretLaunch, ...] = ()
     log_policies: tuple[LogPattern, ...] = ()
     rehearsal: bool = False
+    runs_as: Optional[RunsAs] = None
     batch: BatchLaunch = NO_BATCH
     settings: NodeSettings = NodeSettings()
     nodes: tuple[NodeLaunch, ...] = ()

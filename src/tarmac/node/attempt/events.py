@@ -19,6 +19,7 @@ from typing import Optional
 from tarmac.node.files import untrusted
 from tarmac.node.files.masking import NO_SECRETS
 from tarmac.node.kernel import fifo, syscalls
+from tarmac.node.kernel.system_users import as_server
 
 _RESERVED_BYTES = 32 * 1024
 _REMEMBERED = 10_000
@@ -82,6 +83,7 @@ class EventLog:
             os.ftruncate(self._handle, os.fstat(self._handle).st_size)
             self._drop_handle()
 
+    @as_server()
     def _write(self) -> bool:
         try:
             if self._handle < 0:
@@ -97,6 +99,7 @@ class EventLog:
             return False  # probably the disk is full: the next flush continues from here
         return True
 
+    @as_server()
     def _mend(self) -> bool:
         """Rewrite the report if the file differs from it; False while the disk is full."""
         if self._is_whole():

@@ -12,6 +12,7 @@ from typing import Tuple
 
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import digest
+from tarmac.node.kernel import syscalls
 
 MEMORY = "/dev/shm"
 """Linux's directory for files in memory."""
@@ -57,5 +58,5 @@ def _in_memory(token: str, node: str) -> str:
 def _make_private(place: str) -> None:
     os.mkdir(place, 0o700)
     found = os.lstat(place)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != syscalls.file_user():
         raise OSError(f"{place} is not ours")

@@ -180,11 +180,13 @@ def discard_tree(path: str) -> bool:
 
 def _raise_below(name: str, top: int, count: int) -> int:
     """Empty a directory: remove files, move directories to the top; returns the number of moves so far."""
-    os.chmod(name, 0o700, dir_fd=top)
+    if os.geteuid() != 0:  # root needs no mode, and must follow no link in place of the directory
+        os.chmod(name, 0o700, dir_fd=top)
     with closing(os.open(name, _DIRECTORY, dir_fd=top)) as handle:
         for inner in os.listdir(handle):
             if _is_directory(inner, handle):
-                os.chmod(inner, 0o700, dir_fd=handle)  # moving a directory requires write permission in it
+                if os.geteuid() != 0:  # moving a directory requires write permission in it
+                    os.chmod(inner, 0o700, dir_fd=handle)
                 while True:
                     count += 1
                     if not os.access(f".removed-{count}", os.F_OK, dir_fd=top, follow_symlinks=False):

@@ -7,12 +7,14 @@ source fails the attempt, except in a rehearsal.
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from typing import Iterator, Optional, Sequence
 
 from tarmac.node.attempt import protocol, words
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import mounts
-from tarmac.node.kernel.mountplan import Bind
+from tarmac.node.kernel.mountplan import Bind, Disk, plan_mounts
+from tarmac.node.kernel.system_users import SystemUser
 from tarmac.node.noderun import NodeRun
 
 _ARTIFACTS = {target: kind for kind, target in protocol.ARTIFACT_MOUNTS.items()}
@@ -36,9 +38,16 @@ def mount(run: NodeRun) -> None:
             run.node_env.update(dict.fromkeys(wish.variables, wish.target))
         return
     try:
-        plan = mounts.make_true(wishes, own_view=run.own_disk_view)
-        run.own_disk_view = run.own_disk_view or bool(plan.binds)
-        run.mounted = plan
+        if run.view is not None:  # every process makes them for itself
+            safe = [wish for wish in wishes if _has_safe_place(wish.target, run.view.user)]
+            others = [wish for wish in wishes if wish not in safe]
+            _note(run, others, "users can change a directory above it, or may not pass one")
+            plan = plan_mounts(safe, Disk())
+            run.view = run.view._replace(plan=plan)
+        else:
+            plan = mounts.make_true(wishes, own_view=run.own_disk_view)
+            run.own_disk_view = run.own_disk_view or bool(plan.binds)
+            run.mounted = plan
     except mounts.NotAllowed as error:
         _note(run, wishes, str(error))
         return
@@ -68,6 +77,8 @@ def _bind_inside(bind: Bind, run: NodeRun, directory: str) -> Optional[str]:
     try:
         empty = _make_room(bind, directory)
         try:
+            if run.view is not None:
+                raise mounts.NotAllowed("in a run of a system user")
             plan = mounts.make_true([bind], own_view=run.own_disk_view)
             run.own_disk_view = run.own_disk_view or bool(plan.binds)
             return plan.refused[0][1] if plan.refused else None
@@ -84,7 +95,8 @@ def _bind_inside(bind: Bind, run: NodeRun, directory: str) -> Optional[str]:
 def _has_source(run: NodeRun, bind: Bind) -> bool:
     """Whether the source of a bind exists; if not, a rehearsal gets a notice, any other run raises Leave."""
     try:
-        os.stat(bind.source)
+        with run.view.outside(bind.source) if run.view is not None else nullcontext():
+            os.stat(bind.source)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if run.document.rehearsal:
@@ -128,8 +140,24 @@ def _make_room(bind: Bind, work: str) -> bool:
     return True
 
 
+def _has_safe_place(target: str, user: SystemUser) -> bool:
+    """Whether the user may pass the directories above a target, and only root can change them.
+
+    Otherwise a link could lead root elsewhere meanwhile.
+    """
+    above = os.path.realpath(target)
+    while above != "/":
+        above = os.path.dirname(above)
+        found = untrusted.lstat(above)
+        if found is not None and (found.st_uid != 0 or found.st_mode & 0o022 or not user.may_pass(above)):
+            return False
+    return True
+
+
 def _note(run: NodeRun, wishes: Sequence[Bind], reason: str) -> None:
     """Append a notice that these targets are missing, with the variables that name the real directories."""
+    if not wishes:
+        return
     targets = ", ".join(wish.target for wish in wishes)
     variables = ", ".join(variable for wish in wishes for variable in wish.variables)
     real = f"; {variables}: the real place" if variables else ""

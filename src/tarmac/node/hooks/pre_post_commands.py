@@ -127,7 +127,7 @@ def _carry_out(run: NodeRun, name: str, argv: Argv, *, check: Callable[[], None]
     try:
         check()
         env = environment.complete(run.document.setup_env, run)
-        child = run.children.start(Command(argv, env, run.node.work, run.setup_log, place=run.container))
+        child = run.children.start(Command(argv, env, run.node.work, run.setup_log, place=run.place))
         run.attend(child, check=check)
     except CannotStart as problem:
         child = Child(0)

@@ -17,6 +17,7 @@ from tarmac.node.attempt import protocol
 from tarmac.node.attempt.exit_outcome import Exit
 from tarmac.node.files.logroom import size_text
 from tarmac.node.kernel import procfs, signals, workergroup
+from tarmac.node.kernel.system_users import as_server
 from tarmac.node.kernel.workergroup import CPU, MEMORY
 from tarmac.node.noderun import NodeRun, Worker
 from tarmac.node.processes.meter import gpus_of
@@ -63,7 +64,7 @@ def _start(run: NodeRun, worker: Worker) -> None:
     try:
         groups = worker.group.members if worker.group is not None else ()
         worker.child = run.children.start(
-            Command(part.argv, env, worker.directory, worker.log, groups=groups, place=run.container)
+            Command(part.argv, env, worker.directory, worker.log, groups=groups, place=run.place)
         )
     except CannotStart as problem:
         left = Exit(part, exit_code=problem.exit_code, signal=None, fault=str(problem))
@@ -79,6 +80,7 @@ def _start(run: NodeRun, worker: Worker) -> None:
         )
 
 
+@as_server()
 def limit_workers(run: NodeRun) -> None:
     """Make the control groups for workers, and report limits that cannot be enforced."""
     controllers = sorted({name for worker in run.workers for name in _controllers_of(worker)})
@@ -136,6 +138,7 @@ def ran_out(run: NodeRun, worker: Worker, *, struck: bool) -> Optional[str]:
     return None
 
 
+@as_server()
 def lift(run: NodeRun) -> None:
     """Remove the groups after all workers have ended; the kernel may need a moment."""
     for worker in run.workers:

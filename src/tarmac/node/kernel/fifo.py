@@ -10,6 +10,7 @@ import stat
 from contextlib import suppress
 
 from tarmac.node.kernel.handles import closing
+from tarmac.node.kernel.system_users import as_server
 
 RING = b"!"
 """A ring without a message: poll now."""
@@ -18,7 +19,8 @@ RING = b"!"
 def ring(path: str, message: bytes = RING) -> None:
     """Write to the FIFO at `path` if a process listens. Only a hint: listeners also poll."""
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with as_server():
+            handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return  # no process listens (ENXIO), or there is no FIFO
     with closing(handle), suppress(OSError):  # full, or the listener ended: it polls anyway

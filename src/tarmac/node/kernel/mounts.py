@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Optional, Sequence
 
-from tarmac.node.kernel import namespaces, syscalls
+from tarmac.node.kernel import namespaces, syscalls, system_users
 from tarmac.node.kernel.mountplan import DIRECTORY, LINK, ROOT, Bind, Cover, Disk, Plan, plan_mounts
+from tarmac.node.kernel.system_users import SystemUser
 
 _OLD_ROOT = ".tarmac-old-root"
 _PLACES = ("/tmp", "/mnt", "/var", "/run", "/opt")
@@ -37,7 +38,7 @@ def make_true(wishes: Sequence[Bind], *, own_view: bool) -> Plan:
         plan = plan_mounts(wishes, Disk())
         if plan.binds and not own_view:
             enter_own_view()
-        _carry_out(plan)
+        carry_out(plan)
     except OSError as error:
         raise NotAllowed(str(error)) from error
     return plan
@@ -68,14 +69,33 @@ def enter_own_view() -> None:
         namespaces.own_disk_view()
 
 
-def _carry_out(plan: Plan) -> None:
-    """Make a new root first, if planned; then everything else, in that root."""
+def carry_out(plan: Plan, *, opening_as: Optional[SystemUser] = None) -> None:
+    """Make a new root first, if planned; then everything else, in that root. Raises OSError.
+
+    `opening_as`: the sources are those that this user can reach.
+    """
     if not plan.covers or plan.covers[0].directory != ROOT:  # the plan has the outermost first
-        _carry_out_inside(plan)
+        _carry_out_inside(plan, opening_as)
         return
     _new_root(plan.covers[0])
-    _carry_out_inside(plan._replace(covers=plan.covers[1:]))
+    _carry_out_inside(plan._replace(covers=plan.covers[1:]), opening_as)
     _seal(ROOT)
+
+
+def show_only(directory: str, paths: Sequence[str]) -> None:
+    """Cover a directory with one that every user may pass, and that has only these. Raises OSError."""
+    handles = {path: os.open(path, os.O_PATH | os.O_NOFOLLOW) for path in paths}
+    mask = os.umask(0o022)
+    try:
+        syscalls.mount("tarmac", directory, "tmpfs", _PLAIN, "size=1m,mode=711")
+        for path, handle in handles.items():
+            _placeholder(path, DIRECTORY)
+            _bind(_path(handle), path)
+        _seal(directory)
+    finally:
+        os.umask(mask)
+        for handle in handles.values():
+            os.close(handle)
 
 
 def _new_root(cover: Cover) -> None:
@@ -98,14 +118,15 @@ def _new_root(cover: Cover) -> None:
     os.rmdir(old)
 
 
-def _carry_out_inside(plan: Plan) -> None:
+def _carry_out_inside(plan: Plan, opening_as: Optional[SystemUser]) -> None:
     """Cover and bind. Sources and covered directories stay open, because covers may hide their paths."""
     places = {cover.source or cover.directory for cover in plan.covers} | {bind.source for bind in plan.binds}
     handles: dict[str, int] = {}
     with ExitStack() as opened, ExitStack() as undo:
-        for path in places:
-            handles[path] = os.open(path, os.O_PATH)
-            opened.callback(os.close, handles[path])
+        with nullcontext() if opening_as is None else system_users.with_files_of(opening_as):
+            for path in places:
+                handles[path] = os.open(path, os.O_PATH)
+                opened.callback(os.close, handles[path])
         for cover in plan.covers:
             _cover(cover, handles[cover.source or cover.directory])
             undo.callback(syscalls.unmount, cover.directory)

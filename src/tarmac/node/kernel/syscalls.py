@@ -11,7 +11,7 @@ import fcntl
 import os
 import struct
 from contextlib import suppress
-from typing import Collection, Iterable, Iterator, NamedTuple
+from typing import Collection, Iterable, Iterator, NamedTuple, Optional
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -24,6 +24,9 @@ _WITHOUT_GROWING = 1  # FALLOC_FL_KEEP_SIZE
 _HOLE = 2  # FALLOC_FL_PUNCH_HOLE
 _SIGNAL_SET_BYTES = 128
 _SIGNAL_INFO_BYTES = 128
+
+CAP_DAC_READ_SEARCH = 2
+CAP_SIGNAL = 5
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -61,6 +64,7 @@ _libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
 _libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
 _libc.capget.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
 _libc.capset.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+_libc.setfsuid.argtypes = _libc.setfsgid.argtypes = [ctypes.c_uint]
 _libc.umount2.argtypes = [ctypes.c_char_p, ctypes.c_int]
 _libc.unshare.argtypes = [ctypes.c_int]
 _libc.setns.argtypes = [ctypes.c_int, ctypes.c_int]
@@ -101,14 +105,52 @@ def limit_capabilities(numbers: Collection[int]) -> None:
     for number in range(_HIGHEST_CAPABILITY + 1):
         if number not in numbers:
             control(_PR_CAPBSET_DROP, number, optional=True)  # an older kernel lacks some
+    kept = _capabilities()[1] & sum(1 << number for number in numbers)
+    _set_capabilities(kept, kept, 0)
+
+
+def has_capabilities() -> bool:
+    """Whether this process has a capability, or could take one."""
+    effective, permitted, _ = _capabilities()
+    return bool(effective or permitted)
+
+
+def use_capabilities(numbers: Optional[Collection[int]]) -> None:
+    """Use only these of the capabilities that this thread could take (None: all), until the next call."""
+    _, permitted, inheritable = _capabilities()
+    effective = permitted if numbers is None else permitted & sum(1 << number for number in numbers)
+    _set_capabilities(effective, permitted, inheritable)
+
+
+def _capabilities() -> tuple[int, int, int]:
+    """The effective, permitted and inheritable capabilities of this thread."""
     header, data = struct.pack("<Ii", _CAPABILITIES_3, 0), ctypes.create_string_buffer(24)
     _check(_libc.capget(header, data), "capget")
-    _, low, _, _, high, _ = struct.unpack("<6I", data.raw)
-    low, high = (
-        part & sum(1 << number % 32 for number in numbers if number // 32 == place)
-        for place, part in enumerate((low, high))
-    )
-    _check(_libc.capset(header, struct.pack("<6I", low, low, 0, high, high, 0)), "capset")
+    parts = struct.unpack("<6I", data.raw)
+    return (parts[0] | parts[3] << 32, parts[1] | parts[4] << 32, parts[2] | parts[5] << 32)
+
+
+def _set_capabilities(*sets: int) -> None:
+    parts = (each >> shift & 0xFFFFFFFF for shift in (0, 32) for each in sets)
+    header = struct.pack("<Ii", _CAPABILITIES_3, 0)
+    _check(_libc.capset(header, struct.pack("<6I", *parts)), "capset")
+
+
+_KEEP = 0xFFFFFFFF
+"""No user: the kernel changes nothing, and answers the present one."""
+
+
+def set_file_user(user: int, group: int) -> None:
+    """Give this thread the rights of a user and a group to files. Raises OSError if the kernel does not."""
+    _libc.setfsgid(group)
+    _libc.setfsuid(user)
+    if (_libc.setfsuid(_KEEP), _libc.setfsgid(_KEEP)) != (user, group):
+        raise PermissionError(errno.EPERM, f"files cannot be used as user {user}")
+
+
+def file_user() -> int:
+    """The user with whose rights this thread uses files."""
+    return int(_libc.setfsuid(_KEEP))
 
 
 def renounce_privileges() -> None:

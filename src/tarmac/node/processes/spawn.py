@@ -13,12 +13,14 @@ import os
 import signal
 from contextlib import ExitStack
 from functools import partial
-from typing import Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
 from tarmac.node.attempt import words
 from tarmac.node.container.entry import AnyContainer
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import handles, syscalls
+from tarmac.node.kernel.system_users import as_server
+from tarmac.node.kernel.user_view import UserView
 from tarmac.node.processes import wake_channel
 
 _Streams = Tuple[Optional[int], int, int]
@@ -54,7 +56,7 @@ class Command(NamedTuple):
     stdout: Optional[str] = None
     stdin: Optional[int] = None
     groups: Sequence[str] = ()
-    place: Optional[AnyContainer] = None
+    place: Union[AnyContainer, UserView, None] = None
 
 
 def spawn(command: Command) -> int:
@@ -68,6 +70,7 @@ def spawn(command: Command) -> int:
             output = untrusted.open_to_append(command.stdout)
             opened.callback(os.close, output)
         streams = (command.stdin, output, log)
+        opened.enter_context(as_server())
         if os.getpid() == _FIRST and not command.groups and command.place is None:
             pid, problem = _start_untied(command, streams)
             path = _find(command.argv[0], command.env, command.directory) if problem else None

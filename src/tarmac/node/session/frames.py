@@ -6,7 +6,7 @@ amounts of ROOM frames, which the far end sends after passing input on. So a sig
 input of a command that does not read.
 """
 
-WORKER = b"w"  # to the far end, first: JSON {"pid", "token"}: the worker of the session
+WORKER = b"w"  # to the far end, first: JSON {"pid", "token", "runs_as"}: the worker of the session
 OPEN = b"o"  # to the far end, second: JSON, the kind of session (see `serving`)
 INPUT = b"i"  # to the far end: bytes
 RESIZE = b"r"  # to the far end: JSON {"rows", "columns"}

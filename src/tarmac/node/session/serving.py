@@ -71,7 +71,7 @@ def serve(fd: int) -> None:
 
 def _begin(worker: dict[str, Any], opening: dict[str, Any]) -> tuple[Surroundings, FarEnd, list[str]]:
     """The surroundings of the worker, the far end, and notices about the limitations of the session."""
-    surroundings = surroundings_of(int(worker["pid"]), str(worker["token"]))
+    surroundings = surroundings_of(int(worker["pid"]), str(worker["token"]), runs_as=worker.get("runs_as"))
     far: FarEnd
     if opening["kind"] == "connection":
         addresses = [str(address) for address in opening["addresses"]]
@@ -297,6 +297,8 @@ def _become(
         os.setsid()
         if os.isatty(streams[0]):
             fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
+            if surroundings.user is not None:
+                os.fchown(streams[0], surroundings.user.uid, -1)
         try:
             surroundings.settle()
         except OSError as error:

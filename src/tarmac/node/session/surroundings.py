@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import resource
 from contextlib import suppress
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Sequence
 
 from tarmac.node.attempt import protocol
-from tarmac.node.kernel import syscalls
+from tarmac.node.kernel import syscalls, system_users
 from tarmac.node.kernel.procfs import lines
+from tarmac.node.kernel.system_users import SystemUser
 
 _NAMESPACES = {
     "user": 0x10000000,
@@ -44,7 +45,8 @@ _GONE = "the worker has ended"
 
 
 class Surroundings(NamedTuple):
-    """The surroundings of one worker, held open; `capabilities` are its maximum (None: the session's)."""
+    """The surroundings of one worker, held open; `capabilities` are its maximum (None: the session's), and
+    `user` is the system user of its run."""
 
     process: int
     root: int
@@ -55,6 +57,7 @@ class Surroundings(NamedTuple):
     limits: dict[int, tuple[int, int]]
     env: dict[str, str]
     capabilities: Optional[int]
+    user: Optional[SystemUser] = None
 
     def worker_lives(self) -> bool:
         """Whether the worker has not ended."""
@@ -84,7 +87,9 @@ class Surroundings(NamedTuple):
             os.fchdir(self.root)
             os.chroot(".")
         os.fchdir(self.directory)
-        if self.capabilities is not None:
+        if self.user is not None:
+            system_users.become(self.user)
+        elif self.capabilities is not None:
             kept = [number for number in range(64) if self.capabilities >> number & 1]
             syscalls.limit_capabilities(kept)
             syscalls.renounce_privileges()
@@ -98,9 +103,13 @@ class Surroundings(NamedTuple):
                 syscalls.join_namespace(self.namespaces[name], kind)
 
 
-def surroundings_of(pid: int, token: str) -> Surroundings:
-    """The surroundings of this worker, if its environment has the token. Raises Refused, or OSError."""
+def surroundings_of(pid: int, token: str, *, runs_as: Optional[Sequence[Any]] = None) -> Surroundings:
+    """The surroundings of this worker, if its environment has the token. Raises Refused, or OSError.
+
+    `runs_as`: the system user of its run, whom a command becomes, whoever owns the process.
+    """
     try:
+        user = None if runs_as is None else system_users.find(*runs_as)
         process = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         env = _environment(_read(process, "environ"))
         if env.get(protocol.TOKEN_VARIABLE) != token:
@@ -116,7 +125,10 @@ def surroundings_of(pid: int, token: str) -> Surroundings:
             limits=_limits(pid),
             env=env,
             capabilities=_capabilities(_read(process, "status")),
+            user=user,
         )
+    except system_users.Refused as problem:
+        raise Refused(str(problem)) from None
     except (FileNotFoundError, ProcessLookupError):
         raise Refused(_GONE) from None
     if not found.worker_lives():

@@ -81,7 +81,7 @@ class SetupWork:
         self.run.check_leave()
 
     def _run(self, argv: Sequence[str], env: Mapping[str, str], directory: Optional[str], log: str) -> Child:
-        place = None if self._outside else self.run.container
+        place = self.run.view if self._outside else self.run.place
         try:
             command = Command(argv, dict(env), directory or self.directory, log, place=place)
             child = self.run.children.start(command)

@@ -53,6 +53,11 @@ class Authenticator:
                 self._people = now, self._records.people()
             return self._people[1]
 
+    def system_user_of(self, user: str) -> str | None:
+        """The system user of the runs of an account; None: that of the server."""
+        account = self.people().accounts.get(user)
+        return account.system_user if account is not None else None
+
     def forget(self) -> None:
         """Read the accounts anew with the next request: one has changed."""
         with self._lock:
