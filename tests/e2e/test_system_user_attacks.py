@@ -62,7 +62,9 @@ print(json.dumps(found))
 def test_n16_a_run_reaches_nothing_of_another_user(settled: Lab) -> None:
     """N16: home, logs, environment, socket, tokens, secrets and processes on the same node, by the kernel."""
     admin, ann, bob = settled
-    assert admin.tarmac("secret", "set", "WORD", "--as", "file", "--file", "-", stdin="hush", code=0)
+    assert admin.tarmac(
+        "secret", "set", "WORD", "--shared", "--as", "file", "--file", "-", stdin="hush", code=0
+    )
     file = ann.write(
         "victim.yaml",
         "name: victim\nsecrets: [WORD]\nenvironment: {variables: {PRIVATE: mine}}\n"

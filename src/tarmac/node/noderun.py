@@ -131,7 +131,7 @@ class NodeRun:
 
     @property
     def place(self) -> Union[AnyContainer, UserView, None]:
-        """What every process of the attempt enters."""
+        """The views that every process of the attempt enters."""
         return self.container or self.view
 
     @property
