@@ -23,7 +23,7 @@ CODE_LINES = {
     "cli": 7065,
     "client": 1727,
     "control": 6541,
-    "dialects": 3355,
+    "dialects": 3354,
     "engines": 7035,
     "launch": 919,
     "model": 2587,

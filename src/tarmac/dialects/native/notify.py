@@ -24,9 +24,8 @@ SLACK_SITE = "hooks.slack.com"
 
 FORMS = "an address of mail, an http(s) URL, or ${{ secrets.NAME }} with 'as: webhook' or 'as: slack',"
 LIST = f"a list; each item is {FORMS.rstrip(',')}, or a mapping with 'to'"
-OCCASIONS = (
-    "what to tell of: started, waiting, credits, completed, failed, stopped, or ended for the last three"
-)
+_NAMED = "started, waiting, idle, credits, completed, failed, stopped"
+OCCASIONS = f"what to tell of: {_NAMED}, or ended for the last three"
 
 _ENDED = "ended"
 _WORDS = (*(str(occasion) for occasion in Occasion), _ENDED)
