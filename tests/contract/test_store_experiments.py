@@ -149,6 +149,10 @@ def test_lists_and_references(store: Store) -> None:
     assert listed(archived=False) == ["e2", "e1"]
     assert listed(states=frozenset({ExperimentState.ACTIVE})) == ["e2", "e1"]
     assert listed(project="none") == []
+    [project] = store.experiments.projects(None)
+    assert store.experiments.projects(None) == {project: 3}
+    assert store.experiments.projects(frozenset({"bob", "nobody"})) == {project: 1}
+    assert store.experiments.projects(frozenset()) == {}
     assert [each.id for each in store.experiments.find("e2")] == ["e2"]
     assert [each.id for each in store.experiments.find("digits", user="bob")] == ["e2"]
     assert [each.id for each in store.experiments.find("digits")] == ["e3", "e2", "e1"]

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.client import Client
+from tarmac.model.account import AccountSettings
+from tarmac.model.actor import Action
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASES = ("0.23.4", "0.34.0", "0.38.1")
@@ -86,6 +88,28 @@ class Det:
         )
         assert found.returncode == code, found.stdout + found.stderr
         return found.stdout + found.stderr
+
+    def typing(self, *arguments: str, typed: str, code: int = 0) -> str:
+        """The command, with a password for each of its prompts."""
+        found = subprocess.run(
+            [self._command, *arguments],
+            cwd=self.directory,
+            env=self._environment,
+            input=f"{typed}\n{typed}\n",
+            start_new_session=True,  # without a terminal, `getpass` reads standard input
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert found.returncode == code, found.stdout + found.stderr
+        return found.stdout + found.stderr
+
+    def as_user(self, **variables: str) -> Det:
+        """The same command with further variables."""
+        other = Det(self.directory, self._environment["DET_MASTER"], self.release)
+        other._environment |= variables
+        return other
 
 
 @pytest.fixture(params=RELEASES)
@@ -240,3 +264,46 @@ def test_questions_and_refusals(det: Det) -> None:
     assert "there is no job" in det("job", "update", "nothing", "--priority", "3", code=1)
     det("trial", "logs", "9", code=1)
     det("notebook", "list", code=1)
+
+
+def test_accounts_and_projects(det: Det) -> None:
+    """N15: the accounts of the server, of an admin, a member and a service account."""
+    with Client(home=det.directory / "home", start=False) as client:
+        client.set_user("olga", AccountSettings(), password="Olgas password 1")
+        client.set_user("nightly", AccountSettings(service=True))
+        token = client.add_token("runs", user="nightly", scopes=(Action.SUBMIT,), lifetime_s=None).text
+    det.typing("user", "login", "olga", typed="Olgas password 1")
+    assert "'olga'" in det("user", "whoami")
+    det.typing("user", "create", "bob", typed="Bobs password 22")
+    if det.release == "0.23.4":  # it asks for none
+        det.typing("user", "change-password", "bob", typed="Bobs password 22")
+    listed = det("user", "list")
+    assert all(name in listed for name in ("olga", "bob", "nightly"))
+    assert "vision" in det("project", "create", "Uncategorized", "vision")
+    assert "olga (admin)" in det("project", "describe", "Uncategorized", "vision")
+    assert "one workspace" in det("workspace", "create", "lab", code=1)
+    assert "Uncategorized" in det("workspace", "list")
+
+    assert "wrong" in det.typing("user", "login", "bob", typed="Bobs password 23", code=1)
+    det.typing("user", "login", "bob", typed="Bobs password 22")
+    assert "Created experiment 1" in det("experiment", "create", "one.yaml", "context")
+    assert "may not manage" in det("user", "deactivate", "olga", code=1)
+    (det.directory / "inside.yaml").write_text(ONE + "workspace: Uncategorized\nproject: vision\n")
+    refused = det("experiment", "create", "inside.yaml", "context", code=1)
+    assert "bob may not submit runs in project vision" in refused
+    det("user", "logout")
+
+    nightly = det.as_user(DET_USER="nightly", DET_USER_TOKEN=token)
+    assert "'nightly'" in nightly("user", "whoami")
+    assert "Created experiment 2" in nightly("experiment", "create", "one.yaml", "context", "--paused")
+    assert "its scopes are" in nightly("experiment", "kill", "2", code=1)
+    det.typing("user", "login", "nightly", typed=token)
+    assert "'nightly'" in det("user", "whoami")
+    det("user", "logout")
+
+    det.typing("user", "login", "olga", typed="Olgas password 1")
+    det("user", "deactivate", "bob")
+    assert "wrong" in det.typing("user", "login", "bob", typed="Bobs password 22", code=1)
+    det("user", "activate", "bob")
+    det.typing("user", "login", "bob", typed="Bobs password 22")
+    det("experiment", "wait", "1", "--polling-interval", "1")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -79,6 +80,10 @@ class MemoryExperiments:
 
     def heads(self, query: ExperimentQuery) -> list[ExperimentHead]:
         return [ExperimentHead(each.id, each.name, each.user) for each in self.experiments(query)]
+
+    def projects(self, users: Collection[str] | None) -> dict[str, int]:
+        found = self._found.values()
+        return dict(Counter(each.project for each in found if users is None or each.user in users))
 
     def load(self, experiment_ids: Sequence[str]) -> dict[str, Experiment]:
         with self._lock:

@@ -277,6 +277,7 @@ class Served:
             ),
             attempt_directory=lambda attempt: f"/attempts/{attempt.id}",
             stop=self.stops.set,
+            audit=self.auditor.note,
             loop_trouble=lambda: self.loop_trouble,
             hook=self.hook,
         )

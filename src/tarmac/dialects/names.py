@@ -40,6 +40,8 @@ CONTRACT_VARIABLES = frozenset(
 
 def reserved(variable: str) -> bool:
     """Whether tarmac sets this variable itself."""
+    if variable in ("TARMAC_URL", "TARMAC_TOKEN"):  # for code that calls a server
+        return False
     return variable.startswith("TARMAC_") or variable in CONTRACT_VARIABLES
 
 

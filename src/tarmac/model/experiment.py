@@ -5,7 +5,7 @@ An experiment is a spec with a search over its parameters; each of its trials is
 steps of runs are in one transaction.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -123,6 +123,9 @@ class Experiments(Protocol):
 
     def heads(self, query: ExperimentQuery) -> list[ExperimentHead]:
         """The heads of a page of the list; quick for any number."""
+
+    def projects(self, users: Collection[str] | None) -> dict[str, int]:
+        """The number of experiments in each project: of these users, or of all."""
 
     def load(self, experiment_ids: Sequence[str]) -> dict[str, Experiment]:
         """The experiments with these ids; missing ones are left out."""

@@ -4,10 +4,10 @@ A change of an experiment and its effects on runs are in one transaction: `write
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
 
 from tarmac.model.actor import Lease
 from tarmac.model.changes import NewRun, RunStep
@@ -122,6 +122,12 @@ class SqlExperiments:
             experiment.c.id, experiment.c.name, experiment.c.user_name
         )
         return [ExperimentHead(*row) for row in self._database.rows(statement)]
+
+    def projects(self, users: Collection[str] | None) -> dict[str, int]:
+        counts = select(experiment.c.project, func.count()).group_by(experiment.c.project)
+        if users is not None:
+            counts = counts.where(experiment.c.user_name.in_(sorted(users)))
+        return {row[0]: row[1] for row in self._database.rows(counts)}
 
     def load(self, experiment_ids: Sequence[str]) -> dict[str, Experiment]:
         found = map(_experiment, self._database.rows_of(_BY_IDS, experiment_ids))

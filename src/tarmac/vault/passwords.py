@@ -8,6 +8,7 @@ from functools import cached_property
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from tarmac.model.account import salted
 from tarmac.model.errors import InvalidInput
 from tarmac.vault.turns import Turns
 
@@ -24,15 +25,22 @@ class Passwords:
         self._hasher = PasswordHasher()
         self._turns = Turns(AT_ONCE)
 
-    def hashed(self, password: str) -> str:
-        """The hash of a new password. Raises InvalidInput for one that is too short or too long."""
+    def new(self, password: str) -> str:
+        """The salted form of a new password. Raises InvalidInput for one that is too short or too long."""
         if not SHORTEST <= len(password) <= LONGEST:
             raise InvalidInput(f"a password has {SHORTEST} to {LONGEST} characters, this one {len(password)}")
+        return salted(password)
+
+    def hashed(self, password: str) -> str:
+        """The hash of a new password, in its salted form."""
         with self._turns.take():
             return self._hasher.hash(password)
 
     def matches(self, password: str, stored: str | None) -> bool:
-        """Whether the password has this hash. Takes as long without a hash, as for an unknown user."""
+        """Whether the password, in its salted form, has this hash.
+
+        Takes as long without a hash, as for an unknown user.
+        """
         if len(password) > LONGEST:
             return False
         with self._turns.take():

@@ -184,11 +184,14 @@ def test_lists_are_chosen_and_sorted_as_the_library_asks(calls: DeterminedCalls)
     assert ids(projectId=1) == [1, 2, 3]
 
 
-def test_there_is_one_workspace_with_one_project(calls: DeterminedCalls) -> None:
+def test_there_is_one_workspace_with_the_projects_of_experiments(calls: DeterminedCalls) -> None:
     create(calls, SINGLE, projectId=1)
     body = {"config": SINGLE, "modelDefinition": [], "projectId": 7}
     status, found = calls.post("/api/v1/experiments", body)
-    assert (status, found["message"]) == (400, "project not found: 7 (tarmac has one, number 1)")
+    assert (status, found["message"]) == (
+        400,
+        "project not found: 7 (det project list Uncategorized has the numbers)",
+    )
     assert calls.get("/api/v1/experiments", projectId=7)[0] == 400
     assert calls.post("/api/v1/experiments/1/move", {"destinationProjectId": 1}) == (200, {})
     assert calls.post("/api/v1/experiments/1/move", {"destinationProjectId": 2})[0] == 400
@@ -196,6 +199,25 @@ def test_there_is_one_workspace_with_one_project(calls: DeterminedCalls) -> None
     [workspace] = calls.get("/api/v1/workspaces", name="Uncategorized")[1]["workspaces"]
     [project] = calls.get(f"/api/v1/workspaces/{workspace['id']}/projects")[1]["projects"]
     assert (project["numExperiments"], project["numActiveExperiments"]) == (1, 1)
+    named = create(calls, SINGLE + "workspace: Uncategorized\nproject: Two Words\n")
+    assert (named["projectName"], named["projectId"] > 1) == ("Two-Words", True)
+    listed = calls.get("/api/v1/workspaces/1/projects")[1]["projects"]
+    assert [(each["id"], each["name"]) for each in listed] == [
+        (1, "Uncategorized"),
+        (named["projectId"], "Two-Words"),
+    ]
+    inside = create(calls, SINGLE, projectId=named["projectId"])
+    assert (inside["projectName"], inside["config"]["project"]) == ("Two-Words", "Two-Words")
+    found = calls.get("/api/v1/experiments", projectId=named["projectId"])[1]["experiments"]
+    assert [each["id"] for each in found] == [2, 3]
+    one = calls.get("/api/v1/workspaces/1/projects", name="two-words")[1]["projects"]
+    assert one == [calls.get(f"/api/v1/projects/{named['projectId']}")[1]["project"]]
+    status, refused = calls.post("/api/v1/experiments/2/move", {"destinationProjectId": 1})
+    assert (status, "stays in its project, Two-Words" in refused["message"]) == (409, True)
+    status, refused = calls.post("/api/v1/workspaces", {"name": "lab"})
+    assert (status, "one workspace, Uncategorized" in refused["message"]) == (400, True)
+    status, refused = calls.post("/api/v1/workspaces/1/projects", {"name": "vision"})
+    assert (status, "has no account" in refused["message"]) == (409, True)
 
 
 def test_lists_are_sorted_and_chosen_by_fields(here: Served, calls: DeterminedCalls) -> None:

@@ -11,7 +11,15 @@ from msgspec.structs import asdict, replace
 
 from tarmac import api
 from tarmac.control.permissions import Action, check
-from tarmac.model.account import TOKEN_PREFIX, Account, AccountRecords, Membership, Organisation, Token
+from tarmac.model.account import (
+    TOKEN_PREFIX,
+    Account,
+    AccountRecords,
+    Membership,
+    Organisation,
+    Token,
+    salted,
+)
 from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Refused, Unauthorized
 from tarmac.model.ports import Clock
@@ -47,12 +55,16 @@ class AccountService:
 
     def login(self, body: api.LoginBody, *, session: bool = False) -> api.NewToken:
         """A token for a user with the right password, or the session of a browser; raises Unauthorized."""
-        account = self.callers.people().accounts.get(body.user)
-        stored = self.records.password(body.user) if account is not None else None
-        if not self._passwords.matches(body.password, stored) or account is None or account.disabled:
+        return self.login_salted(body.user, salted(body.password), body.label, session=session)
+
+    def login_salted(self, user: str, password: str, label: str, *, session: bool = False) -> api.NewToken:
+        """As `login`, with the password in its salted form."""
+        account = self.callers.people().accounts.get(user)
+        stored = self.records.password(user) if account is not None else None
+        if not self._passwords.matches(password, stored) or account is None or account.disabled:
             raise Unauthorized("the user or the password is wrong, or the account is disabled")
         lifetime_s = SESSION_S if session else LOGIN_S
-        return self.new_token(account, body.label, lifetime_s=lifetime_s, session=session)
+        return self.new_token(account, label, lifetime_s=lifetime_s, session=session)
 
     def own(self, actor: Actor) -> Account:
         """The caller's account; raises NotFound for the users of this machine without one."""
@@ -62,20 +74,28 @@ class AccountService:
         """Set the caller's password, which ends all of their other logins."""
         account = self.account(actor.user)
         stored = self.records.password(account.name)
-        if stored is not None and not self._passwords.matches(body.current or "", stored):
+        if stored is not None and not self._passwords.matches(salted(body.current or ""), stored):
             raise Forbidden("the current password is wrong")
+        new = self._passwords.new(body.password)
         self.records.revoke(at=self._clock.now(), user=account.name)
-        return self.put(replace(account, has_password=True), body.password)
+        return self.put(replace(account, has_password=True), new)
 
     def users(self, actor: Actor) -> list[Account]:
         """All accounts by name; for others than admins, those whose runs they may see."""
         accounts = sorted(self.callers.people().accounts.values(), key=lambda account: account.name)
         return [each for each in accounts if actor.sees is None or each.name in actor.sees]
 
-    def set_user(self, caller: Caller, name: str, body: api.UserBody) -> Account:
-        """Create or change an account. The first one is an admin, created on the server's own machine."""
+    def set_user(
+        self, caller: Caller, name: str, body: api.UserBody, *, password: str | None = None
+    ) -> Account:
+        """Create or change an account. The first one is an admin, created on the server's own machine.
+
+        `password` is a new one in its salted form, in place of that of the body.
+        """
         check(caller.actor, Action.MANAGE)
         accounts, settings = self.callers.people().accounts, body.account
+        if body.password is not None:
+            password = self._passwords.new(body.password)
         known = accounts.get(name)
         if known is None:
             _check_name("user", name)
@@ -89,7 +109,7 @@ class AccountService:
             **asdict(settings),
             name=name,
             created_at=known.created_at if known is not None else self._clock.now(),
-            has_password=body.password is not None or (known is not None and known.has_password),
+            has_password=password is not None or (known is not None and known.has_password),
         )
         if changed.disabled:
             self.records.revoke(at=self._clock.now(), user=name)
@@ -97,7 +117,7 @@ class AccountService:
             for token in self.records.tokens(name):
                 if token.session:
                     self.records.revoke(at=self._clock.now(), token_id=token.id)
-        return self.put(changed, body.password)
+        return self.put(changed, password)
 
     def remove_user(self, actor: Actor, name: str) -> Account:
         """Remove an account and its tokens; its runs stay under its name."""
@@ -206,7 +226,7 @@ class AccountService:
         return replace(mine[token_id], revoked_at=mine[token_id].revoked_at or now)
 
     def put(self, account: Account, password: str | None = None) -> Account:
-        """Store an account, in place of one of its name."""
+        """Store an account, in place of one of its name, with a new password in its salted form."""
         hashed = self._passwords.hashed(password) if password is not None else None
         self.records.put_account(account, password=hashed)
         self.callers.forget()

@@ -15,6 +15,7 @@ from tarmac.model.account import (
     People,
     Token,
     Visibility,
+    salted,
 )
 from tarmac.model.actor import Action, Actor, ActorRole
 from tarmac.model.errors import Unauthorized
@@ -33,7 +34,12 @@ _ADMIN, _MEMBER = frozenset({ActorRole.ADMIN}), frozenset({ActorRole.MEMBER})
 
 
 def digest_of(token: str) -> str:
-    """The SHA-256 of a token, under which it is stored: tokens are too random to be guessed from it."""
+    """The digest of a token, under which it is stored: tokens are too random to be guessed from it."""
+    return digest_of_salted(salted(token))
+
+
+def digest_of_salted(token: str) -> str:
+    """The same, of a token in its salted form."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -90,8 +96,12 @@ class Authenticator:
             if home and loopback and hmac.compare_digest(text.encode(), home.encode()):
                 return Caller(actor=Actor(user=API_USER, roles=_ADMIN), local=False)
             raise Unauthorized("this server wants a token", hint=_TOKEN_HINT)
-        now, token = self._clock.now(), self._records.token(digest_of(text))
-        if token is None or token.session is not cookie:
+        return self.holder(digest_of(text), session=cookie)
+
+    def holder(self, digest: str, *, session: bool = False) -> Caller:
+        """The owner of the token with this digest, or of that session. Raises Unauthorized."""
+        now, token = self._clock.now(), self._records.token(digest)
+        if token is None or token.session is not session:
             raise Unauthorized("this token is unknown", hint=_TOKEN_HINT)
         if token.revoked_at is not None:
             raise Unauthorized(f"the token {token.id} of {token.user} was revoked", hint=_TOKEN_HINT)

@@ -22,7 +22,7 @@ from tarmac.systems.determined.hyperparameters import draw_values
 from tarmac.systems.determined.identity import experiment_id, number_of, trial_id, uuid_of
 from tarmac.systems.determined.library import ADDRESS, NO_RETRY, library_steps
 from tarmac.systems.determined.merging import complete, normalise
-from tarmac.systems.determined.reader import WORK_DIRECTORY
+from tarmac.systems.determined.reader import USER_TOKEN, WORK_DIRECTORY
 from tarmac.systems.determined.schema import partial_record
 from tarmac.systems.determined.storage import CHECKPOINTS
 
@@ -217,7 +217,6 @@ class _Trial:
             found |= {"DET_MASTER": ADDRESS, "DET_RETRY_CONFIG": NO_RETRY, "DET_SESSION_TOKEN": TOKEN}
         else:
             found |= {"DET_MASTER": connection.url, "DET_SESSION_TOKEN": connection.token}
-            found["DET_USER_TOKEN"] = connection.token
         found["DET_STEPS_COMPLETED"] = str(connection.steps if connection is not None else 0)
         if self.checkpoint is not None:
             found["DET_LATEST_CHECKPOINT"] = str(self.checkpoint)
@@ -235,6 +234,7 @@ class _Trial:
         }
         if self.connection is not None:
             found[_LOADS_ALL] = worker.env.get(_LOADS_ALL, "1")
+            found[USER_TOKEN] = worker.env.get(USER_TOKEN, self.connection.token)
         interface = worker.env.get(_GLOO)
         return {**found, "DET_INTER_NODE_NETWORK_INTERFACE": interface} if interface else found
 

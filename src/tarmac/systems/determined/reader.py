@@ -38,6 +38,12 @@ from tarmac.systems.determined.storage import DEFAULT_STORAGE, note_missing
 
 NAME = "determined"
 
+NO_PROJECT = "Uncategorized"
+"""Determined's project of experiments that name none."""
+
+USER_TOKEN = "DET_USER_TOKEN"
+"""The token by which code calls the gateway for a user: a run may set another one than its own."""
+
 MOST_RETRIES = 1_000
 WORK_DIRECTORY = "/run/determined/workdir"
 """The literal path where configurations and scripts expect the context."""
@@ -64,7 +70,7 @@ def read_experiment(
     config = _whole(record, filename, defaults)
     found = spec.RunSpec(
         name=file.name(record.get("name"), names.name_from_file(filename)),
-        project=names.fit(config["project"]) or "default",
+        project=project if (project := names.fit(config["project"])) not in ("", NO_PROJECT) else "default",
         dialect=NAME,
         source=text,
         conventions=spec.Conventions(system=NAME, facts=_facts(config, defaults)),
@@ -218,7 +224,7 @@ class _File:
             if not equals:
                 self._warn("environment.environment_variables", f"{name} has no value, so it is not set")
                 continue
-            if names.reserved(name) or name.startswith("DET_"):
+            if names.reserved(name) or (name.startswith("DET_") and name != USER_TOKEN):
                 self._warn(
                     "environment.environment_variables", f"{name} is set for every run: this value is lost"
                 )

@@ -13,11 +13,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as WebRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tarmac.model.actor import Actor, ActorRole
+from tarmac.control.permissions import check
+from tarmac.model.actor import Actor
 from tarmac.model.errors import InvalidInput, TarmacError, TooLarge, Unauthorized
 from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import CALLER
 from tarmac.systems.determined.gateway.calls import Access, Call, Route, bearer
 from tarmac.systems.determined.gateway.gateway import Gateway
 from tarmac.systems.determined.gateway.routes import (
@@ -28,14 +30,30 @@ from tarmac.systems.determined.gateway.routes import (
     login,
     logs,
     master,
+    projects,
     queries,
     resources,
     tasks,
+    users,
 )
+from tarmac.systems.determined.gateway.routes.users import caller_of, code_of
 from tarmac.systems.determined.gateway.tasks import check_attempt
 from tarmac.systems.determined.gateway.tokens import TokenKind
 
-_PARTS = (login, master, queries, experiments, logs, checkpoints, jobs, cluster, resources, tasks)
+_PARTS = (
+    login,
+    users,
+    master,
+    projects,
+    queries,
+    experiments,
+    logs,
+    checkpoints,
+    jobs,
+    cluster,
+    resources,
+    tasks,
+)
 ROUTES: tuple[Route, ...] = tuple(route for part in _PARTS for route in part.ROUTES)
 """Every route of the gateway, in matching order."""
 
@@ -46,13 +64,14 @@ LARGEST_OPEN_BYTES = 1 << 16
 """Maximum size of a request without a login."""
 
 ANYBODY = Actor(user="anybody", roles=frozenset())
-_ADMIN = frozenset({ActorRole.ADMIN})
 
 _NOT_IMPLEMENTED = 501
 """The status for unsupported routes: for a 404, `det` of 0.23 does not print the server's message."""
 
 _GRPC_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 409: 9, 412: 9, 413: 8, 429: 8, _NOT_IMPLEMENTED: 12, 503: 14}
 """The gRPC code of an error, by its HTTP status."""
+
+_REFUSED = frozenset({401, 403})
 
 _STATUSES = {422: 400}
 """Determined's status, for each of tarmac's that differs."""
@@ -71,16 +90,21 @@ def at_addresses(addresses: Collection[Address], gateway: Gateway, *, otherwise:
     inner = Starlette(routes=routes, exception_handlers=handlers)
 
     async def choose(scope: Scope, receive: Receive, send: Send) -> None:
+        async def audited(message: Message) -> None:
+            if message["type"] == "http.response.start" and (
+                CALLER in scope or message["status"] in _REFUSED
+            ):
+                gateway.service.audit(scope, message["status"])  # but not each report of a run
+            await send(message)
+
         ours = tuple(scope.get("server") or ()) in addresses
-        await (inner if ours else otherwise)(scope, receive, send)
+        await (inner if ours else otherwise)(scope, receive, audited if ours else send)
 
     return choose
 
 
 async def _answer(gateway: Gateway, route: Route, request: Request) -> Response:
-    actor, attempt_id = _caller(gateway, route.access, request)
-    if attempt_id is not None:
-        await run_in_threadpool(check_attempt, gateway, attempt_id)
+    actor, attempt_id = await run_in_threadpool(_caller, gateway, route, request)
     try:
         body = await _body(request, LARGEST_OPEN_BYTES if route.access is Access.OPEN else LARGEST_BODY_BYTES)
     except ClientDisconnect:
@@ -93,24 +117,28 @@ async def _answer(gateway: Gateway, route: Route, request: Request) -> Response:
     return found if isinstance(found, Response) else JsonAnswer({} if found is None else found)
 
 
-def _caller(gateway: Gateway, access: Access, request: Request) -> tuple[Actor, str | None]:
-    """The caller, and the attempt if its code calls; raises Unauthorized if the route does not admit it."""
-    now = gateway.service.clock.now()
+def _caller(gateway: Gateway, route: Route, request: Request) -> tuple[Actor, str | None]:
+    """The caller, and the attempt if its code calls.
+
+    Raises Unauthorized if the route does not admit it, and Forbidden if its roles or scopes do not.
+    """
     token = bearer(request)
-    task = bearer(request, "grpc-metadata-x-allocation-token")
-    for given, kind in ((token, TokenKind.USER), (task or token, TokenKind.ALLOCATION)):
-        claim = gateway.tokens.read(given, now=now) if given else None
-        if claim is None or claim.kind is not kind:
-            continue
-        if kind is TokenKind.USER:
-            return Actor(user=claim.subject, roles=_ADMIN), None
-        if access is not Access.USER:
-            return Actor(user=claim.owner), claim.subject
-    if token and gateway.tokens.is_password(token, hashed=False):
-        return Actor(user=gateway.owner, roles=_ADMIN), None
-    if access is Access.OPEN:
+    refusal = Unauthorized("you are not logged in, or your session is over", hint="det user login NAME")
+    try:
+        if (caller := caller_of(gateway, token)) is not None:
+            request.scope[CALLER] = caller
+            check(caller.actor, route.needs)
+            return caller.actor, None
+    except Unauthorized as error:
+        refusal = error
+    task = bearer(request, "grpc-metadata-x-allocation-token") or token
+    claim = gateway.tokens.read(task, now=gateway.service.clock.now())
+    if claim is not None and claim.kind is TokenKind.ALLOCATION and route.access is not Access.USER:
+        check_attempt(gateway, claim.subject)
+        return code_of(gateway, claim.owner), claim.subject
+    if route.access is Access.OPEN:
         return ANYBODY, None
-    raise Unauthorized("you are not logged in, or your session is over", hint="det user login NAME")
+    raise refusal
 
 
 async def _body(request: Request, limit_bytes: int) -> Any:

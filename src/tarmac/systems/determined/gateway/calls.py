@@ -13,12 +13,14 @@ from typing import Any, TypeVar
 
 from starlette.requests import Request
 
+from tarmac.control.permissions import check, may_see
 from tarmac.control.service import ControlPlane
-from tarmac.model.actor import Actor
-from tarmac.model.errors import Forbidden, InvalidInput
-from tarmac.model.experiment import Experiment
+from tarmac.model.actor import Action, Actor
+from tarmac.model.errors import Forbidden, InvalidInput, NotFound
+from tarmac.model.experiment import Experiment, Trial
 from tarmac.model.ports import Store
 from tarmac.model.run import Run
+from tarmac.server.http.auth import CALLER, Caller
 from tarmac.systems.determined.gateway.gateway import Gateway
 
 Item = TypeVar("Item")
@@ -47,6 +49,12 @@ class Call:
     body: Any
 
     @property
+    def caller(self) -> Caller:
+        """The user who sent the request, with their token; code of runs and open routes have none."""
+        found: Caller = self.request.scope[CALLER]
+        return found
+
+    @property
     def plane(self) -> ControlPlane:
         """The control plane of the server."""
         return self.gateway.plane
@@ -61,15 +69,40 @@ class Call:
         """Whether the requested order is descending."""
         return self.text("orderBy") == "ORDER_BY_DESC"
 
-    def experiment(self) -> Experiment:
-        """The experiment whose number is in the path; raises NotFound."""
-        return self.gateway.experiment(self.number("experiment"))
+    def experiment(self, number: int | None = None) -> Experiment:
+        """The experiment with a number (None: that in the path); raises NotFound, also for a hidden one."""
+        number = self.number("experiment") if number is None else number
+        experiment = self.gateway.experiment(number)
+        self.check_visible(experiment.user, f"experiment not found: {number}")
+        return experiment
 
     def run_of_trial(self, number: int) -> Run:
-        """The run of a trial; raises NotFound, and Forbidden like `check_owner`."""
+        """The run of a trial; raises NotFound, also for a hidden one, and Forbidden like `check_owner`."""
         run = self.gateway.run_of_trial(number)
+        self.check_visible(run.user, f"trial not found: {number}")
         self.check_owner(run.user, f"trial {number}")
         return run
+
+    def trial(self) -> tuple[Trial, Run]:
+        """The trial of an experiment whose number is in the path, and its run; raises as `run_of_trial`."""
+        run = self.run_of_trial(self.number("trial"))
+        return self.gateway.trial_of(run), run
+
+    def run_of_task(self, task: str) -> Run:
+        """The run of the trial behind a task; raises NotFound, also for a hidden one."""
+        run = self.gateway.run_of_task(task)
+        self.check_visible(run.user, f"task not found: {task:.100}")
+        return run
+
+    def check_visible(self, owner: str, message: str) -> None:
+        """Raises NotFound with this message for an object of a user whose runs the caller may not see."""
+        if not may_see(self.actor, owner):
+            raise NotFound(message)
+
+    def check_change(self, run: Run) -> None:
+        """Raises Forbidden if a user may not change a run; its own code is checked by `check_owner`."""
+        if self.attempt_id is None:
+            check(self.actor, Action.CONTROL, owner=run.user, project=run.spec.project)
 
     def check_owner(self, user: str, what: str) -> None:
         """Raises Forbidden if the code of a run requests an object of another user."""
@@ -170,12 +203,23 @@ async ones run in the event loop, for handlers that wait."""
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method of one path, as `/api/v1/trials/{trial}`."""
+    """One method of one path, as `/api/v1/trials/{trial}`.
+
+    `action` is what a user must be allowed; None: to read for GET, to change runs for other methods.
+    """
 
     method: str
     path: str
     handler: Handler
     access: Access = Access.USER
+    action: Action | None = None
+
+    @property
+    def needs(self) -> Action:
+        """The action that the roles and scopes of a user must allow."""
+        if self.access is Access.OPEN:
+            return Action.OPEN
+        return self.action or (Action.READ if self.method == "GET" else Action.CONTROL)
 
 
 def time_of(at: float | None) -> str | None:

@@ -82,7 +82,9 @@ def warm_start(call: Call, spec: RunSpec) -> str | None:
     if not isinstance(source, int):
         return source
     try:
-        found = of_run(call, call.gateway.run_of_trial(source))
+        run = call.gateway.run_of_trial(source)
+        call.check_visible(run.user, f"trial not found: {source}")
+        found = of_run(call, run)
     except NotFound:
         return None
     return found[-1].uuid if found else None
@@ -218,8 +220,10 @@ def _newest(gateway: Gateway, run_id: str, version: str | None) -> RunRecord | N
 
 def leave_resources(call: Call, record: RunRecord, left: Mapping[str, Any]) -> None:
     """Reduce a checkpoint to these files; without any, it is deleted."""
-    call.gateway.records.put(reduced(record, left))
     run = call.store.run(record.run_id)
+    if run is not None:
+        call.check_change(run)
+    call.gateway.records.put(reduced(record, left))
     if run is not None:
         call.gateway.service.artifacts.clear_reported(call.actor, run)
 
@@ -231,5 +235,6 @@ def reported(call: Call, uuid: str) -> RunRecord | None:
         return None
     run = call.store.run(found[-1].run_id)
     if run is not None:
+        call.check_visible(run.user, f"checkpoint not found: {uuid}")
         call.check_owner(run.user, f"checkpoint {uuid}")
     return found[-1]

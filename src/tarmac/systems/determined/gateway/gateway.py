@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.control.service import ControlPlane
-from tarmac.model.errors import InvalidInput, NotFound
+from tarmac.model.account import People
+from tarmac.model.errors import NotFound
 from tarmac.model.experiment import Experiment, Experiments, Trial
 from tarmac.model.ports import Store
 from tarmac.model.run import Run
@@ -79,6 +80,11 @@ class Gateway:
         return self.service.plane
 
     @property
+    def people(self) -> People:
+        """The accounts of the server, and their memberships."""
+        return self.service.accounts.callers.people()
+
+    @property
     def store(self) -> Store:
         """The records of the server."""
         return self.plane.control.store
@@ -124,13 +130,12 @@ class Gateway:
             raise NotFound(f"trial not found: {number}")
         return run
 
-    def trial(self, number: int) -> tuple[Trial, Run]:
-        """The trial of an experiment with a number, and its run; raises NotFound like `run_of_trial`."""
-        run = self.run_of_trial(number)
+    def trial_of(self, run: Run) -> Trial:
+        """The trial of an experiment that a run is; raises NotFound."""
         trial = self.experiments.trial_of(run.id)
         if trial is None:
-            raise NotFound(f"trial not found: {number}")
-        return trial, run
+            raise NotFound(f"trial not found: {self.trial_number(run.id)}")
+        return trial
 
     def run_of_task(self, task: str) -> Run:
         """The run of the trial behind a task; raises NotFound."""
@@ -145,13 +150,10 @@ class Gateway:
 
 
 UNCATEGORIZED = 1
-"""The number of the only workspace, and of its only project."""
+"""The number of the only workspace, and of its first project."""
 
-
-def check_project(number: int) -> None:
-    """Raises InvalidInput for an unknown project; 0 means none, and so the only one."""
-    if number not in (0, UNCATEGORIZED):
-        raise InvalidInput(f"project not found: {number}", hint=f"tarmac has one, number {UNCATEGORIZED}")
+ALL = 1_000_000
+"""Maximum number of listed experiments."""
 
 
 def experiment_id(run: Run) -> str:

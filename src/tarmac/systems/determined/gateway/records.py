@@ -23,12 +23,11 @@ from tarmac.model.spec import RunSpec
 from tarmac.systems.determined.gateway.calls import finite, time_of
 from tarmac.systems.determined.gateway.changing import NOTES
 from tarmac.systems.determined.gateway.gateway import UNCATEGORIZED, task_name
-from tarmac.systems.determined.gateway.routes.login import user_id
+from tarmac.systems.determined.gateway.routes import projects
+from tarmac.systems.determined.gateway.routes.users import user_id
+from tarmac.systems.determined.reader import NO_PROJECT
 from tarmac.systems.determined.search import METHODS
 from tarmac.systems.determined.statuses import of_tarmac, status
-
-ONLY = "Uncategorized"
-"""The name of the only workspace and the only project."""
 
 _NAMES = {method: name for name, method in METHODS.items()}
 _ENDS = {"completed": "COMPLETED", "closed": "COMPLETED", "invalid": "COMPLETED", "stopped": "CANCELED"}
@@ -67,11 +66,11 @@ def experiment(
         "forkedFrom": numbers.get(parent) if parent is not None else None,
         "bestTrialId": numbers.get(best.run_id) if best is not None else None,
         "bestTrialSearcherMetric": finite(best.best) if best is not None else None,
-        "projectId": UNCATEGORIZED,
-        "projectName": config.get("project") or ONLY,
+        "projectId": projects.number(experiment.project),
+        "projectName": projects.shown(experiment.project),
         "projectOwnerId": user_id(experiment.user),
         "workspaceId": UNCATEGORIZED,
-        "workspaceName": config.get("workspace") or ONLY,
+        "workspaceName": config.get("workspace") or NO_PROJECT,
         "parentArchived": False,
         "notes": experiment.spec.conventions.facts.get(NOTES, ""),
         "unmanaged": False,

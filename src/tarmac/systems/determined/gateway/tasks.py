@@ -12,6 +12,8 @@ from tarmac.model.run_records import NumberKind, RunRecord, RunRecordKind
 from tarmac.systems.determined.gateway.calls import Call, inner
 from tarmac.systems.determined.gateway.gateway import Gateway
 
+_GONE = "the run of this task is not there any more"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
@@ -72,7 +74,11 @@ def _named_task(call: Call) -> Task:
         run_id = None
     if run_id is None:
         raise NotFound("a trial of its own calls this, with the token of its task")
-    return find_task(call, run_id, attempt)
+    found = find_task(call, run_id, attempt)
+    call.check_visible(found.run.user, _GONE)
+    if call.request.method != "GET":
+        call.check_change(found.run)
+    return found
 
 
 def check_attempt(gateway: Gateway, attempt_id: str) -> None:
@@ -90,7 +96,7 @@ def find_task(call: Call, run_id: str, number: int | None) -> Task:
     attempts = store.attempts(run_id) if run is not None else []
     chosen = [each for each in attempts if number in (None, each.number)]
     if run is None or not chosen:
-        raise NotFound("the run of this task is not there any more")
+        raise NotFound(_GONE)
     trial = store.experiments.trial_of(run_id)
     experiment = store.experiments.experiment(trial.experiment) if trial is not None else None
     return Task(run=run, attempt=chosen[-1], trial=trial, experiment=experiment)

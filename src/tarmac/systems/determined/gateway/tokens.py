@@ -15,6 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 from threading import Lock
 
+from tarmac.model.account import salted
+
 DEFAULT_USER = "determined"
 OPEN_USERS = frozenset({DEFAULT_USER, "admin"})
 """The names under which the owner of the server may log in without a password."""
@@ -22,20 +24,22 @@ OPEN_USERS = frozenset({DEFAULT_USER, "admin"})
 SESSION_S = 7 * 24 * 3600.0
 """Lifetime of a login."""
 
-_SALT = "GubPEmmotfiK9TMD6Zdw"
-"""The prefix of passwords before hashing in Determined's clients."""
-
 
 class TokenKind(StrEnum):
-    """USER: of a logged-in user. ALLOCATION: of an attempt's code, by the attempt's id."""
+    """The subject of a token.
+
+    USER: a user who shares the server's own rights. TOKEN: the token of an account, by its digest.
+    ALLOCATION: the code of an attempt, by the attempt's id.
+    """
 
     USER = "user"
+    TOKEN = "token"
     ALLOCATION = "allocation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The subject of a token: a user name, or the id of an attempt; `owner` is the user of its run."""
+    """The subject of a token, by its kind; `owner` is the user of an attempt's run."""
 
     kind: TokenKind
     subject: str
@@ -59,7 +63,7 @@ class TokenMaker:
     def make(self, claim: Claim, *, until: float) -> str:
         """A token that is valid until a time."""
         content = {"kind": claim.kind, "subject": claim.subject, "owner": claim.owner, "until": until}
-        if claim.kind is TokenKind.USER:
+        if claim.kind is not TokenKind.ALLOCATION:
             content["session"] = secrets.token_hex(8)
         body = base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
         return f"{body}.{self._seal(body)}"
@@ -88,15 +92,9 @@ class TokenMaker:
                 draft.write_text(json.dumps(self._logouts))
                 draft.replace(self._file)
 
-    def is_password(self, password: str, *, hashed: bool) -> bool:
-        """Whether a password, in the form of clients, is the token of the home."""
-        expected = salted(self._secret) if hashed else self._secret
-        return hmac.compare_digest(password.encode(), expected.encode())
+    def is_password(self, password: str) -> bool:
+        """Whether a password, in its salted form, is the token of the home."""
+        return hmac.compare_digest(password.encode(), salted(self._secret).encode())
 
     def _seal(self, body: str) -> str:
         return hmac.new(self._key, body.encode(), hashlib.sha256).hexdigest()
-
-
-def salted(password: str) -> str:
-    """A password as hashed by clients; an empty password stays empty."""
-    return hashlib.sha512(f"{_SALT}{password}".encode()).hexdigest() if password else ""

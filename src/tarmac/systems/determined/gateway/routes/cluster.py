@@ -9,7 +9,9 @@ from functools import partial
 from typing import Any
 
 from tarmac.api.cluster_operations import NodeChoice
+from tarmac.control.permissions import may_see
 from tarmac.control.reports import NodeReport
+from tarmac.model.actor import Action
 from tarmac.model.cluster import NodeState, Packing, Policy, Pool
 from tarmac.model.errors import NotFound, Refused
 from tarmac.model.resources import CPU_ONLY
@@ -185,7 +187,7 @@ def _pool(pool: Pool, nodes: list[NodeReport], *, first: bool) -> dict[str, Any]
 
 def _tasks(call: Call) -> Any:
     """Every active attempt as the allocation of a task."""
-    live = call.plane.control.live()
+    live = [each for each in call.plane.control.live() if may_see(call.actor, each[0].user)]
     records = [_task(call.gateway, run, attempt) for run, attempt in live if attempt is not None]
     return {"allocationIdToSummary": {each["allocationId"]: each for each in records}}
 
@@ -234,10 +236,10 @@ ROUTES = (
     Route("GET", "/api/v1/agents", _agents),
     Route("GET", _AGENT, _one),
     Route("GET", f"{_AGENT}/slots/{{slot}}", _one),
-    Route("POST", f"{_AGENT}/enable", _ENABLE),
-    Route("POST", f"{_AGENT}/disable", _DISABLE),
-    Route("POST", f"{_AGENT}/slots/{{slot}}/enable", _ENABLE),
-    Route("POST", f"{_AGENT}/slots/{{slot}}/disable", _DISABLE),
+    Route("POST", f"{_AGENT}/enable", _ENABLE, action=Action.MANAGE),
+    Route("POST", f"{_AGENT}/disable", _DISABLE, action=Action.MANAGE),
+    Route("POST", f"{_AGENT}/slots/{{slot}}/enable", _ENABLE, action=Action.MANAGE),
+    Route("POST", f"{_AGENT}/slots/{{slot}}/disable", _DISABLE, action=Action.MANAGE),
     Route("GET", "/api/v1/tasks", _tasks),
     Route("GET", "/tasks", _old_tasks),
 )

@@ -15,10 +15,10 @@ from tarmac.control.admission import Submission
 from tarmac.control.decisions.trials import merged
 from tarmac.control.experiments import ExperimentService
 from tarmac.control.service import ControlPlane
-from tarmac.model.actor import Actor
+from tarmac.model.actor import Action, Actor
 from tarmac.model.cluster import Policy
 from tarmac.model.codec import replace
-from tarmac.model.errors import InvalidInput
+from tarmac.model.errors import InvalidInput, Refused
 from tarmac.model.experiment import Experiment
 from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.lifecycle import RunEvent, sources
@@ -30,13 +30,13 @@ from tarmac.server.submitting.submissions import Draft, Prepared, planned, prepa
 from tarmac.systems.determined.gateway import model_definition
 from tarmac.systems.determined.gateway.calls import Call, Route, inner
 from tarmac.systems.determined.gateway.changing import NOTES, Changes, changed, changes_of
-from tarmac.systems.determined.gateway.gateway import check_project
 from tarmac.systems.determined.gateway.records import config_of, labels_shown
+from tarmac.systems.determined.gateway.routes import projects
 from tarmac.systems.determined.gateway.routes.cluster import default_pool
 from tarmac.systems.determined.gateway.routes.jobs import place_changes
 from tarmac.systems.determined.gateway.routes.queries import experiment_record
 from tarmac.systems.determined.overrides import values_of
-from tarmac.systems.determined.reader import NAME
+from tarmac.systems.determined.reader import NAME, NO_PROJECT
 from tarmac.systems.determined.search import search_of
 
 _CHANGED = ("name", "description", "labels")
@@ -62,7 +62,8 @@ def continued(call: Call, experiment: Experiment, override: Mapping[str, Any]) -
     draft = draft_of(call, json.dumps(merged(before, override)), experiment.code_digest)
     after = submission_of(call, after_hook_here(call.gateway.service, draft)).spec
     notes = spec.conventions.facts.get(NOTES)
-    return replace(changed(after, Changes(config={}, notes=notes)), code=spec.code, start_paused=False)
+    after = in_project(changed(after, Changes(config={}, notes=notes)), spec.project)
+    return replace(after, code=spec.code, start_paused=False)
 
 
 def _since(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def _continue(call: Call) -> Any:
 
     A trial keeps its number, although it continues as another run.
     """
-    experiment = call.gateway.experiment(call.whole_field("id"))
+    experiment = call.experiment(call.whole_field("id"))
     text = call.typed("overrideConfig", str, "the text of a configuration")
     values = values_of(text, "overrideConfig") if text.strip() != "null" else {}
     override = {name: value for name, value in values.items() if value is not None}
@@ -149,9 +150,10 @@ def _label(call: Call, *, adds: bool) -> Any:
 
 
 def _move(call: Call) -> None:
-    """Move an experiment to another project; there is none."""
-    call.experiment()
-    check_project(call.whole_field("destinationProjectId"))
+    """Move an experiment to another project, which tarmac does not: the trials keep theirs."""
+    experiment = call.experiment()
+    if projects.named(call, call.whole_field("destinationProjectId")) not in (None, experiment.project):
+        raise Refused(f"an experiment stays in its project, {projects.shown(experiment.project)}")
 
 
 def _remove(call: Call) -> None:
@@ -173,9 +175,9 @@ def wish_of(call: Call, *, keeps: bool) -> tuple[Submission, str | None]:
     """
     if call.field("template"):
         raise InvalidInput("tarmac has no templates", hint="write the configuration whole")
-    check_project(call.whole_field("projectId"))
+    project = projects.named(call, call.whole_field("projectId"))
     number = call.whole_field("parentId")
-    parent = call.gateway.experiment(number) if number else None
+    parent = call.experiment(number) if number else None
     files = call.typed("modelDefinition", list, "a list of files")
     digest = parent.code_digest if parent is not None and not files else None
     if digest is None and keeps:
@@ -184,9 +186,20 @@ def wish_of(call: Call, *, keeps: bool) -> tuple[Submission, str | None]:
     draft = draft_of(call, config, digest)
     made = prepare if digest is not None else planned
     submission = submission_of(call, after_hook_here(call.gateway.service, draft) if keeps else draft, made)
+    if project is not None:
+        submission = replace(submission, spec=in_project(submission.spec, project))
     if not call.field("activate", True):
         submission = replace(submission, spec=replace(submission.spec, start_paused=True))
     return submission, parent.id if parent is not None else None
+
+
+def in_project(spec: RunSpec, project: str) -> RunSpec:
+    """The spec and its configuration in another project than the configuration names."""
+    facts = spec.conventions.facts
+    config = dict(facts["config"])
+    config |= {"workspace": config.get("workspace") or NO_PROJECT, "project": projects.shown(project)}
+    conventions = replace(spec.conventions, facts={**facts, "config": config})
+    return replace(spec, project=project, conventions=conventions)
 
 
 def submission_of(
@@ -261,7 +274,7 @@ def _previewed(call: Call, config: Any) -> Sequence[PreviewLine]:
 
 
 ROUTES = (
-    Route("POST", _BASE, _create),
+    Route("POST", _BASE, _create, action=Action.SUBMIT),
     Route("POST", f"{_BASE}/continue", _continue),
     Route("PATCH", _ONE, _change),
     Route("DELETE", _ONE, _remove),
@@ -274,6 +287,6 @@ ROUTES = (
     Route("POST", f"{_ONE}/move", _move),
     Route("POST", f"{_ONE}/archive", _command(partial(ExperimentService.set_archived, archived=True))),
     Route("POST", f"{_ONE}/unarchive", _command(partial(ExperimentService.set_archived, archived=False))),
-    Route("POST", "/api/v1/preview-hp-search", _preview),
-    Route("POST", "/searcher/preview", _old_preview),
+    Route("POST", "/api/v1/preview-hp-search", _preview, action=Action.SUBMIT),
+    Route("POST", "/searcher/preview", _old_preview, action=Action.SUBMIT),
 )

@@ -19,7 +19,7 @@ from tarmac.systems.determined.gateway.changing import Changes, changed, changes
 from tarmac.systems.determined.gateway.gateway import UNCATEGORIZED, experiment_id
 from tarmac.systems.determined.gateway.records import pool_of
 from tarmac.systems.determined.gateway.routes.cluster import default_pool
-from tarmac.systems.determined.gateway.routes.login import user_id
+from tarmac.systems.determined.gateway.routes.users import user_id
 from tarmac.systems.determined.statuses import of_tarmac, queue_word
 
 _SCHEDULED, _QUEUED = "STATE_SCHEDULED", "STATE_QUEUED"

@@ -1,7 +1,8 @@
-"""Login, logout, and the list of users. Listed in `application`.
+"""Login and logout. Listed in `application`.
 
-Holders of the home's token may log in under any name, with the token as the password. Processes of the
-server's own user on this machine need no password for the default user `determined`.
+Without accounts, holders of the home's token may log in under any name, with the token as the password. With
+accounts, the password is that of the account, or one of its tokens. Processes of the server's own user on
+this machine need no password for the default user `determined`.
 """
 
 import ipaddress
@@ -11,9 +12,16 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from tarmac.model.errors import Forbidden, NotFound
+from tarmac.model.account import TOKEN_PREFIX, salted
+from tarmac.model.actor import Action, Actor
+from tarmac.model.errors import Forbidden, Unauthorized
+from tarmac.server.accounts.authenticator import digest_of_salted
+from tarmac.server.http.auth import CALLER, Caller
+from tarmac.server.http.origins import ORIGIN, network_of
+from tarmac.server.http.rates import RateKind
 from tarmac.systems.determined.gateway.calls import Access, Call, Route, bearer
-from tarmac.systems.determined.gateway.tokens import DEFAULT_USER, OPEN_USERS, SESSION_S, Claim, TokenKind
+from tarmac.systems.determined.gateway.routes.users import is_owners, owner_names, user_record
+from tarmac.systems.determined.gateway.tokens import SESSION_S, Claim, TokenKind
 
 _TABLES = {4: Path("/proc/net/tcp"), 6: Path("/proc/net/tcp6")}
 _WORD_BYTES = 4
@@ -54,16 +62,44 @@ def _login(call: Call) -> Any:
     gateway = call.gateway
     if not _NAME.fullmatch(name):
         raise Forbidden(_NO)
-    hashed = call.field("isHashed", False) is True
-    if password:
-        allowed = gateway.tokens.is_password(password, hashed=hashed)
+    given = password if call.field("isHashed", False) is True else salted(password)
+    if given:
+        allowed = is_owners(gateway, name) and gateway.tokens.is_password(given)
     else:
-        allowed = name in (*OPEN_USERS, gateway.owner) and _own_process(call)
-    if not allowed:
+        allowed = name in owner_names(gateway) and _own_process(call)
+    if allowed:
+        token = _session(call, Claim(kind=TokenKind.USER, subject=name))
+    elif given and gateway.service.accounts.exist():
+        token = _of_account(call, name, given)
+    else:
         raise Forbidden(_NO, hint="the password is the token in the home of the server")
-    until = gateway.service.clock.now() + SESSION_S
-    token = gateway.tokens.make(Claim(kind=TokenKind.USER, subject=name), until=until)
-    return {"token": token, "user": user_record(name)}
+    call.request.scope[CALLER] = Caller(actor=Actor(user=name), local=False)  # for the audit log
+    return {"token": token, "user": user_record(gateway, name)}
+
+
+def _of_account(call: Call, name: str, given: str) -> str:
+    """A token for an account, by its password or by one of its tokens, in their salted form.
+
+    A session by a token ends with it, and has no more rights. Raises Forbidden.
+    """
+    service = call.gateway.service
+    service.rates.check(RateKind.LOGIN_ADDRESS, network_of(call.request.scope.get(ORIGIN, "")))
+    service.rates.check(RateKind.LOGIN_ACCOUNT, name)
+    accounts, digest = service.accounts, digest_of_salted(given)
+    token = accounts.records.token(digest)
+    try:
+        if token is not None and token.user == name:
+            accounts.callers.holder(digest)
+            return _session(call, Claim(kind=TokenKind.TOKEN, subject=digest))
+        return accounts.login_salted(name, given, "det user login").text
+    except Unauthorized as error:
+        raise Forbidden(
+            error.message, hint="the password of the account will do, or one of its tokens"
+        ) from None
+
+
+def _session(call: Call, claim: Claim) -> str:
+    return call.gateway.tokens.make(claim, until=call.gateway.service.clock.now() + SESSION_S)
 
 
 def _own_process(call: Call) -> bool:
@@ -74,58 +110,14 @@ def _own_process(call: Call) -> bool:
 
 
 def _logout(call: Call) -> None:
-    """End the session of the request's token. The home's token remains valid."""
-    call.gateway.tokens.end(bearer(call.request), now=call.gateway.service.clock.now())
-
-
-def _me(call: Call) -> Any:
-    return {"user": user_record(call.actor.user)}
-
-
-def _users(call: Call) -> Any:
-    return call.page("users", sorted(_names(call)), lambda names: [user_record(name) for name in names])
-
-
-def _user(call: Call) -> Any:
-    name = call.path("user")
-    found = next((each for each in _names(call) if name in (each, str(user_id(each)))), None)
-    if found is None:
-        raise NotFound(f"there is no user {name!r:.60}")
-    return {"user": user_record(found)}
-
-
-def _names(call: Call) -> set[str]:
-    """The known users: the default user, the caller, the owner, and all users with experiments or runs."""
-    owners = {each.user for each in call.plane.usage.used_slots(call.actor, None, None)}
-    return {DEFAULT_USER, call.actor.user, call.gateway.owner} | owners
-
-
-def user_id(name: str) -> int:
-    """A number for a user: Determined's own `admin` and `determined` are 1 and 2."""
-    first = {"admin": 1, DEFAULT_USER: 2}
-    return first.get(name) or 3 + int.from_bytes(name.encode()[-3:])
-
-
-def user_record(name: str) -> dict[str, Any]:
-    """A user in Determined's form."""
-    return {
-        "id": user_id(name),
-        "username": name,
-        "displayName": "",
-        "admin": True,
-        "active": True,
-        "remote": False,
-        "agentUserGroup": None,
-        "modifiedAt": None,
-        "lastAuthAt": None,
-    }
+    """Revoke the token of a login, or end a session by another token, which stays valid."""
+    text = bearer(call.request)
+    if text.startswith(TOKEN_PREFIX) and call.caller.token is not None:
+        call.gateway.service.accounts.revoke_token(call.actor, call.caller.token)
+    call.gateway.tokens.end(text, now=call.gateway.service.clock.now())
 
 
 ROUTES = (
     Route("POST", "/api/v1/auth/login", _login, Access.OPEN),
-    Route("POST", "/api/v1/auth/logout", _logout),
-    Route("GET", "/api/v1/me", _me, Access.TASK),
-    Route("GET", "/api/v1/users", _users),
-    Route("GET", "/api/v1/users/{user}/by-username", _user),
-    Route("GET", "/api/v1/users/{user}", _user),
+    Route("POST", "/api/v1/auth/logout", _logout, action=Action.OPEN),
 )

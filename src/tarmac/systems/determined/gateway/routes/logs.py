@@ -128,8 +128,8 @@ MOST_LAST_LINES = 1_000_000
 def _run(call: Call) -> Run:
     """The run of the trial or task in the path; raises NotFound."""
     if "trial" in call.request.path_params:
-        return call.gateway.trial(call.number("trial"))[1]
-    return call.gateway.run_of_task(call.path("task"))
+        return call.trial()[1]
+    return call.run_of_task(call.path("task"))
 
 
 async def _logs(call: Call) -> StreamingResponse:

@@ -1,4 +1,4 @@
-"""The server itself: `/info`, `det master ...`, its only workspace and project. Listed in `application`."""
+"""The server itself: `/info`, `det master ...`. Listed in `application`."""
 
 import asyncio
 import re
@@ -10,16 +10,10 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
+from tarmac.model.actor import Action
 from tarmac.model.cluster import Packing, Policy, Pool
-from tarmac.model.errors import NotFound
-from tarmac.model.experiment import ExperimentQuery
-from tarmac.model.lifecycle import ExperimentState
 from tarmac.systems.determined.gateway.calls import Access, Call, Route, framed, time_of
-from tarmac.systems.determined.gateway.gateway import UNCATEGORIZED, VERSION
-from tarmac.systems.determined.gateway.records import ONLY
-from tarmac.systems.determined.gateway.routes.login import user_id
-from tarmac.systems.determined.gateway.routes.queries import ALL
-from tarmac.systems.determined.gateway.tokens import DEFAULT_USER
+from tarmac.systems.determined.gateway.gateway import VERSION
 from tarmac.systems.determined.identity import uuid_of
 from tarmac.systems.determined.reader import NAME
 from tarmac.systems.determined.statuses import of_tarmac
@@ -155,70 +149,10 @@ def _entries(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _common(call: Call) -> dict[str, Any]:
-    return {
-        "id": UNCATEGORIZED,
-        "name": ONLY,
-        "archived": False,
-        "immutable": True,
-        "numExperiments": len(call.gateway.experiments.heads(ExperimentQuery(limit=ALL))),
-        "userId": user_id(DEFAULT_USER),
-        "username": DEFAULT_USER,
-        "state": "WORKSPACE_STATE_UNSPECIFIED",
-        "errorMessage": "",
-    }
-
-
-def _workspace(call: Call) -> dict[str, Any]:
-    return {**_common(call), "numProjects": 1, "pinned": False}
-
-
-def _project(call: Call) -> dict[str, Any]:
-    common = _common(call)
-    own = {"key": "", "notes": [], "workspaceId": UNCATEGORIZED, "workspaceName": ONLY, "description": ""}
-    live = call.gateway.experiments.load(list(call.gateway.experiments.live()))
-    active = sum(each.state is ExperimentState.ACTIVE for each in live.values())
-    return {**common, **own, "numRuns": common["numExperiments"], "numActiveExperiments": active}
-
-
-def _workspaces(call: Call) -> Any:
-    return call.page("workspaces", [_workspace(call)] if _is_named(call) else [])
-
-
-def _is_named(call: Call) -> bool:
-    """Whether the request selects the only workspace or project."""
-    name = call.text("name")
-    return call.text("nameCaseSensitive") in (None, ONLY) and name in (None, ONLY, ONLY.lower())
-
-
-def _one_workspace(call: Call) -> Any:
-    _check(call, "workspace")
-    return {"workspace": _workspace(call)}
-
-
-def _projects(call: Call) -> Any:
-    _check(call, "workspace")
-    return call.page("projects", [_project(call)] if _is_named(call) else [])
-
-
-def _one_project(call: Call) -> Any:
-    _check(call, "project")
-    return {"project": _project(call)}
-
-
-def _check(call: Call, what: str) -> None:
-    if call.number("id") != UNCATEGORIZED:
-        raise NotFound(f"tarmac has one {what}, {ONLY}", hint=f"its number is {UNCATEGORIZED}")
-
-
 ROUTES = (
     Route("GET", "/info", _info, Access.OPEN),
     Route("GET", "/api/v1/master", _master, Access.OPEN),
     Route("GET", "/api/v1/master/config", _config),
     Route("GET", "/config", _old_config),
-    Route("GET", "/api/v1/master/logs", _logs),
-    Route("GET", "/api/v1/workspaces", _workspaces),
-    Route("GET", "/api/v1/workspaces/{id}", _one_workspace),
-    Route("GET", "/api/v1/workspaces/{id}/projects", _projects),
-    Route("GET", "/api/v1/projects/{id}", _one_project),
+    Route("GET", "/api/v1/master/logs", _logs, action=Action.MANAGE),
 )

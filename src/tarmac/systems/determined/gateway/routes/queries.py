@@ -14,8 +14,9 @@ from tarmac.model.run import Run
 from tarmac.server.storage.reported_checkpoints import DELETED
 from tarmac.systems.determined.gateway import checkpoints, records
 from tarmac.systems.determined.gateway.calls import Access, Call, Route, finite, inner, time_of, whole
-from tarmac.systems.determined.gateway.gateway import check_project, task_name
+from tarmac.systems.determined.gateway.gateway import ALL, task_name
 from tarmac.systems.determined.gateway.model_definition import give_out
+from tarmac.systems.determined.gateway.routes import projects
 from tarmac.systems.determined.gateway.routes.checkpoints import checkpoint_step
 from tarmac.systems.determined.gateway.routes.jobs import job_summary
 from tarmac.systems.determined.gateway.tasks import task_of
@@ -124,10 +125,6 @@ _BOUNDS: Mapping[str, Callable[[int, int], bool]] = {
 }
 
 
-ALL = 1_000_000
-"""Maximum number of listed experiments."""
-
-
 def experiment_record(call: Call, experiment: Experiment) -> dict[str, Any]:
     """The record of an experiment in Determined's form, with its trials."""
     [found] = _records(call, [experiment])
@@ -155,9 +152,10 @@ def heads_of(call: Call, query: ExperimentQuery) -> list[ExperimentHead]:
 
 def _list(call: Call) -> Any:
     """The experiments with the requested users, names and so on; oldest first, as in `det`."""
-    check_project(call.whole("projectId"))
+    project = projects.named(call, call.whole("projectId"))
     users, name = call.texts("users"), (call.text("name") or "").lower()
-    found = heads_of(call, ExperimentQuery(archived=call.flag("archived"), limit=ALL))
+    query = ExperimentQuery(archived=call.flag("archived"), project=project, users=call.actor.sees, limit=ALL)
+    found = heads_of(call, query)
     numbers = call.gateway.experiment_numbers([each.id for each in found])
     ids = [
         each.id
@@ -254,7 +252,7 @@ def _one_trial(call: Call) -> Any:
     number = call.number("trial")
     if call.attempt_id is not None:
         return {"trial": _own_trial(call, call.run_of_trial(number))}
-    trial, run = call.gateway.trial(number)
+    trial, run = call.trial()
     experiment = call.gateway.experiments.experiment(trial.experiment)
     assert experiment is not None, "a trial has one"
     record = records.trial(
@@ -300,13 +298,13 @@ def _own_trial(call: Call, run: Run) -> dict[str, Any]:
 
 
 def _kill(call: Call) -> None:
-    _, run = call.gateway.trial(call.number("trial"))
+    _, run = call.trial()
     call.plane.stop(call.actor, run.id, at_once=True)
 
 
 def _workloads(call: Call) -> Any:
     """Reports of metrics and checkpoints, by step."""
-    _, run = call.gateway.trial(call.number("trial"))
+    _, run = call.trial()
     chosen = call.text("filter") or ""
     found: list[tuple[int, str, dict[str, Any]]] = [
         (each.step, "validation" if each.group == VALIDATION else "training", each.record)

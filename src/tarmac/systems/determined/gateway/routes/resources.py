@@ -13,12 +13,14 @@ from typing import Any
 
 from starlette.responses import PlainTextResponse
 
+from tarmac.control.permissions import may_see
 from tarmac.model.errors import InvalidInput
 from tarmac.model.usage import AttemptSpan
 from tarmac.systems.determined.gateway.calls import Call, Route, seconds_of, time_of
 from tarmac.systems.determined.gateway.changing import camel
 from tarmac.systems.determined.gateway.gateway import experiment_id, task_name
-from tarmac.systems.determined.gateway.records import ONLY, labels_shown
+from tarmac.systems.determined.gateway.records import labels_shown
+from tarmac.systems.determined.reader import NO_PROJECT
 
 _TIMES = ("start_time", "end_time", "seconds")
 _ALLOCATION = ("allocation_id", "task_type", "username", "workspace_name", "resource_pool", "slots", *_TIMES)
@@ -48,7 +50,7 @@ def _usages(call: Call) -> Iterator[dict[str, Any]]:
             "kind": "training",
             "username": each.user,
             "labels": labels_shown(run.spec) if run is not None else [],
-            "workspace_name": ONLY,
+            "workspace_name": NO_PROJECT,
             "resource_pool": each.pool,
             "slots": each.slots,
             "start_time": time_of(begin),
@@ -130,7 +132,8 @@ def _day(at: float) -> datetime:
 def _spans(call: Call, within: Range) -> list[AttemptSpan]:
     """The attempts that held slots within a time range, by start time."""
     store = call.store
-    return sorted(store.attempt_spans(*within), key=lambda each: (each.begin, each.run_id))
+    found = (each for each in store.attempt_spans(*within) if may_see(call.actor, each.user))
+    return sorted(found, key=lambda each: (each.begin, each.run_id))
 
 
 def _range(call: Call, first: str, last: str, *, whole_days: bool = False) -> Range:

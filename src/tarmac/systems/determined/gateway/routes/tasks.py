@@ -14,6 +14,7 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
+from tarmac.control.permissions import may_see
 from tarmac.control.reconcilers.deliver import launch_of
 from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.model.lifecycle import ExperimentState, TrialState
@@ -160,8 +161,10 @@ def _put_metadata(call: Call) -> Any:
 
 
 def _get_metadata(call: Call) -> Any:
-    run_id = call.gateway.numbers.numbered(NumberKind.TRIAL, call.number("run"))
-    found = call.gateway.records.of(run_id, RunRecordKind.METADATA) if run_id is not None else []
+    run_id = call.gateway.numbers.numbered(NumberKind.TRIAL, call.number("run")) or ""
+    run = call.store.run(run_id)
+    visible = run is not None and may_see(call.actor, run.user)
+    found = call.gateway.records.of(run_id, RunRecordKind.METADATA) if visible else []
     return {"metadata": next((dict(each.body) for each in found if each.name == _METADATA), None)}
 
 
@@ -258,9 +261,10 @@ def _reports(call: Call, run: Run, group: str | None) -> list[dict[str, Any]]:
 def _of_checkpoint(call: Call) -> Any:
     """The reports of trials that used a checkpoint for inference."""
     records = call.gateway.records.named(RunRecordKind.METADATA, source_name(call.path("checkpoint")))
-    runs = call.store.load_runs([each.run_id for each in records])
+    loaded = call.store.load_runs([each.run_id for each in records]).values()
+    runs = [run for run in loaded if may_see(call.actor, run.user)]
     group = call.text("metricGroup")
-    return {"metrics": [report for run in runs.values() for report in _reports(call, run, group)]}
+    return {"metrics": [report for run in runs for report in _reports(call, run, group)]}
 
 
 _NOTED = (
