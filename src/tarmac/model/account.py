@@ -20,7 +20,7 @@ TOKEN_PREFIX = "tarmac_"
 
 
 def salted(secret: str) -> str:
-    """A password or token as it is hashed further for the record; an empty one stays empty.
+    """A password or token in the form that records hash further; an empty one stays empty.
 
     Clients of a gateway send this form, with this salt, in place of the text: they can log in all the same.
     """
