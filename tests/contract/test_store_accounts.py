@@ -8,9 +8,9 @@ from threading import Thread
 
 import pytest
 
-from tarmac.model.account import Account, AuditEntry, Membership, Organisation, Token, Visibility
 from tarmac.model.actor import Action, ActorRole
 from tarmac.model.codec import replace
+from tarmac.model.people.account import Account, AuditEntry, Membership, Organisation, Token, Visibility
 from tarmac.store import SqlStore, open_store
 
 ADA = Account(name="ada", role=ActorRole.ADMIN, created_at=1.5)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from tarmac.model.announcement import Announcement
 from tarmac.model.codec import replace
+from tarmac.model.people.announcement import Announcement
 from tarmac.model.ports import Store
 from tarmac.store import SqlStore
 

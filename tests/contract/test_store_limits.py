@@ -6,7 +6,7 @@ import pytest
 
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
-from tarmac.model.limits import CreditAccount, CreditEntry, EntryKind, Limit
+from tarmac.model.people.limits import CreditAccount, CreditEntry, EntryKind, Limit
 from tarmac.model.ports import Store
 
 

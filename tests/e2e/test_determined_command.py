@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.client import Client
-from tarmac.model.account import AccountSettings
 from tarmac.model.actor import Action
+from tarmac.model.people.account import AccountSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASES = ("0.23.4", "0.34.0", "0.38.1")

@@ -12,9 +12,9 @@ import pytest
 from determined_calls import DeterminedCalls
 from determined_experiments import SINGLE, create
 from tarmac.client import Client
-from tarmac.model.account import AccountSettings
 from tarmac.model.actor import Action
 from tarmac.model.lifecycle import RunState
+from tarmac.model.people.account import AccountSettings
 from tarmac.model.progress import Outcome
 
 pytestmark = pytest.mark.timeout(240)

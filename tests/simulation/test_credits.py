@@ -15,8 +15,8 @@ from tarmac.control.service import Submission
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool
 from tarmac.model.lifecycle import RunState
-from tarmac.model.limits import CreditEntry, EntryKind
 from tarmac.model.notification import Channel, Occasion, Receiver, Subscription
+from tarmac.model.people.limits import CreditEntry, EntryKind
 from tarmac.model.progress import CauseCode, Outcome
 from tarmac.model.run import Run
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from threading import Lock
 
-from tarmac.model.announcement import Announcement
 from tarmac.model.codec import replace
+from tarmac.model.people.announcement import Announcement
 from tarmac.model.run import Run
 from tarmac.model.run_records import Annotation, changed_labels
 from tarmac.store.checks import check_annotation

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from tarmac.model.codec import replace
-from tarmac.model.limits import Charged, CreditAccount, CreditEntry, EntryKind, Limit
+from tarmac.model.people.limits import Charged, CreditAccount, CreditEntry, EntryKind, Limit
 from tarmac.store.checks import check_texts
 
 
 class MemoryLimits:
-    """Implements `model.limits.Limits` in memory."""
+    """Implements `model.people.limits.Limits` in memory."""
 
     def __init__(self, writing: AbstractContextManager[object]) -> None:
         self._writing = writing

@@ -20,7 +20,7 @@ SHAPELESS_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "stuf
 LAZY_MODULES = {
     "tarmac.cli.commands.ls",
     "tarmac.cli.commands.metrics",
-    "tarmac.cli.commands.tokens",
+    "tarmac.cli.people.tokens",
     "tarmac.cli.commands.run",
     "tarmac.cli.commands.simulate",
     "tarmac.cli.views.errors",

@@ -8,7 +8,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tarmac.api.operation import Body, Count, Operation, Query
-from tarmac.model.account import (
+from tarmac.model.actor import Action, ActorRole
+from tarmac.model.people.account import (
     Account,
     AccountSettings,
     AuditEntry,
@@ -17,7 +18,6 @@ from tarmac.model.account import (
     Token,
     Visibility,
 )
-from tarmac.model.actor import Action, ActorRole
 
 Password = Annotated[str, Meta(max_length=4096)]
 

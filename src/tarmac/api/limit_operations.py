@@ -6,7 +6,7 @@ from msgspec import Meta, field
 
 from tarmac.api.operation import Body, Count, Operation, Query
 from tarmac.model.actor import Action
-from tarmac.model.limits import CreditAccount, CreditEntry, Limit, LimitKind
+from tarmac.model.people.limits import CreditAccount, CreditEntry, Limit, LimitKind
 
 MOST_ENTRIES = 10_000
 """The most entries of a page of the ledger."""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tarmac.model.announcement import Announcement
 from tarmac.model.errors import InvalidInput, NeverFits, Problem, TarmacError
+from tarmac.model.people.announcement import Announcement
 
 
 class Version(Struct, frozen=True, kw_only=True):

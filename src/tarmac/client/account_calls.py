@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from tarmac import api
 from tarmac.client.calls import Calls
-from tarmac.model.account import AccountSettings
+from tarmac.model.people.account import AccountSettings
 
 if TYPE_CHECKING:
-    from tarmac.model.account import Account, AuditEntry, Membership, Organisation, Token, Visibility
     from tarmac.model.actor import Action, ActorRole
+    from tarmac.model.people.account import Account, AuditEntry, Membership, Organisation, Token, Visibility
 
 USUAL_LIFETIME_S = 90 * 86400.0
 

@@ -14,7 +14,7 @@ from tarmac.client.transport import error_of
 if TYPE_CHECKING:
     from tarmac.model.abilities import KeptImage
     from tarmac.model.engine_kinds import Finding
-    from tarmac.model.limits import CreditAccount, CreditEntry, Limit
+    from tarmac.model.people.limits import CreditAccount, CreditEntry, Limit
     from tarmac.model.run_records import Dataset
     from tarmac.model.secret import Secret
 

@@ -12,12 +12,12 @@ from tarmac.api.operation import LARGEST
 from tarmac.control.permissions import Action, check
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
-from tarmac.model import limits as model
 from tarmac.model.actor import Actor
 from tarmac.model.codec import common, replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.lifecycle import RunState
-from tarmac.model.limits import CreditAccount, CreditEntry, Limit, LimitKind, LimitScope, SlotUse
+from tarmac.model.people import limits as model
+from tarmac.model.people.limits import CreditAccount, CreditEntry, Limit, LimitKind, LimitScope, SlotUse
 from tarmac.model.run import Run
 from tarmac.sched import LimitBook
 

@@ -15,9 +15,9 @@ from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import LeaveRequest, RunState
-from tarmac.model.limits import Limits
 from tarmac.model.metrics import MetricStore
 from tarmac.model.notification import Notifications
+from tarmac.model.people.limits import Limits
 from tarmac.model.progress import Cause, Event, NativeStatus, Notice, Outcome, Sighting, WorkerStatus
 from tarmac.model.run import Attempt, Release, Run
 from tarmac.model.run_records import Dataset, RunRecords

@@ -8,7 +8,7 @@ from msgspec import Struct
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.lifecycle import Mode
-from tarmac.model.limits import Cap, SlotUse
+from tarmac.model.people.limits import Cap, SlotUse
 from tarmac.model.progress import Share
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation

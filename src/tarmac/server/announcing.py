@@ -10,8 +10,8 @@ from urllib.parse import quote
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tarmac.api.operation import BASE
-from tarmac.model.announcement import LONGEST_TEXT, Announcement
 from tarmac.model.errors import InvalidInput
+from tarmac.model.people.announcement import LONGEST_TEXT, Announcement
 from tarmac.model.ports import Clock
 from tarmac.store import SqlAnnouncements
 

@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from tarmac.model.limits import EntryKind
+from tarmac.model.people.limits import EntryKind
 from tarmac.store.columns import Bytewise, Serial, metadata, one_of
 
 # Accounts of users; the body has the changing fields as JSON, `password` a hash.

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from sqlalchemy import bindparam, delete, select, update
 
-from tarmac.model.account import Account, AuditEntry, Membership, Organisation, People, Token
 from tarmac.model.codec import decode, encode
+from tarmac.model.people.account import Account, AuditEntry, Membership, Organisation, People, Token
 from tarmac.store import statements as sql
 from tarmac.store.account_schema import access_token, account, audit, membership, organisation
 from tarmac.store.database import Database
@@ -28,7 +28,7 @@ _AUDIT = (
 
 
 class SqlAccounts:
-    """Implements `model.account.AccountRecords` in SQL."""
+    """Implements `model.people.account.AccountRecords` in SQL."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

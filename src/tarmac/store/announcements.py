@@ -2,7 +2,7 @@
 
 from sqlalchemy import delete, select
 
-from tarmac.model.announcement import Announcement
+from tarmac.model.people.announcement import Announcement
 from tarmac.store.database import Database
 from tarmac.store.rows import body, read_record
 from tarmac.store.schema import announcement

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from sqlalchemy import Integer, bindparam, case, delete, func, select
 
 from tarmac.model.codec import decode
-from tarmac.model.limits import Charged, CreditAccount, CreditEntry, EntryKind, Limit
+from tarmac.model.people.limits import Charged, CreditAccount, CreditEntry, EntryKind, Limit
 from tarmac.store.account_schema import credit_entry, run_limit
 from tarmac.store.checks import check_texts
 from tarmac.store.database import Database
@@ -52,7 +52,7 @@ PAGE_OF = PAGE.where(_ENTRY.account == bindparam("of_account"))
 
 
 class SqlLimits:
-    """Implements `model.limits.Limits` in SQL."""
+    """Implements `model.people.limits.Limits` in SQL."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -8,8 +8,8 @@ from functools import cached_property
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from tarmac.model.account import salted
 from tarmac.model.errors import InvalidInput
+from tarmac.model.people.account import salted
 from tarmac.vault.turns import Turns
 
 SHORTEST, LONGEST = 10, 256

@@ -10,8 +10,8 @@ from determined_calls import Answer, DeterminedCalls
 from determined_experiments import SINGLE, create, logged_in, model_definition, turn
 from served import TOKEN, Served
 from tarmac.client import Client
-from tarmac.model.account import AccountSettings, Visibility, salted
 from tarmac.model.actor import Action, ActorRole
+from tarmac.model.people.account import AccountSettings, Visibility, salted
 from tarmac.systems.determined.gateway.tokens import Claim, TokenKind, TokenMaker
 
 OLGA, BOB, VERA, CLEO = "olga", "bob", "vera", "cleo"

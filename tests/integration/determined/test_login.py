@@ -13,7 +13,7 @@ import pytest
 
 from determined_calls import DeterminedCalls
 from served import HELLO, OWNER, TOKEN, Served, served
-from tarmac.model.account import salted
+from tarmac.model.people.account import salted
 from tarmac.systems.determined.gateway.application import ROUTES
 from tarmac.systems.determined.gateway.calls import Access
 from tarmac.systems.determined.gateway.routes.login import uid_of_peer

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from served import Served
-from tarmac.model.account import AccountSettings
 from tarmac.model.actor import ActorRole
+from tarmac.model.people.account import AccountSettings
 
 PASSWORD = "correct horse battery"
 

@@ -16,9 +16,9 @@ from served import HELLO, TOKEN, Served
 from tarmac.api.operation import Operation
 from tarmac.client import Client
 from tarmac.control.permissions import ALLOWED
-from tarmac.model.account import AccountSettings, Visibility
 from tarmac.model.actor import Action, ActorRole
 from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Refused, TooManyRequests, Unauthorized
+from tarmac.model.people.account import AccountSettings, Visibility
 from tarmac.server.app import routes_of
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -21,9 +21,9 @@ from served import OWNER, Served, served
 from standin_provider import CLIENT, SECRET, Provider, standin_provider
 from tarmac import api
 from tarmac.client.sign_on import sign_on
-from tarmac.model.account import Account, AccountSettings
 from tarmac.model.actor import ActorRole
 from tarmac.model.errors import InvalidInput, Refused, Unauthorized, Unavailable
+from tarmac.model.people.account import Account, AccountSettings
 from tarmac.server.accounts.sign_on import SignOnService
 from tarmac.server.settings import SignOnSettings
 

@@ -16,7 +16,7 @@ from tarmac.model.actor import Actor
 from tarmac.model.array import read_array
 from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Refused
 from tarmac.model.lifecycle import RunState
-from tarmac.model.limits import EntryKind, Limit, LimitKind
+from tarmac.model.people.limits import EntryKind, Limit, LimitKind
 from tarmac.model.run import Run
 from tarmac.model.spec import Target
 

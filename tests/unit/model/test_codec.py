@@ -31,7 +31,7 @@ NOT_STORED = {"AttemptSpan", "Home", "People", "Points", "ReportPiece", "StoredR
 def records() -> list[type]:
     """Every record of `tarmac.model`."""
     found: dict[str, type] = {}
-    for info in pkgutil.iter_modules(tarmac.model.__path__, "tarmac.model."):
+    for info in pkgutil.walk_packages(tarmac.model.__path__, "tarmac.model."):
         module = importlib.import_module(info.name)
         for item in vars(module).values():
             if isinstance(item, type) and issubclass(item, Struct) and item.__module__ == info.name:

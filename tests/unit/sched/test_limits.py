@@ -12,7 +12,7 @@ from drawn_facts import snapshots
 from examples import examples
 from facts import NOW, candidate, gang, holding, nodes, replicas, snapshot, started
 from tarmac.model.codec import replace
-from tarmac.model.limits import Cap, LimitKind, SlotUse
+from tarmac.model.people.limits import Cap, LimitKind, SlotUse
 from tarmac.model.progress import CauseCode
 from tarmac.model.resources import ReasonCode
 from tarmac.model.run import Allocation

@@ -15,9 +15,9 @@ from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import duration, flag, json_option, local_time, tail_option
 from tarmac.cli.views.amounts import age, until
 from tarmac.cli.views.terminal import one_line
-from tarmac.model.announcement import Announcement
 from tarmac.model.codec import json_form
 from tarmac.model.errors import NotFound, TarmacError, Unavailable
+from tarmac.model.people.announcement import Announcement
 from tarmac.node.kernel import procfs
 
 STOP_LIMIT_S = 30.0

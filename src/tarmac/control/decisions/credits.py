@@ -10,7 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from tarmac.model.changes import HOUR_S
 from tarmac.model.cluster import Pool
 from tarmac.model.codec import replace
-from tarmac.model.limits import WARNED_SHARE, Charged, CreditAccount, CreditEntry, EntryKind, accounts_of
+from tarmac.model.people.limits import (
+    WARNED_SHARE,
+    Charged,
+    CreditAccount,
+    CreditEntry,
+    EntryKind,
+    accounts_of,
+)
 from tarmac.model.run import attempt_id
 from tarmac.model.usage import AttemptSpan
 

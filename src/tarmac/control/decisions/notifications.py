@@ -22,8 +22,8 @@ from typing import Any
 from tarmac.model.changes import RunStep
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunEvent, RunState
-from tarmac.model.limits import CreditAccount
 from tarmac.model.notification import Channel, Failure, Notification, Occasion, Receiver, Subscription
+from tarmac.model.people.limits import CreditAccount
 from tarmac.model.progress import Outcome
 from tarmac.model.run import Run
 

@@ -9,7 +9,7 @@ from tarmac.control.limits import refresh_limits
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.model.lifecycle import RunState
-from tarmac.model.limits import CreditAccount, CreditEntry, EntryKind, accounts_of
+from tarmac.model.people.limits import CreditAccount, CreditEntry, EntryKind, accounts_of
 from tarmac.model.progress import Cause, CauseCode
 
 LEAST_PAUSE_S = 5.0

@@ -8,11 +8,11 @@ from threading import Lock
 
 from tarmac.control.decisions.credits import Accounts, charges, is_due_to_warn
 from tarmac.control.state.run_cache import RunCache
-from tarmac.model import limits as model
 from tarmac.model.changes import HOUR_S
 from tarmac.model.cluster import Pool
 from tarmac.model.codec import replace
-from tarmac.model.limits import Cap, CreditAccount, LimitKind, SlotUse
+from tarmac.model.people import limits as model
+from tarmac.model.people.limits import Cap, CreditAccount, LimitKind, SlotUse
 from tarmac.model.ports import Store
 from tarmac.model.run import Attempt, Run, attempt_id
 from tarmac.model.usage import AttemptSpan, month_begin

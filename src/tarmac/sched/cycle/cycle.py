@@ -14,7 +14,7 @@ from math import inf
 
 from tarmac.model.cluster import Policy
 from tarmac.model.lifecycle import Mode
-from tarmac.model.limits import Cap
+from tarmac.model.people.limits import Cap
 from tarmac.model.progress import CauseCode
 from tarmac.model.resources import Reason, ReasonCode
 from tarmac.sched.cycle.due import due_in_pool, turn_ends_at

@@ -12,7 +12,7 @@ from heapq import merge
 from itertools import chain, islice
 from math import inf
 
-from tarmac.model.limits import Cap, SlotUse, pool_key
+from tarmac.model.people.limits import Cap, SlotUse, pool_key
 from tarmac.model.run import Allocation
 from tarmac.sched.cycle.due import Due, allotted_s
 from tarmac.sched.decisions import Placement, Preemption

@@ -10,7 +10,7 @@ from math import inf
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.codec import replace
-from tarmac.model.limits import Cap, SlotUse, pool_key
+from tarmac.model.people.limits import Cap, SlotUse, pool_key
 from tarmac.model.run import Allocation
 from tarmac.sched.facts import Candidate, Holding, Snapshot
 from tarmac.sched.index.forecast import Holder, ends

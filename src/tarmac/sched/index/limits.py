@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from math import inf
 
-from tarmac.model.limits import Cap, LimitKind, LimitScope, SlotUse, matching
+from tarmac.model.people.limits import Cap, LimitKind, LimitScope, SlotUse, matching
 
 
 class LimitBook:

@@ -11,7 +11,9 @@ from msgspec.structs import asdict, replace
 
 from tarmac import api
 from tarmac.control.permissions import Action, check
-from tarmac.model.account import (
+from tarmac.model.actor import Actor, ActorRole
+from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Refused, Unauthorized
+from tarmac.model.people.account import (
     TOKEN_PREFIX,
     Account,
     AccountRecords,
@@ -20,8 +22,6 @@ from tarmac.model.account import (
     Token,
     salted,
 )
-from tarmac.model.actor import Actor, ActorRole
-from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Refused, Unauthorized
 from tarmac.model.ports import Clock
 from tarmac.server.accounts.authenticator import Authenticator, digest_of
 from tarmac.server.http.auth import Caller

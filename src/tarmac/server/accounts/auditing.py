@@ -7,8 +7,8 @@ from threading import Thread
 from starlette.types import Scope
 
 from tarmac.api.operation import BASE
-from tarmac.model.account import AuditEntry
 from tarmac.model.errors import TarmacError
+from tarmac.model.people.account import AuditEntry
 from tarmac.model.ports import Clock
 from tarmac.server.accounts.account_service import AccountService
 from tarmac.server.http.auth import CALLER, Caller

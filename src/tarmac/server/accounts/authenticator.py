@@ -7,7 +7,9 @@ import pwd
 import time
 from threading import Lock
 
-from tarmac.model.account import (
+from tarmac.model.actor import Action, Actor, ActorRole
+from tarmac.model.errors import Unauthorized
+from tarmac.model.people.account import (
     TOKEN_PREFIX,
     Account,
     AccountRecords,
@@ -17,8 +19,6 @@ from tarmac.model.account import (
     Visibility,
     salted,
 )
-from tarmac.model.actor import Action, Actor, ActorRole
-from tarmac.model.errors import Unauthorized
 from tarmac.model.ports import Clock
 from tarmac.server.http.auth import Access, Caller
 

@@ -19,9 +19,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tarmac import api
-from tarmac.model.account import Account
 from tarmac.model.actor import ActorRole
 from tarmac.model.errors import InvalidInput, Refused, Unauthorized
+from tarmac.model.people.account import Account
 from tarmac.model.ports import Clock
 from tarmac.server.accounts.account_service import LOGIN_S, NAME, NAMES, AccountService, first_account
 from tarmac.server.accounts.authenticator import API_USER

@@ -4,8 +4,8 @@ from starlette.responses import Response
 
 from tarmac import api
 from tarmac.api.operation import Query
-from tarmac.model.account import Account, AuditEntry, Membership, Organisation, Token
 from tarmac.model.errors import Refused
+from tarmac.model.people.account import Account, AuditEntry, Membership, Organisation, Token
 from tarmac.server.accounts.account_service import SESSION_S
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CALLER, SESSION_COOKIE

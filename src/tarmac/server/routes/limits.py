@@ -2,7 +2,7 @@
 
 from tarmac import api
 from tarmac.api.operation import Query
-from tarmac.model.limits import CreditAccount, CreditEntry, Limit
+from tarmac.model.people.limits import CreditAccount, CreditEntry, Limit
 from tarmac.server.http.routing import Call, Routes
 from tarmac.server.service import Service
 

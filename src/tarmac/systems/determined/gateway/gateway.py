@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.control.service import ControlPlane
-from tarmac.model.account import People
 from tarmac.model.errors import NotFound
 from tarmac.model.experiment import Experiment, Experiments, Trial
+from tarmac.model.people.account import People
 from tarmac.model.ports import Store
 from tarmac.model.run import Run
 from tarmac.model.run_records import NumberKind, Numbers, RunRecords

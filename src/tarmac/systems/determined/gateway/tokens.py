@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from threading import Lock
 
-from tarmac.model.account import salted
+from tarmac.model.people.account import salted
 
 DEFAULT_USER = "determined"
 OPEN_USERS = frozenset({DEFAULT_USER, "admin"})

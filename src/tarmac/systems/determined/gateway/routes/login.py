@@ -12,9 +12,9 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from tarmac.model.account import TOKEN_PREFIX, salted
 from tarmac.model.actor import Action, Actor
 from tarmac.model.errors import Forbidden, Unauthorized
+from tarmac.model.people.account import TOKEN_PREFIX, salted
 from tarmac.server.accounts.authenticator import digest_of_salted
 from tarmac.server.http.auth import CALLER, Caller
 from tarmac.server.http.origins import ORIGIN, network_of

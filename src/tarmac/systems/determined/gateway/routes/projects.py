@@ -98,7 +98,7 @@ def _one_workspace(call: Call) -> Any:
 
 
 def _create_workspace(_call: Call) -> None:
-    hint = f"det project create {NO_PROJECT} NAME; tarmac organisations groups users"
+    hint = f"det project create {NO_PROJECT} NAME; `tarmac organisations` groups users"
     raise InvalidInput(f"tarmac has one workspace, {NO_PROJECT}, with all projects", hint=hint)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Set
 from typing import Any
 
 from tarmac.api.account_operations import UserBody
-from tarmac.model.account import TOKEN_PREFIX, AccountSettings, salted
 from tarmac.model.actor import Action, Actor, ActorRole
 from tarmac.model.codec import inherited, replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused
+from tarmac.model.people.account import TOKEN_PREFIX, AccountSettings, salted
 from tarmac.server.accounts.authenticator import actor_of
 from tarmac.server.http.auth import Caller
 from tarmac.systems.determined.gateway.calls import Access, Call, Route, inner

@@ -110,9 +110,10 @@ class Cap(LimitScope, frozen=True, kw_only=True):
     def raised_by(self) -> str:
         """The command of an administrator that raises the limit."""
         if self.kind is LimitKind.CREDITS:
-            return f"An administrator can grant credits: tarmac credits grant AMOUNT {self.flags}"
-        option = self.kind.removesuffix("_s").replace("_", "-")
-        return f"An administrator can raise the limit: tarmac limits set {self.flags} --{option} MORE"
+            command = f"credits grant AMOUNT {self.flags}"
+            return f"An administrator can grant credits: tarmac {command}"
+        command = f"limits set {self.flags} --{self.kind.removesuffix('_s').replace('_', '-')} MORE"
+        return f"An administrator can raise the limit: tarmac {command}"
 
 
 _TEXTS = {

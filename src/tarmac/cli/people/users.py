@@ -12,9 +12,9 @@ from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import flag, json_option
 from tarmac.cli.views.amounts import age
 from tarmac.cli.views.table import Column, Table
-from tarmac.model.account import Account, AccountSettings, Membership, Organisation, Visibility
 from tarmac.model.actor import ActorRole
 from tarmac.model.codec import inherited, replace
+from tarmac.model.people.account import Account, AccountSettings, Membership, Organisation, Visibility
 
 _MAY = {
     Visibility.CONTROL: "view and change each other's runs",

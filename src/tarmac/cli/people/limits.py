@@ -10,7 +10,7 @@ from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import COUNT, duration, flag, json_option, together
 from tarmac.cli.views.amounts import duration as length
 from tarmac.cli.views.table import Cell, Column, Table
-from tarmac.model.limits import CreditAccount, CreditEntry, Limit
+from tarmac.model.people.limits import CreditAccount, CreditEntry, Limit
 
 AMOUNT = click.FloatRange(min=0)
 _OPTIONS: dict[str, tuple[Any, str]] = {

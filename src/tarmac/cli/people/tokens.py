@@ -10,14 +10,14 @@ import click
 
 from tarmac import api
 from tarmac.cli.commands.usage import moment
-from tarmac.cli.commands.users import typed_password
 from tarmac.cli.dialogue import answer, connect, print_list
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import COUNT, duration, flag, json_option, repeated
+from tarmac.cli.people.users import typed_password
 from tarmac.cli.views.amounts import age, until
 from tarmac.cli.views.table import Column, Table
-from tarmac.model.account import AuditEntry, Token
 from tarmac.model.actor import Action
+from tarmac.model.people.account import AuditEntry, Token
 
 _DISPLAYS = {"BROWSER", "DISPLAY", "WAYLAND_DISPLAY"}
 """Variables of a shell from which a browser can be opened."""

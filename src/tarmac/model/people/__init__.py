@@ -1,0 +1,1 @@
+"""The people of a shared server: accounts, limits and credits, and the announcement to all of them."""
