@@ -21,7 +21,7 @@ CODE_LINES = {
     "api": 971,
     "artifacts": 4721,
     "cli": 7065,
-    "client": 1727,
+    "client": 1734,
     "control": 6548,
     "dialects": 3356,
     "engines": 7035,

@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING
 
 from tarmac import api
 from tarmac.client.calls import Calls
-from tarmac.model.people.account import AccountSettings
 
 if TYPE_CHECKING:
     from tarmac.model.actor import Action, ActorRole
-    from tarmac.model.people.account import Account, AuditEntry, Membership, Organisation, Token, Visibility
+    from tarmac.model.people.account import (
+        Account,
+        AccountSettings,
+        AuditEntry,
+        Membership,
+        Organisation,
+        Token,
+        Visibility,
+    )
 
 USUAL_LIFETIME_S = 90 * 86400.0
 
@@ -53,8 +60,8 @@ class AccountCalls(Calls):
         self, name: str, settings: AccountSettings | None = None, *, password: str | None = None
     ) -> Account:
         """Create an account, or replace its settings; without a password it keeps the present one."""
-        body = api.UserBody(account=settings or AccountSettings(), password=password)
-        return self._call(api.SET_USER, name, body=body)
+        given = {} if settings is None else {"account": settings}
+        return self._call(api.SET_USER, name, body=api.UserBody(**given, password=password))
 
     def remove_user(self, name: str) -> Account:
         """Remove an account and its tokens."""
