@@ -116,6 +116,7 @@ def shown(printed: str, words: str, *, fails: bool, good: bool) -> str:
         or lines
     )
     text = told[0] if told else "(nothing)"
+    text = re.sub(r"\btarmac_[\w-]{30,}", "tarmac_...", text)
     text = re.sub(r"\br1[0-9a-z]{11}\b", "RUN", re.sub(r"/\S*/", ".../", text))
     return f"{'! ' if fails else ''}{text if len(text) <= 60 else text[:57] + '...'}"
 
