@@ -31,7 +31,7 @@ CODE_LINES = {
     "samplers": 214,
     "sched": 5171,
     "search": 574,
-    "server": 7182,
+    "server": 7186,
     "simulator": 1470,
     "store": 2649,
     "systems": 10498,

@@ -175,6 +175,11 @@ def test_a_token_makes_none_with_more_scopes_or_for_others(plane: Served, people
     narrow = people["owner"].add_token("narrow", user="member", scopes=[Action.ACCOUNT, Action.READ])
     client = plane.remote_client(narrow.text)
     assert set(client.add_token("same").token.scopes or ()) >= {Action.ACCOUNT, Action.READ}
+    with pytest.raises(Forbidden, match="sets no password"):
+        client.set_password("a way around the scopes")
+    of_admin = people["owner"].add_token("narrow", user="admin", scopes=[Action.ACCOUNT])
+    with pytest.raises(NotFound):
+        plane.remote_client(of_admin.text).revoke_token(narrow.token.id)
     with pytest.raises(Forbidden, match="has not the scope submit"):
         client.add_token("more", scopes=[Action.SUBMIT])
     for other in ("ada", "admin"):

@@ -71,7 +71,12 @@ class AccountService:
         return self.account(actor.user)
 
     def set_password(self, actor: Actor, body: api.PasswordBody) -> Account:
-        """Set the caller's password, which ends all of their other logins."""
+        """Set the caller's password, which ends all of their other logins.
+
+        A token with scopes may not: a login with the password would have all rights of the account.
+        """
+        if actor.scopes is not None:
+            raise Forbidden("a token with scopes sets no password", hint="log in, or use one without scopes")
         account = self.account(actor.user)
         stored = self.records.password(account.name)
         if stored is not None and not self._passwords.matches(salted(body.current or ""), stored):
@@ -111,12 +116,6 @@ class AccountService:
             created_at=known.created_at if known is not None else self._clock.now(),
             has_password=password is not None or (known is not None and known.has_password),
         )
-        if changed.disabled:
-            self.records.revoke(at=self._clock.now(), user=name)
-        elif known is not None and known.role is not changed.role:
-            for token in self.records.tokens(name):
-                if token.session:
-                    self.records.revoke(at=self._clock.now(), token_id=token.id)
         return self.put(changed, password)
 
     def remove_user(self, actor: Actor, name: str) -> Account:
@@ -217,7 +216,8 @@ class AccountService:
     def revoke_token(self, actor: Actor, token_id: str) -> Token:
         """Revoke a token of the caller, or (for an admin) of any user; twice is harmless."""
         mine = {token.id: token for token in self.records.tokens(actor.user)}
-        if token_id not in mine and ActorRole.ADMIN in actor.roles:
+        manages = ActorRole.ADMIN in actor.roles and Action.MANAGE in (actor.scopes or Action)
+        if token_id not in mine and manages:
             mine = {token.id: token for token in self.records.tokens()}
         if token_id not in mine:
             raise NotFound(f"there is no token {token_id!r}", hint="tarmac tokens ls lists them")
@@ -226,7 +226,17 @@ class AccountService:
         return replace(mine[token_id], revoked_at=mine[token_id].revoked_at or now)
 
     def put(self, account: Account, password: str | None = None) -> Account:
-        """Store an account, in place of one of its name, with a new password in its salted form."""
+        """Store an account, in place of one of its name, with a new password in its salted form.
+
+        A disabled account loses its tokens, one with another role its sessions.
+        """
+        known = self.callers.people().accounts.get(account.name)
+        if account.disabled:
+            self.records.revoke(at=self._clock.now(), user=account.name)
+        elif known is not None and known.role is not account.role:
+            for token in self.records.tokens(account.name):
+                if token.session:
+                    self.records.revoke(at=self._clock.now(), token_id=token.id)
         hashed = self._passwords.hashed(password) if password is not None else None
         self.records.put_account(account, password=hashed)
         self.callers.forget()
