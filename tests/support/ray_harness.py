@@ -44,11 +44,15 @@ BEGIN += "serve(sys.stdin.buffer, 1)"
 class StandInRay:
     """A `Membership` with nodes of its own; `lost` ones are those that it says are dead.
 
-    The modules of its agents come from here, or, `sent`, over their input as with a real Ray.
+    The modules of its agents come from here, or, `sent`, over their input as with a real Ray. `python` runs
+    the agents, and makes them those of another user.
     """
 
-    def __init__(self, count: int = 2, *, sent: bool = False) -> None:
+    def __init__(
+        self, count: int = 2, *, sent: bool = False, python: Sequence[str] = (sys.executable,)
+    ) -> None:
         self._sent = sent
+        self._python = python
         self.lost: set[str] = set()
         self.shared: set[str] = set()
         self.reserved: set[str] = set()
@@ -129,7 +133,7 @@ class StandInRay:
         order = {"address": address, "home": home, "token": token}
         program = loading_program("mark", begin=AGENT) if self._sent else b""
         found = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", EXEC_CODE if self._sent else BEGIN],
+            [*self._python, "-I", "-S", "-c", EXEC_CODE if self._sent else BEGIN],
             input=program + json.dumps(order).encode() + b"\n",
             stdout=subprocess.PIPE,
             check=True,

@@ -48,8 +48,15 @@ def two_users() -> Iterator[tuple[pwd.struct_passwd, pwd.struct_passwd]]:
 
 def _call(*argv: str, check: bool = True) -> None:
     """Run a program that changes accounts: one at a time on this machine, or it finds their files locked."""
-    with locked(f"{tempfile.gettempdir()}/tarmac-test-accounts.lock"):
+    with unchanged_accounts():
         subprocess.run(argv, check=check, capture_output=True)
+
+
+@contextmanager
+def unchanged_accounts() -> Iterator[None]:
+    """No other test changes accounts of this machine inside the block."""
+    with locked(f"{tempfile.gettempdir()}/tarmac-test-accounts.lock"):
+        yield
 
 
 def as_user(account: pwd.struct_passwd) -> tuple[str, ...]:
@@ -84,8 +91,8 @@ class Lab(NamedTuple):
 
 
 @contextmanager
-def lab(root: Path) -> Iterator[Lab]:
-    """A server of root with two members, whose runs run as system users of their own."""
+def lab(root: Path, *, settings: str = "") -> Iterator[Lab]:
+    """A server of root, with more settings, and two members whose runs run as system users of their own."""
     port = find_free_port()
     admin = Shell(root / "home", root / "admin")
     with ExitStack() as closing:
@@ -94,6 +101,7 @@ def lab(root: Path) -> Iterator[Lab]:
         accounts = closing.enter_context(two_users())
         (admin.home / "settings.toml").write_text(
             f'[server]\nlisten = "127.0.0.1:{port}"\n[[local]]\nslots = 4\n[artifacts]\npatience = "3s"\n'
+            + settings
         )
         closing.callback(admin.close)
         admin.tarmac("users", "add", "root", code=0)

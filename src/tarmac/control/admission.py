@@ -328,7 +328,7 @@ def refuse_system_user(spec: RunSpec, engines: Engines) -> None:
             raise Refused(
                 f"runs of your account run as the system user {name}, and runs on cluster {engine.key} as the"
                 " account of its connection",
-                hint="--cluster names one on the server's own machine",
+                hint="--cluster names one whose nodes run them as that user, such as the server's machine",
             )
         engine.users.check_system_user(name)
 

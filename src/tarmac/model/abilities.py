@@ -77,7 +77,10 @@ class RunsAsUsers(Protocol):
     """An engine that can run a run's processes as a system user of its nodes."""
 
     def check_system_user(self, name: str) -> None:
-        """Raise Refused with the reason if it cannot run them as this user."""
+        """Raise Refused with the reason if it cannot run them as this user, from known facts.
+
+        Returns at once. An engine whose nodes decide checks again before an attempt starts, in `submit`.
+        """
 
 
 @runtime_checkable

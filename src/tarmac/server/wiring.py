@@ -255,6 +255,7 @@ class _Joining:
             containers=self._settings.containers,
             copies=self._home.copies,
             forward=forward,
+            least_uid=self._settings.runs.least_uid,
         )
 
     def parts(self) -> Parts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ import pytest
 
 from attempts import AttemptDirectory, Warm, copy_of_node, worker, write_attempt
 from system_users import needs_root, two_users
+from tarmac.node.attempt.document import Launch, NodeLaunch, NodeSettings
+from tarmac.node.attempt.protocol import AttemptPaths
 from tarmac.node.kernel import handles, system_users
+from tarmac.node.processes.lease import Lease
 
 pytestmark = needs_root
 
@@ -163,3 +167,26 @@ def test_n15_without_the_right_nothing_becomes_another_user(user: pwd.struct_pas
         "Refused: only root can start processes of another system user",
         "PermissionError: [Errno 1] Operation not permitted",
     ]
+
+
+def test_n15_a_sidecar_sees_its_lease_where_its_user_may_not_pass(
+    user: pwd.struct_passwd, tmp_path: Path
+) -> None:
+    """N15: on a Ray the lease is below a directory of root; one that is not seen would expire."""
+    (closed := tmp_path / "closed").mkdir(mode=0o700)
+    node, part = AttemptPaths(str(closed)).node("n0"), NodeLaunch("n0", 0, ())
+    settings = NodeSettings(lease_s=100.0)
+    document = Launch("a.1", number=1, token="t", nodes=(part,), settings=settings)
+    Path(node.lease).parent.mkdir(parents=True)
+    Path(node.lease).touch()
+    renewed_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - 50 * 10**9
+    os.utime(node.lease, ns=(renewed_ns, renewed_ns))
+
+    def act(say: int) -> None:
+        lease = Lease(document, part, node)
+        system_users.act_as(system_users.find(user.pw_name), as_runner=False)
+        os.write(say, str(lease.left_s()).encode())
+
+    pid, said = handles.fork_to_reply(act)
+    os.waitpid(pid, 0)
+    assert 0 < float(said) <= 50

@@ -19,7 +19,7 @@ LAUNCH = launch(
 
 
 def test_n15_an_engine_without_system_users_renders_no_request_for_one() -> None:
-    """N15: Slurm and Ray, even if a run of an account reaches them after its submission."""
+    """N15: even if a run of an account reaches such an engine after its submission."""
     with pytest.raises(InvalidInput, match="no run runs as the system user ann on this cluster"):
         render(LAUNCH, LAYOUT, AttemptSettings())
 

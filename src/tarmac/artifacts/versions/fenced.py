@@ -87,12 +87,15 @@ FENCES = "fences"
 def open_store(order: Order) -> Blobs:
     """The store of a sidecar's order. Raises InvalidInput, and Unavailable."""
     parts = urlsplit(order.sync.store)
-    if parts.scheme == SCHEME:
-        return RelayedBlobs(socket_path(unquote(parts.path), order.part.address), order.writer)
-    with as_server():
-        blobs = open_blobs(order.sync.store)
+    relayed = parts.scheme == SCHEME
+    blobs: Blobs
+    if relayed:
+        blobs = RelayedBlobs(socket_path(unquote(parts.path), order.part.address), order.writer)
+    else:
+        with as_server():
+            blobs = open_blobs(order.sync.store)
     blobs = blobs if order.runs_as is None else ServerBlobs(blobs)
-    return blobs if order.lease.left_s() is None else FencedBlobs(blobs, order)
+    return blobs if relayed or order.lease.left_s() is None else FencedBlobs(blobs, order)
 
 
 class ServerBlobs:

@@ -171,7 +171,10 @@ def mount_namespace(why_not: str) -> Finding:
 
 def system_users(uid: int) -> Finding:
     """Whether a server of this user runs runs as other system users."""
-    elsewhere = "all runs on Slurm and Ray belong to the account of the connection"
+    elsewhere = (
+        "all runs on Slurm belong to the account of the connection; on Ray this is possible where its agents"
+        " are root (tarmac clusters check NAME)"
+    )
     if uid == 0:
         return ok("system users", f"runs of an account with a system user run as that user here; {elsewhere}")
     return ok("system users", f"a server that is not root runs all runs as its own account here; {elsewhere}")

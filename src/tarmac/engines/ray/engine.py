@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from tarmac.engines.attempts import supervision
 from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.request import AttemptRequest
 from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.installing import Supplies, try_containers
 from tarmac.engines.hosts.placed import PlacedEngine, news_of
@@ -23,16 +24,22 @@ from tarmac.engines.ray.settings import RaySettings
 from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.errors import Unavailable
+from tarmac.model.errors import Refused, Unavailable
 from tarmac.node.starting import Installation
 
 LEAST_FREE_BYTES = 1 << 30
 MOST_AHEAD_S = 2.0
 OBSERVE_S = 1.0
 
+_NO_TOKEN = "its Ray has no token, so every run could start processes of root there"
+
 
 class RayEngine(PlacedEngine):
-    """The engine of one cluster. `python` runs the runners (None: that of the agents)."""
+    """The engine of one cluster. `python` runs the runners (None: that of the agents).
+
+    `guarded`: the Ray needs a token. Without one each run could start processes of its nodes' agents there,
+    so no run is that of a system user.
+    """
 
     name = "ray"
 
@@ -45,6 +52,7 @@ class RayEngine(PlacedEngine):
         *,
         patience: supervision.RunnerTimeouts = supervision.DEFAULT_TIMEOUTS,
         python: str | None = None,
+        guarded: bool = False,
     ) -> None:
         sidecar, attempts = supplies.sidecar, supplies.attempts_of(cluster)
         files = installing.collect(supplies.packages)
@@ -60,11 +68,13 @@ class RayEngine(PlacedEngine):
             lease_s=settings.lease_s,
             contact=str(settings.directory),
         )
-        attempts = replace(attempts, node=node, keeping=keeping)
+        least_uid = supplies.least_uid if guarded else None
+        attempts = replace(attempts, node=node, keeping=keeping, least_uid=least_uid)
         super().__init__(layout, seen, attempts, patience=patience, secrets=supplies.secrets)
         self._copies, self._version = seen, version.name
         self._site = settings
         self._membership = membership
+        self._cluster = cluster
         answer = supplies.artifacts if sidecar is not None and sidecar.is_directory else None
         travels = Travels(
             answer=answer, forward=supplies.forward, package=package, files=files, python=python
@@ -86,6 +96,20 @@ class RayEngine(PlacedEngine):
 
     def knows_nodes(self) -> bool:
         return self._nodes.known()
+
+    def submit(self, request: AttemptRequest) -> None:
+        if request.document.runs_as is not None:  # before any node of the attempt starts
+            addresses = [part.address for part in request.document.nodes]
+            self._nodes.check_user(request.document.runs_as, addresses)
+        super().submit(request)
+
+    def check_system_user(self, name: str) -> None:
+        problem = _NO_TOKEN if self._settings.least_uid is None else self._nodes.users_problem()
+        if problem:
+            raise Refused(
+                f"runs cannot run as the system user {name} on cluster {self._cluster}: {problem}",
+                hint=f"an admin of the nodes changes this, then: tarmac clusters check {self._cluster}",
+            )
 
     def free_port(self, address: str, taken: frozenset[int]) -> int:
         try:
@@ -153,6 +177,7 @@ def _checks(node: RayNode, member: Member) -> Iterator[tuple[bool, str]]:
     )
     shared = member.shared and not member.reserved
     yield not shared, f"{text}; others use it through Ray now" if shared else text
+    yield True, f"runs as system users: {survey['users_problem'] or 'its agent is root'}"
     if abs(found_s) > MOST_AHEAD_S:
         yield False, f"its clock is {found_s:+.0f} s from that of this machine"
     for problem in survey["gpu_problems"]:

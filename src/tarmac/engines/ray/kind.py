@@ -50,6 +50,7 @@ class RayKind:
             settings,
             Bridge(settings, key, token=lambda: self._token(settings, secret)),
             supplies,
+            guarded=secret is not None or settings.token_file is not None,
         )
 
     def _token(self, settings: RaySettings, secret: str | None) -> str | None:

@@ -21,8 +21,9 @@ from tarmac.engines.ray.membership import Endpoint, Member, Membership
 from tarmac.engines.ray.node import SILENT_S, RayNode, Travels
 from tarmac.engines.ray.settings import RaySettings
 from tarmac.model.cluster import Disks, Node, NodeState, node_name
-from tarmac.model.errors import Unavailable
+from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.resources import CPU_ONLY, Resources
+from tarmac.node.attempt.document import RunsAs
 from tarmac.node.files import untrusted
 
 LOOK_S = 1.0
@@ -130,6 +131,23 @@ class RayNodes:
         """The addresses and ids of nodes reserved for us."""
         with self._lock:
             return {address: member.id for address, member in self._members.items() if member.reserved}
+
+    # --- system users ----------------------------------------------------------------------------
+
+    def users_problem(self) -> str:
+        """Why some node cannot run runs as system users, as it reported; empty if none did."""
+        found = {node.name: node.survey.get("users_problem") for node in self.all() if node.up}
+        return next((f"{name}: {problem}" for name, problem in sorted(found.items()) if problem), "")
+
+    def check_user(self, user: RunsAs, addresses: Iterable[str]) -> None:
+        """Ask these nodes about a system user. Raises InvalidInput if one cannot run it, and Unavailable."""
+        for node in map(self.at, addresses):
+            try:
+                problem = node.call("user_problem", name=user.name, least_uid=user.least_uid)
+            except OSError as error:
+                raise Unavailable(f"{node.name}: {error.filename}: {error.strerror}") from None
+            if problem:
+                raise InvalidInput(f"{node.name} cannot run it as the system user {user.name}: {problem}")
 
     # --- the watch -------------------------------------------------------------------------------
 

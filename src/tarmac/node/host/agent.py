@@ -13,11 +13,13 @@ import json
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, BinaryIO, Callable, Mapping, Optional, Sequence
 
@@ -28,7 +30,7 @@ from tarmac.node.host import operations, services
 from tarmac.node.host.gpus import Gpus
 from tarmac.node.host.relay import Forwards, Relays
 from tarmac.node.host.warm_parent import WarmParent
-from tarmac.node.kernel import fifo, procfs, sockets, workergroup
+from tarmac.node.kernel import fifo, procfs, sockets, system_users, workergroup
 from tarmac.node.processes import detach
 from tarmac.node.starting import Installation
 from tarmac.node.wire.connection import Connection, Lost, over_socket, run_over_socket
@@ -45,6 +47,8 @@ CALLS, SESSION = "calls", "session"
 SCRUBBED = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONHOME")
 SCRUBBED_PREFIX = "RAY_"
 """The prefix of the starter's own variables, which no run should see."""
+
+_OF_OTHERS, _WRITABLE = 0o077, 0o022
 
 SESSION_LOST_S = 24
 """Shorter than for other connections, since a person waits."""
@@ -97,6 +101,7 @@ class Agent:
             "end_orphans": end_orphans,
             "relay": relay,
             "find_ports": find_ports,
+            "user_problem": partial(user_problem, self._home),
         }
 
     def run(self) -> None:
@@ -117,7 +122,9 @@ class Agent:
     def survey(self) -> dict[str, Any]:
         """The facts about this machine; see `operations` and `gpus`."""
         products = self._gpus.products()
-        return {**operations.survey(self._home), "products": products, **self._gpus.report()}
+        users = users_problem(self._home)
+        found = {**operations.survey(self._home), "products": products, "users_problem": users}
+        return {**found, **self._gpus.report()}
 
     def health(self) -> dict[str, Any]:
         """Problems of this machine, and the use of its GPUs."""
@@ -218,6 +225,32 @@ def begin_session(connection: socket.socket, package: str, python: Optional[str]
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     return None
+
+
+def users_problem(home: str) -> str:
+    """Why runs below this home cannot be those of system users; empty if they can."""
+    if os.geteuid() != 0:
+        return f"its agent is not root (uid {os.geteuid()})"
+    found = os.lstat(home)
+    if found.st_uid != 0 or found.st_mode & _OF_OTHERS:
+        return f"{home} must be a directory of root with mode 0700"
+    for above in (*Path(home).parents, *Path(os.path.realpath(home)).parents):
+        found = os.lstat(above)
+        replaceable = found.st_mode & _WRITABLE and not found.st_mode & stat.S_ISVTX
+        if found.st_uid != 0 or (replaceable and not stat.S_ISLNK(found.st_mode)):
+            return f"users can change {above}, which is above the directory for runs"
+    return ""
+
+
+def user_problem(home: str, name: str, least_uid: int) -> str:
+    """Why a run below this home cannot be that of this system user now; empty if it can."""
+    problem = users_problem(home)
+    if not problem:
+        try:
+            system_users.find(name, least_uid)
+        except system_users.Refused as refused:
+            problem = str(refused)
+    return problem
 
 
 def lives(places: Sequence[Sequence[str]]) -> list[str]:

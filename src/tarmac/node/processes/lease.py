@@ -21,6 +21,7 @@ from tarmac.node.attempt import claims
 from tarmac.node.attempt.document import Launch, NodeLaunch
 from tarmac.node.attempt.protocol import AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
+from tarmac.node.kernel.system_users import as_server
 from tarmac.node.processes import detach
 from tarmac.node.processes.children import Aside, Children
 
@@ -71,6 +72,7 @@ class Lease:
         self.guard.due = time.monotonic() + (GUARDED_AFTER_S if has_namespace else 0.0)
         self.guard.look(children)
 
+    @as_server()
     def left_s(self) -> Optional[float]:
         """Seconds until the lease expires, negative after that; None: never."""
         if self._lease_s is None:
