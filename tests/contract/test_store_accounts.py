@@ -10,6 +10,7 @@ import pytest
 
 from tarmac.model.actor import Action, ActorRole
 from tarmac.model.codec import replace
+from tarmac.model.notification import Channel, Receiver, Subscription
 from tarmac.model.people.account import Account, AuditEntry, Membership, Organisation, Token, Visibility
 from tarmac.store import SqlStore, open_store
 
@@ -35,9 +36,13 @@ def test_an_account_is_kept_with_its_password_until_it_is_removed(sql_store: Sql
     assert (records.password("ada"), records.password("bob"), records.password("eve")) == ("hash", None, None)
     records.put_membership(Membership(project="p", user="ada", role=ActorRole.MEMBER))
     records.add_token(TOKEN, digest="d1")
+    mail = Subscription(receiver=Receiver(channel=Channel.EMAIL, address="ada@lab.example"))
+    for user in ("ada", "bob"):
+        sql_store.notifications.subscribe(user, [mail])
     records.remove_account("ada")
     people = records.people()
     assert (list(people.accounts), people.memberships, records.tokens()) == (["bob"], [], [])
+    assert sql_store.notifications.subscriptions() == {"bob": (mail,)}
 
 
 def test_memberships_and_organisations_replace_those_before(sql_store: SqlStore) -> None:

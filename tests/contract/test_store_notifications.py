@@ -9,7 +9,7 @@ from tarmac.model.actor import Lease
 from tarmac.model.codec import replace
 from tarmac.model.errors import LeaseLost
 from tarmac.model.lifecycle import RunEvent
-from tarmac.model.notification import Channel, Notification, Occasion, Receiver
+from tarmac.model.notification import Channel, Notification, Occasion, Receiver, Subscription
 from tarmac.model.ports import Store
 
 HOOK = Receiver(channel=Channel.WEBHOOK, address="https://hooks.example.org/é")
@@ -83,3 +83,15 @@ def test_a_server_that_was_replaced_records_nothing(store: Store) -> None:
             [replace(kept, sent_at=1.0)], lease=Lease(cluster="local", home="nobody", token=7)
         )
     assert store.notifications.of_run("r1") == [kept]
+
+
+def test_n18_the_subscriptions_of_a_person_are_replaced_as_a_whole(store: Store) -> None:
+    messages = store.notifications
+    assert messages.subscriptions() == {}
+    ended, failed = Subscription(receiver=HOOK), Subscription(receiver=HOOK, on=(Occasion.FAILED,))
+    other = Subscription(receiver=replace(HOOK, address="hook", secret=True, scope="user:ada"), waiting_s=9.5)
+    for user, new in (("ada", [ended]), ("bob", [ended]), ("ada", [other, failed])):
+        messages.subscribe(user, new)
+    assert messages.subscriptions() == {"ada": (other, failed), "bob": (ended,)}
+    messages.subscribe("bob", [])
+    assert messages.subscriptions().get("bob", ()) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import pytest
@@ -19,6 +20,7 @@ from tarmac.model.notification import Channel, Occasion, Receiver, Subscription
 from tarmac.model.people.limits import CreditEntry, EntryKind
 from tarmac.model.progress import CauseCode, Outcome
 from tarmac.model.run import Run
+from tarmac.model.usage import DAY_S, Period
 
 HOUR_S = 3600.0
 DAYS = 30
@@ -70,6 +72,17 @@ class Month:
     def used_slot_s(self) -> Mapping[str, float]:
         found = self.simulation.server.plane.usage.used_slots(ADMIN, self.began_at, None)
         return {each.user: each.slot_s for each in found}
+
+    def used_on_days(self, user: str) -> Mapping[float, float]:
+        found = self.simulation.server.plane.usage.used_slots(ADMIN, None, None, Period.DAY)
+        return {each.begin_at: each.slot_s for each in found if each.user == user and each.begin_at}
+
+    def charged_on_days(self, user: str) -> Mapping[float, float]:
+        days = Counter[float]()
+        for each in self.entries(user):
+            if each.kind is EntryKind.CHARGE:
+                days[(each.at - 1e-6) // DAY_S * DAY_S] += each.slot_s
+        return days
 
     def balance(self, user: str) -> float:
         accounts = self.simulation.server.plane.limits.accounts(ADMIN)
@@ -124,3 +137,48 @@ def test_i13_a_month_of_three_users_agrees_with_usage_to_the_second() -> None:
         (Occasion.CREDITS, "user:ada")
     ] * 2
     assert 80.0 <= messages[0].about["used"] <= 81.0
+
+
+def test_i13_the_charges_of_each_day_agree_with_its_usage_to_the_second() -> None:
+    """Runs begin in the evening (UTC) and end after midnight; usage by month, and of a live run, agrees."""
+    month = Month()
+    month.grant(10_000.0, user="ada")
+    month.go_on((DAY_S - month.began_at % DAY_S) / HOUR_S - 2.0)
+    for _ in range(5):
+        month.submit(ADA, slots=2)
+        month.go_on(24.0)
+    days = month.used_on_days("ada")
+    assert sorted(days.values()) == pytest.approx([4 * HOUR_S, 6 * HOUR_S] + [10 * HOUR_S] * 4, abs=20)
+    assert month.charged_on_days("ada") == pytest.approx(days, abs=1.0)
+
+    month.submit(ADA, slots=2)
+    month.go_on(4.0)
+    day = month.simulation.clock.now() // DAY_S * DAY_S
+    assert month.used_on_days("ada")[day] == pytest.approx(2 * 2 * HOUR_S, abs=20.0), (
+        "a live run counts until now"
+    )
+    assert month.charged_on_days("ada")[day - DAY_S] == pytest.approx(
+        month.used_on_days("ada")[day - DAY_S], abs=1
+    )
+    plane = month.simulation.server.plane
+    (whole,) = plane.usage.used_slots(ADMIN, None, None, Period.MONTH)
+    assert whole.slot_s == pytest.approx(sum(month.used_on_days("ada").values()))
+    assert (whole.begin_at, whole.runs, whole.attempts) == (0.0, 6, 6)
+    noon = day - DAY_S / 2
+    parts = [plane.usage.used_slots(ADMIN, *span, Period.DAY) for span in ((None, noon), (noon, None))]
+    assert sum(each.slot_s for part in parts for each in part) == pytest.approx(whole.slot_s)
+
+
+def test_i13_n18_a_person_is_warned_of_credits_by_a_subscription_of_their_own() -> None:
+    month = Month()
+    month.grant(10.0, user="bob")
+    month.simulation.store.notifications.subscribe("bob", [MAIL])
+    for actor in (BOB, EVE):
+        month.submit(actor)
+    month.go_on(5.0)
+    messages = [
+        (run.user, each.occasion)
+        for run in month.simulation.store._runs.values()
+        for each in month.simulation.store.notifications.of_run(run.id)
+    ]
+    assert messages == [("bob", Occasion.CREDITS)]

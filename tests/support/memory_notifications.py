@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from tarmac.model.actor import Lease
 from tarmac.model.codec import replace
-from tarmac.model.notification import Notification
+from tarmac.model.notification import Notification, Subscription
 
 
 class MemoryNotifications:
@@ -20,6 +20,7 @@ class MemoryNotifications:
         self._fence = fence
         self._messages: dict[tuple[str, str], Notification] = {}
         self._count = 0
+        self._personal: dict[str, tuple[Subscription, ...]] = {}
 
     def add(self, new: Sequence[Notification]) -> None:
         if new:
@@ -50,6 +51,13 @@ class MemoryNotifications:
     def of_run(self, run_id: str) -> list[Notification]:
         found = [message for message in self._messages.values() if message.run_id == run_id]
         return sorted(found, key=lambda message: message.id)
+
+    def subscriptions(self) -> dict[str, tuple[Subscription, ...]]:
+        return dict(self._personal)
+
+    def subscribe(self, user: str, new: Sequence[Subscription]) -> None:
+        with self._writing:
+            self._personal[user] = tuple(new)
 
     def forget(self, run_id: str) -> None:
         """Remove the messages of a removed run."""

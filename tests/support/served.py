@@ -55,6 +55,7 @@ from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.connections import SILENCE_S, Bodies, Limits, limited
 from tarmac.server.http.rates import Rates
 from tarmac.server.local_images import LocalImages
+from tarmac.server.notifying.sending import Sender
 from tarmac.server.service import ReadingRules, Service
 from tarmac.server.settings import AddressSettings, Settings, SignOnSettings, SubmissionSettings
 from tarmac.server.storage.annotation_service import AnnotationService
@@ -178,6 +179,7 @@ class Served:
             ),
             starter=lambda: self.starter,
             resolve=resolve_references(self.artifacts, self.datasets, self.secrets),
+            sender=Sender(mail=None, secrets=self.secrets.values, private_addresses=False),
         )
         self.changes = Changes()
         self.stops = threading.Event()

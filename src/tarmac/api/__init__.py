@@ -31,9 +31,9 @@ else:
         "account_operations": (
             "ADD_TOKEN AUDIT AuditQuery BEGIN_SESSION BEGIN_SIGN_ON BeginSignOnBody END_SESSION "
             "FINISH_SIGN_ON LOGIN LOGOUT LoginBody MEMBERS MemberBody NewToken ORGANISATIONS "
-            "OrganisationBody Password PasswordBody REMOVE_USER REVOKE_TOKEN SET_MEMBER SET_ORGANISATION "
-            "SET_PASSWORD SET_USER SignOn SignOnBody SignOnProgress TOKENS TokenBody TokensQuery USERS "
-            "UserBody WHO_AM_I"
+            "OrganisationBody Password PasswordBody PersonalSubscription REMOVE_USER REVOKE_TOKEN SET_MEMBER "
+            "SET_ORGANISATION SET_PASSWORD SET_USER SUBSCRIBE SUBSCRIPTIONS SignOn SignOnBody SignOnProgress "
+            "SubscriptionBody SubscriptionsQuery TOKENS TokenBody TokensQuery USERS UserBody WHO_AM_I"
         ),
         "attempts": (
             "Attempt LogChunk LogSource Notification Report StreamNotice WorkFile WorkFiles WorkerPlacement"

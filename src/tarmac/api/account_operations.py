@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from tarmac.api.operation import Body, Count, Operation, Query
 from tarmac.model.actor import Action, ActorRole
+from tarmac.model.notification import ENDED, Channel, Occasion
 from tarmac.model.people.account import (
     Account,
     AccountSettings,
@@ -126,6 +127,38 @@ class TokenBody(Body, frozen=True, kw_only=True):
     lifetime_s: Annotated[float, Meta(gt=0)] | None = 90 * 86400.0
 
 
+class SubscriptionsQuery(Query, frozen=True, kw_only=True):
+    """The subscriptions of a user, by default the caller's; others than one's own are for admins."""
+
+    user: str | None = None
+
+
+class PersonalSubscription(Struct, frozen=True, kw_only=True):
+    """A receiver of messages about all runs of its user, on these events.
+
+    `receiver` is an address of mail, or the host of a URL. `waiting_s`: the wait in a queue after which
+    `waiting` applies.
+    """
+
+    receiver: str
+    on: tuple[Occasion, ...]
+    waiting_s: float
+
+
+class SubscriptionBody(Body, frozen=True, kw_only=True):
+    """A subscription of the caller to all of their own runs, in place of one with this receiver.
+
+    `to` is an address of mail, an http(s) URL, or `${{ secrets.NAME }}`; `channel` the form of messages, by
+    default the one of the address. `waiting_s` adds `waiting` to the events. Without any event, the
+    subscription ends; `to` may then be the text of an answer, or null for all.
+    """
+
+    to: Annotated[str, Meta(max_length=2000)] | None = None
+    channel: Channel | None = None
+    on: tuple[Occasion, ...] = ENDED
+    waiting_s: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+
+
 class AuditQuery(Query, frozen=True, kw_only=True):
     """The newest entries, of one user, not older than `since` (seconds since 1970)."""
 
@@ -156,4 +189,7 @@ SET_MEMBER = Operation(
 TOKENS = Operation("GET", "/tokens", Action.ACCOUNT, list[Token], query=TokensQuery)
 ADD_TOKEN = Operation("POST", "/tokens", Action.ACCOUNT, NewToken, body=TokenBody, status=201)
 REVOKE_TOKEN = Operation("DELETE", "/tokens/{token}", Action.ACCOUNT, Token)
+_OWN, _Found = "/account/notifications", list[PersonalSubscription]
+SUBSCRIPTIONS = Operation("GET", _OWN, Action.ACCOUNT, _Found, query=SubscriptionsQuery)
+SUBSCRIBE = Operation("PUT", _OWN, Action.ACCOUNT, _Found, body=SubscriptionBody)
 AUDIT = Operation("GET", "/audit", Action.MANAGE, list[AuditEntry], query=AuditQuery)

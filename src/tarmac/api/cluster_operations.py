@@ -15,6 +15,7 @@ from tarmac.api.queue import QueuePool
 from tarmac.model.abilities import KeptImage
 from tarmac.model.actor import Action
 from tarmac.model.engine_kinds import Finding
+from tarmac.model.usage import Period
 
 Time = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 """Seconds since 1970."""
@@ -133,10 +134,11 @@ class ChangeQuery(Query, frozen=True, kw_only=True):
 
 
 class UsageQuery(Query, frozen=True, kw_only=True):
-    """A range of time, in seconds since 1970."""
+    """A range of time, in seconds since 1970. With `per`, each day or month (UTC) in it has its own sums."""
 
     since: Time | None = None
     until: Time | None = None
+    per: Period | None = None
 
 
 QUEUE = Operation("GET", "/queue", Action.READ, list[QueuePool], query=QueueQuery)

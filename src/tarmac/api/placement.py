@@ -106,12 +106,14 @@ class DryRun(Prospects, frozen=True, kw_only=True):
 class UsedSlots(UsageKey, frozen=True, kw_only=True):
     """The usage of a user's attempts, for a project and in a pool, in the requested range of time.
 
-    `runs` and `attempts` count them.
+    `runs` and `attempts` count them. With `per`, `begin_at` is the begin of the day or month: a run that used
+    slots in two of them counts in both.
     """
 
     runs: int
     attempts: int
     slot_s: float
+    begin_at: float | None = None
 
 
 class RunUtilization(Struct, frozen=True, kw_only=True):

@@ -53,7 +53,7 @@ SECTIONS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Machines": (
         ("nodes", "tarmac.cli.commands.nodes", "List nodes and what runs on them; drain them."),
         ("images", "tarmac.cli.commands.images", "List, pull and remove images on the nodes."),
-        ("usage", "tarmac.cli.commands.usage", "Show the slot-hours of users, projects or pools."),
+        ("usage", "tarmac.cli.commands.usage", "Show slot-hours by user, project, pool, day or month."),
         ("limits", "tarmac.cli.people.limits", "Limit users, projects and pools."),
         ("credits", "tarmac.cli.people.limits", "Show and grant credits, and print their ledger."),
         ("clusters", "tarmac.cli.commands.clusters", "List clusters; add and remove them."),
@@ -76,6 +76,7 @@ SECTIONS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("users", "tarmac.cli.people.users", "List, add, change and remove accounts."),
         ("organisations", "tarmac.cli.people.users", "Say who may view and change whose runs."),
         ("members", "tarmac.cli.people.users", "Say who may use a project."),
+        ("notifications", "tarmac.cli.people.notifications", "Set who is notified of all your runs."),
         ("audit", "tarmac.cli.people.tokens", "List changes and refusals."),
     ),
     "Shell": (("completion", "tarmac.cli.completing", "Print a shell completion script."),),

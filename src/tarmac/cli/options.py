@@ -12,6 +12,8 @@ from tarmac.cli.lazy import JSON
 from tarmac.cli.views.amounts import parse_duration
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
+
     from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,12 +49,16 @@ def duration(text: str) -> float:
     return seconds
 
 
-def local_time(text: str, others: str = "") -> float:
-    """A date, or a date with a local time, as a Unix time. `others`: examples of other allowed forms."""
+def local_time(text: str, others: str = "", zone: tzinfo | None = None) -> float:
+    """A date, or a date with a time of the zone (None: local), as a Unix time.
+
+    `others`: examples of other allowed forms.
+    """
     from datetime import datetime
 
     try:
-        return datetime.fromisoformat(text).timestamp()
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=zone)).timestamp()
     except (ValueError, OverflowError, OSError):
         message = f"{text!r} is no time; write {others}2026-11-01 or 2026-11-01T08:00"
         raise click.BadParameter(message) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tarmac import api
 from tarmac.client.calls import Calls
@@ -103,6 +103,14 @@ class AccountCalls(Calls):
     def revoke_token(self, token_id: str) -> Token:
         """Revoke a token, by its id."""
         return self._call(api.REVOKE_TOKEN, token_id)
+
+    def subscriptions(self, *, user: str | None = None) -> list[api.PersonalSubscription]:
+        """The receivers of messages about all runs of this client's account, or of another user."""
+        return self._call(api.SUBSCRIPTIONS, query=api.SubscriptionsQuery(user=user))
+
+    def subscribe(self, to: str | None, **subscription: Any) -> list[api.PersonalSubscription]:
+        """Notify a receiver of events (`on`, `waiting_s`) of all own runs; with no events, stop that."""
+        return self._call(api.SUBSCRIBE, body=api.SubscriptionBody(to=to, **subscription))
 
     def audit(self, *, user: str | None = None, since: float = 0.0, limit: int = 100) -> list[AuditEntry]:
         """The newest entries of the audit log, newest first."""

@@ -95,9 +95,12 @@ class ResourceCalls(AccountCalls):
         """Give drained nodes work again; selected as for `drain`."""
         return self._call(api.UNDRAIN, body=api.NodeChoice(names=nodes, **part))
 
-    def usage(self, *, since: float | None = None, until: float | None = None) -> list[api.UsedSlots]:
-        """The slot use from `since` to `until` (Unix times), by user, project, cluster and pool."""
-        return self._call(api.USAGE, query=api.UsageQuery(since=since, until=until))
+    def usage(self, **query: Any) -> list[api.UsedSlots]:
+        """The slot use from `since` to `until` (Unix times), by user, project, cluster and pool.
+
+        `per`: also by `day` or `month` (UTC).
+        """
+        return self._call(api.USAGE, query=api.UsageQuery(**query))
 
     def limits(self) -> list[Limit]:
         """The limits of users, projects and pools."""

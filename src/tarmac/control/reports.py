@@ -25,7 +25,7 @@ from tarmac.model.errors import InvalidInput, Problem, Unavailable
 from tarmac.model.ports import Engine
 from tarmac.model.resources import NodeUtilization, Reason, UsageKey
 from tarmac.model.run import Run
-from tarmac.model.usage import AttemptSpan
+from tarmac.model.usage import AttemptSpan, Period, periods
 from tarmac.node.attempt.document import Launch
 from tarmac.sched import Placement, Refusal, Snapshot, explain
 
@@ -140,29 +140,35 @@ class UsageReport:
     def __init__(self, control: ControlState) -> None:
         self._control = control
 
-    def used_slots(self, actor: Actor, since: float | None, until: float | None) -> list[UsedSlots]:
+    def used_slots(
+        self, actor: Actor, since: float | None, until: float | None, per: Period | None = None
+    ) -> list[UsedSlots]:
         """The usage from `since` until `until` (now, at the latest), by user, project, cluster and pool.
 
-        A run counts after its removal too. Raises InvalidInput where the range is empty.
+        With `per`, also by day or month. Removed runs count. Raises InvalidInput where the range is empty.
         """
         check(actor, Action.READ)
         now = self._control.clock.now()
         begin, end = since or 0.0, min(now, until) if until is not None else now
         if begin >= end:
             raise InvalidInput("the range of time is empty: `since` must lie before `until`, and before now")
-        spans: dict[tuple[str, ...], list[AttemptSpan]] = {}
+        spans: dict[tuple[float, float, tuple[str, ...]], list[AttemptSpan]] = {}
         for span in self._control.store.attempt_spans(begin, end):
             if not may_see(actor, span.user):
                 continue
-            spans.setdefault(tuple(inherited(UsageKey, span).values()), []).append(span)
+            key, last = tuple(inherited(UsageKey, span).values()), end if span.end is None else span.end
+            parts = periods(per, max(begin, span.begin), min(end, last)) if per else ((begin, end),)
+            for first, after in parts:
+                spans.setdefault((first, after, key), []).append(span)
         return [
             UsedSlots(
                 **inherited(UsageKey, found[0]),
                 runs=len({span.run_id for span in found}),
                 attempts=len(found),
-                slot_s=sum(span.slot_s(begin, end) for span in found),
+                slot_s=sum(span.slot_s(max(begin, first), min(end, after)) for span in found),
+                begin_at=first if per else None,
             )
-            for _, found in sorted(spans.items())
+            for (first, after, _), found in sorted(spans.items())
         ]
 
     def attempt_utilization(self, actor: Actor, attempt_id: str) -> Sequence[NodeUtilization]:

@@ -1,15 +1,16 @@
-"""Notifications: subscriptions to the events of a run, the queue of messages, and the addresses that they may
+"""Notifications: subscriptions to the events of runs, the queue of messages, and the addresses that they may
 reach. Used by `control` and `server`.
 
-A spec has the subscriptions. A message is a durable record, stored in the transaction of the change that it
-reports (`RunStep.notifications`), and leaves the queue once its receiver has it: a crash may send it twice,
-but never loses it.
+A spec has subscriptions, and so has each person, to all of their own runs. A message is a durable record,
+stored in the transaction of the change that it reports (`RunStep.notifications`), and leaves the queue once
+its receiver has it: a crash may send it twice, but never loses it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from ipaddress import ip_address
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -66,7 +67,7 @@ class Receiver(StoredRecord, frozen=True, kw_only=True):
             return f"{self.channel} (secret {self.address})"
         if self.channel is Channel.EMAIL:
             return self.address
-        return f"{self.channel} at {self.address.split('/')[2].rpartition('@')[2]}"
+        return f"{self.channel} at {urlsplit(self.address).netloc.rpartition('@')[2]}"
 
 
 class Subscription(StoredRecord, frozen=True, kw_only=True):
@@ -108,9 +109,9 @@ class Notification(Delivery, frozen=True, kw_only=True):
 
 
 class Notifications(Protocol):
-    """The durable queue of messages. Errors are those of `ports.Store`.
+    """The durable queue of messages, and the subscriptions of people. Errors are those of `ports.Store`.
 
-    A removed run loses its messages.
+    A removed run loses its messages, a removed account its subscriptions.
     """
 
     def add(self, new: Sequence[Notification]) -> None:
@@ -128,6 +129,12 @@ class Notifications(Protocol):
     def of_run(self, run_id: str) -> list[Notification]:
         """Every message about a run, oldest first."""
 
+    def subscriptions(self) -> Mapping[str, tuple[Subscription, ...]]:
+        """The subscriptions of people to all of their own runs, by user."""
+
+    def subscribe(self, user: str, new: Sequence[Subscription]) -> None:
+        """Store the subscriptions of a user, in place of the present ones."""
+
 
 class Failure(Struct, frozen=True, kw_only=True):
     """Why a message was not sent; with `final` it is not tried again."""
@@ -138,6 +145,9 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 class SendsNotifications(Protocol):
     """Sends messages by mail and HTTP."""
+
+    def check(self, receiver: Receiver) -> None:
+        """Raise InvalidInput for a receiver that the server's settings do not allow."""
 
     def send(self, batches: Sequence[Sequence[Notification]]) -> Sequence[Failure | None]:
         """Send each batch to its one receiver, in parallel; returns a failure or None for each.

@@ -1,6 +1,8 @@
-"""The usage of attempts: slots and times. Read from the store by `control.reports`."""
+"""The usage of attempts: slots and times, also by day and month. Read from the store by `control.reports`."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from enum import StrEnum
 
 from tarmac.model.resources import UsageKey
 
@@ -26,7 +28,27 @@ class AttemptSpan(UsageKey, frozen=True, kw_only=True):
         return self.slots * max(0.0, end - begin) - early
 
 
+class Period(StrEnum):
+    """A part of the calendar (UTC)."""
+
+    DAY = "day"
+    MONTH = "month"
+
+
+DAY_S = 86_400.0
+
+
 def month_begin(at: float) -> float:
     """The begin of the calendar month (UTC) that has this moment."""
     day = datetime.fromtimestamp(at, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return day.replace(day=1).timestamp()
+
+
+def periods(period: Period, begin: float, end: float) -> Iterator[tuple[float, float]]:
+    """The days or months from the one that has `begin` to the last one before `end`, each until the next."""
+    while True:
+        first = month_begin(begin) if period is Period.MONTH else begin // DAY_S * DAY_S
+        begin = month_begin(first + 32 * DAY_S) if period is Period.MONTH else first + DAY_S
+        yield first, begin
+        if begin >= end:
+            return

@@ -1,4 +1,4 @@
-"""The tables of accounts, tokens, the audit log, limits and credits: a part of `schema`."""
+"""The tables of accounts, tokens, the audit log, subscriptions, limits and credits: a part of `schema`."""
 
 import sqlalchemy as sa
 
@@ -54,6 +54,14 @@ audit = sa.Table(
     sa.Column("body", sa.Text, nullable=False),
     sa.Index("ix_audit_at", "at", "id"),
     sqlite_autoincrement=True,
+)
+
+# The subscriptions of a user to all of their own runs. The user may have no account.
+subscription = sa.Table(
+    "subscription",
+    metadata,
+    sa.Column("user_name", Bytewise, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
 )
 
 # Limits by their scope: its user, project and pool as JSON.

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, delete, select, update
 from tarmac.model.codec import decode, encode
 from tarmac.model.people.account import Account, AuditEntry, Membership, Organisation, People, Token
 from tarmac.store import statements as sql
-from tarmac.store.account_schema import access_token, account, audit, membership, organisation
+from tarmac.store.account_schema import access_token, account, audit, membership, organisation, subscription
 from tarmac.store.database import Database
 
 Record = TypeVar("Record", bound=Struct)
@@ -65,8 +65,9 @@ class SqlAccounts:
 
     def remove_account(self, name: str) -> None:
         with self._database.writing() as connection:
-            for table, column in ((account, "name"), (membership, "user_name"), (access_token, "user_name")):
-                connection.execute(delete(table).where(table.c[column] == name))
+            connection.execute(delete(account).where(account.c.name == name))
+            for table in (membership, access_token, subscription):
+                connection.execute(delete(table).where(table.c.user_name == name))
 
     def put_organisation(self, new: Organisation) -> None:
         self._database.write(self._put_organisation, _row(new))

@@ -1,4 +1,7 @@
-"""`SqlNotifications`: the durable queue of messages about runs. Made by `SqlStore`, on its database."""
+"""`SqlNotifications`: the durable queue of messages about runs, and the subscriptions of people.
+
+Made by `SqlStore`, on its database.
+"""
 
 import json
 from collections.abc import Sequence
@@ -8,10 +11,13 @@ from sqlalchemy import Connection, bindparam, func, select, update
 
 from tarmac.model.actor import Lease
 from tarmac.model.codec import decode, encode
-from tarmac.model.notification import Notification
+from tarmac.model.notification import Notification, Subscription
+from tarmac.store.account_schema import subscription
+from tarmac.store.checks import check_texts
 from tarmac.store.database import Database
+from tarmac.store.rows import written
 from tarmac.store.schema import notification
-from tarmac.store.statements import insert_or_skip
+from tarmac.store.statements import insert_or_skip, put
 
 _COLUMNS = ("id", "run_id", "key", "server", "at", "tries", "due_at", "sent_at", "error")
 """Fields with a column of their own; the rest is JSON in `body`."""
@@ -25,6 +31,7 @@ DUE = (
 )
 NEXT = select(func.min(notification.c.due_at)).where(_OF_SERVER)
 OF_RUN = select(notification).where(notification.c.run_id == bindparam("of_run")).order_by(notification.c.id)
+SUBSCRIPTIONS = select(subscription.c.user_name, subscription.c.body)
 _RECORD = update(notification).where(notification.c.id == bindparam("of_id"))
 
 
@@ -34,6 +41,7 @@ class SqlNotifications:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._add = insert_or_skip(notification, database.dialect)
+        self._subscribe = put(subscription, database.dialect)
 
     def add(self, new: Sequence[Notification]) -> None:
         if new:
@@ -63,6 +71,14 @@ class SqlNotifications:
 
     def of_run(self, run_id: str) -> list[Notification]:
         return [_message(row._mapping) for row in self._database.rows(OF_RUN, {"of_run": run_id})]
+
+    def subscriptions(self) -> dict[str, tuple[Subscription, ...]]:
+        found = self._database.rows(SUBSCRIPTIONS)
+        return {user: decode(tuple[Subscription, ...], json.loads(text)) for user, text in found}
+
+    def subscribe(self, user: str, new: Sequence[Subscription]) -> None:
+        check_texts({"the user": user})
+        self._database.write(self._subscribe, {"user_name": user, "body": written(new)})
 
 
 def _row(message: Notification) -> dict[str, Any]:

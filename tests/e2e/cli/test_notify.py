@@ -78,3 +78,28 @@ def test_a_file_names_a_secret_and_a_receiver_that_cannot_be_is_refused(
     assert "hook" in unknown.stderr
     wrong = shell.tarmac("run", "--no-code", "--notify", "ann", "--", "true", code=2)
     assert "an address of mail, an http(s) URL" in wrong.stderr
+
+
+def test_a_person_is_notified_of_all_their_runs(shell: Shell, hook: tuple[str, Queue[Any]]) -> None:
+    """N18: set once, kept over a restart of the server, and ended."""
+    url, events = hook
+    assert "have no receiver" in shell.tarmac("notifications", "ls", code=0).stderr
+    shell.tarmac("notifications", "set", url, "--on", "failed", "--after", "30m", code=0)
+    shell.tarmac("server", "stop", code=0)
+    shell.tarmac("run", "--no-code", "--name", "good", "--", "true", code=0)
+    shell.tarmac("run", "--no-code", "--name", "broken", "--", "false", code=1)
+    event = events.get(timeout=PATIENCE_S)
+    assert (event["type"], event["run"]["name"]) == ("run.failed", "broken")
+    shown = shell.tarmac("notifications", "ls", code=0).stdout
+    assert "webhook at 127.0.0.1" in shown
+    assert "failed, waiting 30m" in shown
+    assert "key-in-a-path" not in shown + shell.tarmac("notifications", "ls", "--json", code=0).stdout
+    (found,) = shell.json("notifications", "ls")["subscriptions"]
+    unknown = shell.tarmac("notifications", "unset", "nothing", code=2)
+    assert "tarmac notifications ls" in unknown.stderr
+    assert "is expected, not 'ann'" in shell.tarmac("notifications", "set", "ann", code=2).stderr
+    usual = shell.tarmac("notifications", "set", url, code=0).stdout
+    assert "completed, failed, stopped" in usual
+    shell.tarmac("notifications", "unset", found["receiver"], code=0)
+    shell.tarmac("run", "--no-code", "--name", "unset", "--", "false", code=1)
+    assert shell.json("show", "unset")["notifications"] == []

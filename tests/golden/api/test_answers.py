@@ -277,6 +277,9 @@ def people(plane: Served, story: Story) -> None:
     story.ask("POST", "/session", {"user": "bob", "password": "correct horse"})
     story.ask("DELETE", "/session")
     story.ask("DELETE", "/users/nightly")
+    story.ask("PUT", "/account/notifications", {"to": "https://192.0.2.1/key", "on": ["failed"]})
+    story.ask("PUT", "/account/notifications", {"to": "ada@lab.example"})
+    story.ask("GET", "/account/notifications?user=nightly")
     story.ask("GET", "/audit?user=nobody")
 
 

@@ -11,6 +11,7 @@ from served import Served, served
 from sim_engine import Behaviour
 from tarmac.control.reconcilers.idle import idle_pass
 from tarmac.model.cluster import Pool
+from tarmac.model.notification import Occasion
 from tarmac.model.resources import NodeUtilization
 
 LONG = "name: train\ncommand: sleep 1d\nslots: 1\n"
@@ -133,3 +134,12 @@ def test_each_member_of_an_array_is_reported(plane: Served) -> None:
     look(plane, 1800.0, *runs)
     messages = [each for run in runs for each in plane.store.notifications.of_run(run)]
     assert sorted(each.about["id"] for each in messages) == sorted(runs)
+
+
+def test_n18_an_idle_run_is_reported_to_its_users_own_receivers(plane: Served) -> None:
+    client = plane.client()
+    client.subscribe("https://192.0.2.1/x", on=(Occasion.IDLE,))
+    run = begin(plane)
+    look(plane, 10.0, run)
+    look(plane, 1800.0, run)
+    assert occasions(plane, run) == ["idle"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors import ADA
+from actors import ADA, member
 from sim_engine import Behaviour
 from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.admission import Submission
@@ -39,6 +39,9 @@ class Post:
     def __init__(self) -> None:
         self.sent: list[list[Notification]] = []
         self.down: dict[Receiver, Failure] = {}
+
+    def check(self, receiver: Receiver) -> None:
+        """It allows every receiver."""
 
     def send(self, batches: Sequence[Sequence[Notification]]) -> Sequence[Failure | None]:
         failures = [self.down.get(batch[0].receiver) for batch in batches]
@@ -236,6 +239,73 @@ def test_subscriptions_to_every_run_are_the_servers(post: Post) -> None:
     go_on(simulation, post)
     go_on(simulation, post, RUNS_S)
     assert post.events() == [("broken", "failed")], "and nobody is told twice of one thing"
+
+
+def submit_as(simulation: Simulation, user: str, name: str, *to: Subscription, slots: int = 1) -> Run:
+    asked = replace(spec(name=name, slots=slots), notify=to)
+    return simulation.server.plane.submit([Submission(spec=asked, actor=member(user))])[0].run
+
+
+def test_n18_people_subscribe_to_all_of_their_own_runs_and_to_no_others(
+    simulation: Simulation, post: Post
+) -> None:
+    messages = simulation.store.notifications
+    messages.subscribe("bob", [Subscription(receiver=HOOK, on=(Occasion.FAILED, Occasion.COMPLETED))])
+    go_on(simulation, post)
+    submit_as(simulation, "bob", "good", Subscription(receiver=HOOK))
+    submit_as(simulation, "bob", "broken")
+    submit_as(simulation, "eve", "broken")
+    go_on(simulation, post)
+    simulation.start()
+    go_on(simulation, post, RUNS_S)
+    assert sorted(post.events()) == [("broken", "failed"), ("good", "completed")], "once, after a restart too"
+    messages.subscribe("bob", [])
+    go_on(simulation, post)
+    submit_as(simulation, "bob", "broken")
+    go_on(simulation, post)
+    go_on(simulation, post, RUNS_S)
+    assert len(post.events()) == 2
+
+
+def test_n18_a_subscription_counts_for_runs_that_wait_already_once_for_each_wait(
+    simulation: Simulation, post: Post
+) -> None:
+    submit_as(simulation, "bob", "first", slots=4)
+    second = submit_as(simulation, "bob", "second", slots=4)
+    submit_as(simulation, "eve", "third", slots=4)
+    go_on(simulation, post, 100.0)
+    messages = simulation.store.notifications
+    on = Subscription(receiver=HOOK, on=(Occasion.WAITING,), waiting_s=200.0)
+    messages.subscribe("bob", [on])
+    go_on(simulation, post, 50.0)
+    assert post.events() == []
+    next_at = go_on(simulation, post)
+    assert next_at == pytest.approx(simulation.clock.now() + 50.0, abs=5.0), "it wants to be called in time"
+    go_on(simulation, post, 60.0)
+    assert post.events() == [("second", "waiting")]
+    messages.subscribe("bob", [])
+    go_on(simulation, post, 60.0)
+    messages.subscribe("bob", [replace(on, waiting_s=100.0)])
+    simulation.start()
+    go_on(simulation, post, 60.0)
+    assert post.events() == [("second", "waiting")], "the same wait is reported once"
+    plane = simulation.server.plane
+    plane.pause(member("bob"), second.id)
+    go_on(simulation, post)
+    plane.resume(member("bob"), second.id)
+    go_on(simulation, post, 110.0)
+    assert post.events() == [("second", "waiting")] * 2, "another stay in the queue is another wait"
+
+
+def test_n18_another_server_follows_a_subscription(simulation: Simulation, post: Post) -> None:
+    """Each turn of the loop reads them."""
+    submit_as(simulation, "bob", "broken")
+    go_on(simulation, post)
+    simulation.store.notifications.subscribe("bob", [Subscription(receiver=HOOK)])
+    assert post.events() == []
+    go_on(simulation, post)
+    go_on(simulation, post, RUNS_S)
+    assert post.events() == [("broken", "failed")]
 
 
 @pytest.mark.parametrize("where", ["before", "after"])

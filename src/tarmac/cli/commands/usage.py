@@ -6,19 +6,22 @@ A project exists as soon as a run names it.
 import csv
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 import click
 
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_list, wants_json
-from tarmac.cli.options import flag, json_option, local_time
+from tarmac.cli.options import flag, json_option, local_time, repeated
 from tarmac.cli.selecting import pages
 from tarmac.cli.views.amounts import age, parse_duration
 from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client import Client
+from tarmac.model.usage import Period
 
 HOUR_S = 3600.0
 
@@ -41,59 +44,77 @@ PROJECTS: Table[Project] = (
 )
 
 
-def _usage_table(by: str) -> Table[dict[str, Any]]:
+BY = ("user", "project", "pool", *(period.value for period in Period))
+
+
+def _usage_table(by: Sequence[str]) -> Table[dict[str, Any]]:
     return (
-        Column(by.upper(), lambda total, _: Cell(total[by], "bold")),
+        *(_named(each) for each in by),
         Column("SLOT-HOURS", lambda total, _: f"{total['slot_hours']:.2f}", right=True),
         Column("RUNS", lambda total, _: total["runs"], right=True),
         Column("ATTEMPTS", lambda total, _: total["attempts"], right=True),
     )
 
 
-def moment(text: str) -> float:
-    """A date, a date with a local time, or a duration before now, as a Unix time."""
+def _named(by: str) -> Column[dict[str, Any]]:
+    return Column(by.upper(), lambda total, _: Cell(total[by], "bold"))
+
+
+def moment(text: str, zone: tzinfo | None = None) -> float:
+    """A date, a date with a time of the zone (None: local), or a duration before now, as a Unix time."""
     back_s = parse_duration(text)
-    return local_time(text, "7d, ") if back_s is None else time.time() - back_s
+    return local_time(text, "7d, ", zone) if back_s is None else time.time() - back_s
+
+
+def utc_moment(text: str) -> float:
+    """The same in UTC."""
+    return moment(text, UTC)
 
 
 @click.command()
-@click.option(
-    "--by",
-    type=click.Choice(["user", "project", "pool"]),
-    default="user",
-    show_default=True,
-    help="A line for each of these.",
-)
-@click.option("--since", type=moment, metavar="TIME", help="From then on: 7d (ago), or 2026-11-01T08:00.")
-@click.option("--until", type=moment, metavar="TIME", help="Until then; by default until now.")
+@repeated("--by", metavar="|".join(BY), type=click.Choice(BY), default=BY[:1], help="A line for each.")
+@click.option("--since", type=utc_moment, metavar="TIME", help="From then on (UTC): 7d (ago), or 2026-11-01.")
+@click.option("--until", type=utc_moment, metavar="TIME", help="Until then (UTC); by default until now.")
 @flag("--csv", "as_csv", help="Print CSV instead of a table.")
 @json_option
-def usage(*, by: str, since: float | None, until: float | None, as_csv: bool) -> None:
-    """Show the slot-hours that users, projects or pools used."""
-    totals = _totals(connect().usage(since=since, until=until), by)
+def usage(*, by: tuple[str, ...], since: float | None, until: float | None, as_csv: bool) -> None:
+    """Show the slot-hours of users, projects or pools, in total or by day or month (UTC).
+
+    --by may be repeated: `--by user --by day` is each user on each day. By default it is user.
+    """
+    by = tuple(dict.fromkeys(by))
+    per = next((each for each in Period if each in by), None)
+    totals = _totals(connect().usage(since=since, until=until, per=per), by)
     if as_csv and not wants_json():
-        writer = csv.DictWriter(sys.stdout, (by, "slot_hours", "runs", "attempts"), lineterminator="\n")
+        writer = csv.DictWriter(sys.stdout, (*by, "slot_hours", "runs", "attempts"), lineterminator="\n")
         writer.writeheader()
         writer.writerows(totals)
         return
-    document = {"by": by, "since": since, "until": until, "usage": totals}
+    document = {"by": ",".join(by), "since": since, "until": until, "usage": totals}
     text = table_text(_usage_table(by), totals, stdout_terminal())
     answer(document, text, empty="nothing was used in this time")
 
 
-def _totals(parts: list[api.UsedSlots], by: str) -> list[dict[str, Any]]:
-    """The sums for each user, project or pool, the largest first.
+def _totals(parts: list[api.UsedSlots], by: Sequence[str]) -> list[dict[str, Any]]:
+    """The sums for each user, project, pool, day or month: in order of time, then the largest first.
 
-    A run that used two pools counts in both.
+    A run that used two pools, or slots on two days, counts in both.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
     for part in parts:
-        name = {"user": part.user, "project": part.project, "pool": f"{part.cluster}/{part.pool}"}[by]
-        one = found.setdefault(name, {by: name, "slot_hours": 0.0, "runs": 0, "attempts": 0})
+        day = f"{datetime.fromtimestamp(part.begin_at or 0.0, UTC):%Y-%m-%d}"
+        pool = f"{part.cluster}/{part.pool}"
+        names = dict(zip(BY, (part.user, part.project, pool, day, day[:7]), strict=True))
+        chosen = {each: names[each] for each in by}
+        sums = {"slot_hours": 0.0, "runs": 0, "attempts": 0}
+        one = found.setdefault(tuple(chosen.values()), chosen | sums)
         one["slot_hours"] += part.slot_s / HOUR_S
         one["runs"] += part.runs
         one["attempts"] += part.attempts
-    return sorted(found.values(), key=lambda one: (-one["slot_hours"], one[by]))
+    times = [each for each in Period if each in by]
+    return sorted(
+        found.values(), key=lambda one: (*map(one.get, times), -one["slot_hours"], *map(one.get, by))
+    )
 
 
 @click.command()

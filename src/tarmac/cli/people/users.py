@@ -110,7 +110,7 @@ def set_(*, name: str, **fields: Any) -> None:
 @click.argument("name", metavar="NAME")
 @json_option
 def rm(*, name: str) -> None:
-    """Remove an account and its tokens. Its runs stay."""
+    """Remove an account, its tokens and notifications. Its runs stay."""
     gone = connect().remove_user(name)
     answer(gone, f"{gone.name} was removed")
 

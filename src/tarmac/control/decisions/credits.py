@@ -3,6 +3,7 @@
 An attempt is charged for its usage so far, less its earlier charges. So the sum of its charges is its usage,
 whatever the times of the charges, and even if its nodes later report that it ended before one of them. A
 charge has the number of charges before it in its key: two servers that charge the same time add one entry.
+Usage on both sides of a midnight (UTC) has a charge for each side: the charges of a day are its usage.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +20,7 @@ from tarmac.model.people.limits import (
     accounts_of,
 )
 from tarmac.model.run import attempt_id
-from tarmac.model.usage import AttemptSpan
+from tarmac.model.usage import AttemptSpan, Period, periods
 
 LEAST_SLOT_S = 1e-6
 """Less usage than this is the rounding of sums."""
@@ -39,10 +40,17 @@ def charges(
             if (account := accounts.get(name)) is None:
                 continue
             before_slot_s, count = charged.get((name, attempt), (0.0, 0))
-            slot_s = span.slot_s(account.since, max(now, account.since)) - before_slot_s
-            if abs(slot_s) > LEAST_SLOT_S:
-                key, amount = f"{attempt}/{count + 1}", -slot_s * price
-                charge = CreditEntry(account=name, kind=EntryKind.CHARGE, at=now, amount=amount, key=key)
+            until = max(now if span.end is None else min(now, span.end), account.since)
+            for _, after in periods(Period.DAY, max(span.begin, account.since), until):
+                at = min(after, until)
+                slot_s = span.slot_s(account.since, at) - before_slot_s
+                if slot_s < -LEAST_SLOT_S and at == until:  # an earlier end than was known at the last charge
+                    at = now
+                elif slot_s <= LEAST_SLOT_S:
+                    continue
+                before_slot_s, count = before_slot_s + slot_s, count + 1
+                key, amount = f"{attempt}/{count}", -slot_s * price
+                charge = CreditEntry(account=name, kind=EntryKind.CHARGE, at=at, amount=amount, key=key)
                 yield replace(charge, attempt=attempt, slot_s=slot_s), span.end is not None
 
 

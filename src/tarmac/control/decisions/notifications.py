@@ -35,32 +35,36 @@ GIVES_UP_S = 24 * 3600.0
 """The time after which an undelivered message is given up."""
 
 
-def calls_for_messages(step: RunStep, always: Sequence[Subscription]) -> bool:
-    """Whether a step may require messages; `always` are subscriptions to every run."""
-    return bool(step.events) and bool(always or step.after.spec.notify)
+SubscriptionsOf = Callable[[Run], Sequence[Subscription]]
+"""All subscriptions to a run: see `control.state.subscriptions`."""
+
+
+def calls_for_messages(step: RunStep, of: SubscriptionsOf) -> bool:
+    """Whether a step may require messages."""
+    return bool(step.events) and bool(of(step.after))
 
 
 def with_notifications(
-    step: RunStep, always: Sequence[Subscription], ended_array: Mapping[Outcome, int] | None = None
+    step: RunStep, of: SubscriptionsOf, ended_array: Mapping[Outcome, int] | None = None
 ) -> RunStep:
     """The step with its messages.
 
     `ended_array`: the number of members per outcome, if this step ends the last member of an array.
     """
-    if not calls_for_messages(step, always):
+    if not calls_for_messages(step, of):
         return step
-    messages = tuple(_messages(step, always, ended_array))
+    messages = tuple(_messages(step, of, ended_array))
     return replace(step, notifications=messages) if messages else step
 
 
 def credit_messages(
-    runs: Iterable[Run], always: Sequence[Subscription], account: CreditAccount, now: float
+    runs: Iterable[Run], of: SubscriptionsOf, account: CreditAccount, now: float
 ) -> list[Notification]:
     """One message about an account to each receiver that wants it, about the first of the account's runs."""
     more = {"account": account.account, "used": account.used, "granted": account.granted}
     first: dict[Receiver, Run] = {}
     for run in runs:
-        for each in (*run.spec.notify, *always):
+        for each in of(run):
             if Occasion.CREDITS in each.on:
                 first.setdefault(each.receiver, run)
     kind, since = Occasion.CREDITS, float(account.refill)
@@ -77,21 +81,17 @@ def after_try(message: Notification, failure: Failure | None, now: float) -> Not
     return replace(message, tries=tries, due_at=None if over else now + pause_s, error=failure.reason)
 
 
-def idle_messages(
-    run: Run, always: Sequence[Subscription], idle_s: float, now: float
-) -> tuple[Notification, ...]:
+def idle_messages(run: Run, of: SubscriptionsOf, idle_s: float, now: float) -> tuple[Notification, ...]:
     """The messages about a run that uses none of its slots: each member of an array has its own."""
-    receivers = dict.fromkeys(
-        each.receiver for each in (*run.spec.notify, *always) if Occasion.IDLE in each.on
-    )
+    receivers = dict.fromkeys(each.receiver for each in of(run) if Occasion.IDLE in each.on)
     more = {**_about(run), "idle_s": idle_s}
     return tuple(_message(run, Occasion.IDLE, each, now, more, since=now) for each in receivers)
 
 
 def _messages(
-    step: RunStep, always: Sequence[Subscription], ended_array: Mapping[Outcome, int] | None
+    step: RunStep, of: SubscriptionsOf, ended_array: Mapping[Outcome, int] | None
 ) -> Iterator[Notification]:
-    run, subscriptions = step.after, (*step.after.spec.notify, *always)
+    run, subscriptions = step.after, of(step.after)
     for event in step.events:
         occasion = _occasion(step, event.event)
         if occasion is None:
@@ -185,7 +185,7 @@ ArrayCounts = Callable[[str], Mapping[tuple[RunState, Outcome | None], int]]
 
 
 def last_of_arrays(
-    steps: Sequence[RunStep], always: Sequence[Subscription], live_members: Callable[[str], int]
+    steps: Sequence[RunStep], of: SubscriptionsOf, live_members: Callable[[str], int]
 ) -> set[int]:
     """The indices of the steps that end an array if its other members end in this commit as planned.
 
@@ -194,20 +194,20 @@ def last_of_arrays(
     """
     return {
         places[-1]
-        for array_id, places in _ends(steps, always).items()
+        for array_id, places in _ends(steps, of).items()
         if len(places) > 1 and live_members(array_id) <= len(places)
     }
 
 
 def ended_arrays(
     steps: Sequence[RunStep],
-    always: Sequence[Subscription],
+    of: SubscriptionsOf,
     live_members: Callable[[str], int],
     array_counts: ArrayCounts,
 ) -> dict[str, Counter[Outcome]]:
     """The number of members per outcome for each array that ends; by the run that ends last."""
     ended: dict[str, Counter[Outcome]] = {}
-    for array_id, places in _ends(steps, always).items():
+    for array_id, places in _ends(steps, of).items():
         if live_members(array_id) <= len(places):
             members = [steps[at].after for at in places]
             counts = Counter(run.outcome for run in members if run.outcome)
@@ -217,28 +217,26 @@ def ended_arrays(
     return ended
 
 
-def _ends(steps: Sequence[RunStep], always: Sequence[Subscription]) -> dict[str, list[int]]:
+def _ends(steps: Sequence[RunStep], of: SubscriptionsOf) -> dict[str, list[int]]:
     """The indices of the steps that end members of arrays and require messages, by array."""
     found: dict[str, list[int]] = {}
     for at, step in enumerate(steps):
         array_id, ends = step.after.array_id, step.after.outcome and not step.before.outcome
-        if array_id is not None and ends and calls_for_messages(step, always):
+        if array_id is not None and ends and calls_for_messages(step, of):
             found.setdefault(array_id, []).append(at)
     return found
 
 
 class LongWaits:
-    """Such runs by the time of their next message; `always` are subscriptions to every run."""
+    """Such runs by the time of their next message."""
 
-    def __init__(self, always: Sequence[Subscription] = ()) -> None:
-        self._always = tuple(each for each in always if Occasion.WAITING in each.on)
+    def __init__(self, of: SubscriptionsOf) -> None:
+        self._of = of
         self._waiting: dict[str, Run] = {}
         self._noted: dict[str, set[str]] = {}
 
     def note(self, run: Run) -> None:
-        """Record the current state of a run."""
-        if not (self._always or run.spec.notify):
-            return
+        """Record the current state of a run, or a change of the subscriptions to it."""
         if run.state in QUEUES and any(self._waits(run)):
             self._waiting[run.id] = run
         else:
@@ -275,6 +273,6 @@ class LongWaits:
         since = run.queued_at
         if since is None:
             return
-        for each in (*run.spec.notify, *self._always):
+        for each in self._of(run):
             if Occasion.WAITING in each.on and (_is_first(run) or not _as_a_whole(run, each.receiver)):
                 yield each, since

@@ -40,7 +40,7 @@ def idle_pass(control: ControlState, engine: AttachedEngine) -> None:
         run, attempt, rules = live[attempt_id]
         known = idle.setdefault(attempt_id, Idleness(since=now))
         idle_s, required = now - known.since, action(known, rules, now)
-        messages = idle_messages(run, control.notify_always, idle_s, now) if required else ()
+        messages = idle_messages(run, control.subscriptions.of, idle_s, now) if required else ()
         if required is IdleAction.PAUSE:
             pause = steps.pause_idle_run(run, attempt, idle_s, now)
             pauses.append(replace(pause, notifications=messages))

@@ -37,7 +37,7 @@ def _warn(control: ControlState, account: CreditAccount, now: float) -> None:
     with control.lock:
         runs = list(control.run_cache().runs.values())
     paid = (run for run in runs if account.account in accounts_of(run.user, run.project))
-    control.store.notifications.add(credit_messages(paid, control.notify_always, account, now))
+    control.store.notifications.add(credit_messages(paid, control.subscriptions.of, account, now))
     control.event_bus.notify(Wakeup.NOTIFY)
     name, key = account.account, f"warned/{account.refill}"
     entry = CreditEntry(account=name, kind=EntryKind.WARNING, at=now, amount=0.0, key=key)

@@ -26,7 +26,7 @@ _MOST_MESSAGES = 500
 
 
 class NotifyPass:
-    """One turn: records waits that have become long, and sends due messages."""
+    """One turn: reads people's subscriptions, records waits that have become long, and sends due messages."""
 
     def __init__(self, sender: SendsNotifications) -> None:
         self._sender = sender
@@ -66,7 +66,9 @@ class NotifyPass:
 
     def _keep_long_waits(self, control: ControlState, now: float) -> None:
         with control.lock:
-            long_waits = control.run_cache().long_waits
+            cache = control.run_cache()
+            long_waits = cache.long_waits
+            control.subscriptions.refresh(cache)
             messages = long_waits.messages(now)
         if messages:
             control.store.notifications.add(messages)

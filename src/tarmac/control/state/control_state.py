@@ -19,6 +19,7 @@ from tarmac.control.state.metric_intake import MetricSubscriber
 from tarmac.control.state.node_inventory import NodeInventory, NodeTable, Offer
 from tarmac.control.state.run_cache import RunCache
 from tarmac.control.state.scheduler_state import HALF_LIVES, Estimator, News, SchedulerState, UsageBook
+from tarmac.control.state.subscriptions import Subscriptions
 from tarmac.control.state.tallies import Tallies
 from tarmac.model.actor import Lease
 from tarmac.model.changes import ApplyConventions, NewRun, RunStep, as_it_is
@@ -110,8 +111,8 @@ class ControlState:
         self.scheduler_state = SchedulerState(self._news)
         self.estimator = Estimator(store)
         self.shapes = Shapes()
-        self.notify_always = tuple(notify_always)
-        self._run_cache = RunCache(self.shapes, self.server, self.engines, self.notify_always)
+        self.subscriptions = Subscriptions(store, notify_always, known=alone)
+        self._run_cache = RunCache(self.shapes, self.server, self.engines, self.subscriptions.of)
         self._usage = UsageBook()
         self.tallies = Tallies()
         self.limits = LimitState(store, known=alone)
@@ -165,19 +166,16 @@ class ControlState:
                 possible = [step for at, step in enumerate(steps) if at not in groundless]
                 taken_of = iter(self.commit(possible, lease=lease, whole=whole))
                 return [at not in groundless and next(taken_of) for at in range(len(steps))]
-            if not whole and (
-                last := last_of_arrays(steps, self.notify_always, self._run_cache.live_members)
-            ):
+            of, live_members = self.subscriptions.of, self._run_cache.live_members
+            if not whole and (last := last_of_arrays(steps, of, live_members)):
                 parts = [
                     [step for at, step in enumerate(steps) if (at in last) is late] for late in (False, True)
                 ]
                 before, after = (iter(self.commit(part, lease=lease)) for part in parts)
                 return [next(after if at in last else before) for at in range(len(steps))]
             # The last member of an array has the message about all members.
-            ended = ended_arrays(
-                steps, self.notify_always, self._run_cache.live_members, self.store.array_counts
-            )
-            steps = [with_notifications(step, self.notify_always, ended.get(step.after.id)) for step in steps]
+            ended = ended_arrays(steps, of, live_members, self.store.array_counts)
+            steps = [with_notifications(step, of, ended.get(step.after.id)) for step in steps]
             taken = self.store.apply(steps, lease=lease, whole=whole)
             applied = list(compress(steps, taken))
             unknown = self._take_up(applied)
@@ -207,7 +205,7 @@ class ControlState:
 
     def commit_experiment(self, change: ExperimentChange, *, lease: Lease | None = None) -> bool:
         """Make a change of an experiment; see `Experiments.apply`. Its runs are read again if stale."""
-        steps = [with_notifications(step, self.notify_always) for step in change.steps]
+        steps = [with_notifications(step, self.subscriptions.of) for step in change.steps]
         change = replace(change, steps=tuple(steps))
         with self.lock:
             if not self.store.experiments.apply(change, lease=lease):

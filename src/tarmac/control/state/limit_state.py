@@ -15,13 +15,11 @@ from tarmac.model.people import limits as model
 from tarmac.model.people.limits import Cap, CreditAccount, LimitKind, SlotUse
 from tarmac.model.ports import Store
 from tarmac.model.run import Attempt, Run, attempt_id
-from tarmac.model.usage import AttemptSpan, month_begin
+from tarmac.model.usage import DAY_S, AttemptSpan, month_begin
 from tarmac.sched import LimitBook
 
 CHARGE_PERIOD_S = 600.0
 """The period of charges for running attempts; ended ones are charged at once."""
-
-DAY_S = 86_400.0
 
 LimitFacts = tuple[tuple[Cap, ...], tuple[SlotUse, ...]]
 """The caps, and the slots that runs hold on clusters that place runs themselves."""

@@ -6,16 +6,15 @@ runs for the scheduler's facts (`scheduler_state`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from tarmac.control.decisions.notifications import LongWaits
+from tarmac.control.decisions.notifications import LongWaits, SubscriptionsOf
 from tarmac.control.decisions.steps import ASKS
 from tarmac.control.state.engines import Engines
 from tarmac.control.state.facts import Shape, Shapes, candidate_of, holding_of
 from tarmac.control.state.group_limits import GroupLimits
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES, AttemptState, RunState
-from tarmac.model.notification import Subscription
 from tarmac.model.ports import Store
 from tarmac.model.run import Attempt, Run
 from tarmac.sched import Candidate, Holding
@@ -66,13 +65,13 @@ class RunCache:
     """
 
     def __init__(
-        self, shapes: Shapes, server: str, engines: Engines, always: Sequence[Subscription] = ()
+        self, shapes: Shapes, server: str, engines: Engines, subscriptions_of: SubscriptionsOf
     ) -> None:
         self._server = server
         self._engines = engines
         self.for_delegates: dict[str, dict[str, Run]] = {}
         self.waiters = _Waiters()
-        self.long_waits = LongWaits(always)
+        self.long_waits = LongWaits(subscriptions_of)
         self.limits = GroupLimits()
         self._live_arrays = Counter[str]()
         self.runs: dict[str, Run] = {}

@@ -1,7 +1,8 @@
 """The field `notify`: the receivers of messages about a run.
 
 An address alone usually suffices: `ann@lab.example` is mail, `https://...` a webhook, and a URL of Slack
-selects Slack's form. `from_address` also reads the addresses in a server's settings.
+selects Slack's form. `from_address` also reads the addresses in a server's settings, `named_receiver`
+those of people's own subscriptions.
 """
 
 import dataclasses
@@ -16,6 +17,7 @@ from tarmac.dialects.schema import MISSING, Custom, Field, read_value, record, t
 from tarmac.dialects.secrets import reference_in
 from tarmac.dialects.section import Section, Value
 from tarmac.model.codec import replace
+from tarmac.model.errors import InvalidInput
 from tarmac.model.notification import ENDED, Channel, Occasion, Receiver, Subscription
 
 MOST_SUBSCRIPTIONS = 20
@@ -53,6 +55,23 @@ def from_address(text: str) -> Receiver | None:
     if not plain:
         return None
     return Receiver(channel=Channel.SLACK if url.hostname == SLACK_SITE else Channel.WEBHOOK, address=text)
+
+
+def named_receiver(text: str, channel: Channel | None) -> Receiver:
+    """The receiver that a text names, as in a run file, for this form of messages. Raises InvalidInput."""
+    receiver = _receiver(text)
+    if receiver is None:
+        raise InvalidInput(f"{FORMS} is expected, not {text!r:.80}")
+    if problem := _misfit(receiver, channel):
+        raise InvalidInput(problem[0], hint=problem[1])
+    return replace(receiver, channel=channel or receiver.channel)
+
+
+def _receiver(text: str) -> Receiver | None:
+    name = reference_in(text)
+    if name is None:
+        return from_address(text)
+    return Receiver(channel=Channel.WEBHOOK, address=name, secret=True)
 
 
 def _subscription(item: Value) -> Any:
@@ -102,10 +121,7 @@ def _misfit(receiver: Receiver, channel: Channel | None) -> tuple[str, str] | No
 
 
 def _address(scalar: Scalar) -> Receiver:
-    name = reference_in(scalar.text)
-    if name is not None:
-        return Receiver(channel=Channel.WEBHOOK, address=name, secret=True)
-    receiver = from_address(scalar.text)
+    receiver = _receiver(scalar.text)
     if receiver is None:
         raise Misfit()
     return receiver

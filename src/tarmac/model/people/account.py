@@ -130,7 +130,7 @@ class AccountRecords(Protocol):
         """The hash of an account's password."""
 
     def remove_account(self, name: str) -> None:
-        """Remove an account with its memberships and tokens; its runs stay."""
+        """Remove an account with its memberships, tokens and subscriptions; its runs stay."""
 
     def put_organisation(self, new: Organisation) -> None:
         """Store an organisation, in place of one of that name."""

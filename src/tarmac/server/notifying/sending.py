@@ -6,12 +6,12 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from threading import Thread
 
-from tarmac.model.errors import TarmacError
-from tarmac.model.notification import Channel, Failure, Notification
+from tarmac.model.errors import InvalidInput, TarmacError
+from tarmac.model.notification import Channel, Failure, Notification, Receiver
 from tarmac.model.secret import SecretUse, SecretValues
 from tarmac.server.notifying.mail import send_mail
 from tarmac.server.notifying.settings import MailServer
-from tarmac.server.notifying.webhooks import TIMEOUT_S, send_webhook
+from tarmac.server.notifying.webhooks import TIMEOUT_S, check_host, send_webhook
 
 LIMIT_S = 20.0
 """Maximum total time for a message."""
@@ -19,6 +19,7 @@ LIMIT_S = 20.0
 _SPARE_S = 1.0
 """Additional time after which unfinished work, such as a name look-up, is abandoned."""
 
+_NO_MAIL = "this server has no mail server: set notifications.smtp"
 _LATE = Failure(reason="the receiver took too long")
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,14 @@ class Sender:
     secrets: SecretValues
     private_addresses: bool
     limit_s: float = LIMIT_S
+
+    def check(self, receiver: Receiver) -> None:
+        """Refuse mail without a mail server, and private addresses; those in secrets fail when it sends."""
+        mail = receiver.channel is Channel.EMAIL
+        if mail and self.mail is None:
+            raise InvalidInput(f"{receiver}: {_NO_MAIL}", hint="the administrator can; a webhook needs none")
+        if not (mail or receiver.secret or self.private_addresses):
+            check_host(receiver.address)
 
     def send(self, batches: Sequence[Sequence[Notification]]) -> Sequence[Failure | None]:
         """Send each batch in its own thread; the server can exit without waiting for it."""
@@ -56,7 +65,7 @@ class Sender:
         try:
             if receiver.channel is Channel.EMAIL:
                 if self.mail is None:
-                    return Failure(reason="this server has no mail server: set notifications.smtp")
+                    return Failure(reason=_NO_MAIL)
                 return send_mail(self.mail, batch, secrets=self.secrets, timeout_s=TIMEOUT_S)
             url = receiver.address
             if receiver.secret:

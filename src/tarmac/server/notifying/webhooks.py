@@ -63,6 +63,14 @@ def send_webhook(
     return Failure(reason=reason, final=answer.status in GONE)
 
 
+def check_host(url: str) -> None:
+    """Raise InvalidInput if a URL is one of this machine or its link; a host that is unknown now is none."""
+    host = urlsplit(url).hostname or ""
+    with suppress(OSError, UnicodeError):
+        for *_, address in socket.getaddrinfo(host, None):
+            check_address(str(address[0]), host)
+
+
 @contextmanager
 def _connected(
     parts: SplitResult, port: int | None, *, limit_s: float, private_addresses: bool

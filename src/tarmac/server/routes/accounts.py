@@ -12,6 +12,7 @@ from tarmac.server.http.auth import CALLER, SESSION_COOKIE
 from tarmac.server.http.origins import ORIGIN, network_of
 from tarmac.server.http.rates import RateKind
 from tarmac.server.http.routing import Call, Routes
+from tarmac.server.notifying import personal
 from tarmac.server.service import Service
 
 
@@ -73,6 +74,7 @@ def add_account_routes(routes: Routes, service: Service) -> None:
     _add_users(routes, service)
     _add_groups(routes, service)
     _add_tokens(routes, service)
+    _add_subscriptions(routes, service)
 
 
 def _add_sign_on(routes: Routes, service: Service) -> None:
@@ -109,7 +111,7 @@ def _add_users(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.REMOVE_USER)
     def remove_user(call: Call) -> Account:
-        """Remove an account and its tokens, and return it. Its runs stay under its name."""
+        """Remove an account, its tokens and subscriptions, and return it. Its runs stay under its name."""
         return accounts.remove_user(call.actor, call.reference)
 
 
@@ -161,3 +163,21 @@ def _add_tokens(routes: Routes, service: Service) -> None:
         """Return the newest changes and refusals, newest first."""
         query = call.query
         return accounts.records.audit(user=query.user, since=query.since, limit=query.limit)
+
+
+def _add_subscriptions(routes: Routes, service: Service) -> None:
+    @routes.serve(api.SUBSCRIPTIONS)
+    def subscriptions(call: Call[api.SubscriptionsQuery]) -> list[api.PersonalSubscription]:
+        """Return the receivers of messages about all runs of the caller, or for an admin of another user.
+
+        No answer has a whole URL, because it is often a key.
+        """
+        return personal.subscriptions(service, call.actor, call.query.user)
+
+    @routes.serve(api.SUBSCRIBE)
+    def subscribe(call: Call[Query, api.SubscriptionBody]) -> list[api.PersonalSubscription]:
+        """Notify a receiver of events of all runs of the caller, or end that, and return the subscriptions.
+
+        404 where there is none to end, 409 for a 21st one.
+        """
+        return personal.subscribe(service, call.actor, call.body)

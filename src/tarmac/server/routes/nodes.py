@@ -51,5 +51,6 @@ def add_node_routes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.USAGE)
     def usage(call: Call[api.UsageQuery]) -> list[api.UsedSlots]:
-        """Return the usage in a range of time, by user, project, cluster and pool."""
-        return plane.usage.used_slots(call.actor, call.query.since, call.query.until)
+        """Return the usage in a range of time, by user, project, cluster and pool, and by day or month."""
+        query = call.query
+        return plane.usage.used_slots(call.actor, query.since, query.until, query.per)

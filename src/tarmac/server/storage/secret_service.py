@@ -14,7 +14,7 @@ from tarmac.dialects.names import reserved
 from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused
-from tarmac.model.notification import Subscription
+from tarmac.model.notification import Receiver, Subscription
 from tarmac.model.ports import Store
 from tarmac.model.run import Run
 from tarmac.model.secret import (
@@ -152,6 +152,14 @@ class SecretService:
         )
         notify = _with_scopes(spec.notify, {use.name: use.scope for use in found})
         return replace(spec, secrets=tuple(uses), notify=notify), [*problems, *clashes, *unknown]
+
+    def scoped(self, receiver: Receiver, actor: Actor) -> Receiver:
+        """The receiver with the owner of the secret that it names: the actor, else everyone."""
+        use = SecretUse(name=receiver.address, form=SecretForm.VARIABLE)
+        found, unknown = self.vault.resolved([use] if receiver.secret else [], [self._own(actor), SHARED])
+        if unknown:
+            raise InvalidInput(unknown)
+        return replace(receiver, scope=found[0].scope) if found else receiver
 
     def mask(self, run: Run) -> Mask:
         """The mask that hides the secrets of a run: all their past values, and keys written in its file."""
