@@ -18,7 +18,7 @@ from tarmac.cli.views.simview import wide_table
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import Cluster, Policy
 from tarmac.model.codec import replace
-from tarmac.simulator.comparing import Interruption, Result, Setting, play, play_all
+from tarmac.simulator.comparing import Result, Setting, play, play_all
 from tarmac.simulator.playing import Rules
 from tarmac.simulator.shapes import shape_of
 from tarmac.simulator.traces import read_trace
@@ -69,7 +69,7 @@ def main() -> int:
     targets = []
     for setting in settings:
         if SETS[setting.trace.digest] is PHILLY and setting.label == "priority":
-            alone = play(setting, Interruption(), _silent)
+            alone = play(setting)
             targets.append(
                 Target(what="Philly, one policy, seconds", value=alone.wall_s, bound=PHILLY_BUDGET_S)
             )
@@ -109,7 +109,7 @@ def _sharing() -> Iterator[Target]:
     shape = shape_of("12x6")
     assert shape is not None
     setting = Setting(label="interruptible", trace=trace, cluster=shape, rules=Rules(policy=Policy.PRIORITY))
-    of = play(setting, Interruption(), _silent).measures
+    of = play(setting).measures
     assert of.promises is not None, "nothing was promised"
     bound = of.utilisation / SHARING_FACTOR
     what = "interruptible on 12x6: utilisation one block at a time, half of what is reached side by side"
@@ -132,10 +132,6 @@ def _line(target: Target) -> str:
 def _told(ended: int, of: int) -> None:
     if sys.stderr.isatty():
         print(f"\r{ended:,} of {of:,} jobs", end="", file=sys.stderr, flush=True)
-
-
-def _silent(_ended: int, _of: int) -> None:
-    """Nothing is told while the time is taken."""
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from math import isfinite
+from mmap import mmap
 from pathlib import Path
 
 import click
@@ -27,7 +28,7 @@ from tarmac.model.cluster import Cluster, Policy
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.lifecycle import RunState
 from tarmac.simulator.changes import SWITCH, Situation, changed, policy_of
-from tarmac.simulator.comparing import Interruption, Result, Setting, play_all
+from tarmac.simulator.comparing import Result, Setting, play_all
 from tarmac.simulator.forms import Window, columns_of, is_number
 from tarmac.simulator.history import busiest, cluster_of, trace_of
 from tarmac.simulator.jobrows import check_path, write_rows
@@ -93,7 +94,7 @@ def run_simulation(request: Request) -> None:
         with written("--jobs", request.rows_to, InvalidInput):
             write_rows(rows, Path(request.rows_to))
         remark(f"{sum(len(result.rows) for _, result in played)} jobs written: {request.rows_to}")
-    if interruption.requested:
+    if interruption[0]:
         remark("interrupted: this is what was known by then")
         sys.exit(INTERRUPTED)
 
@@ -221,14 +222,14 @@ def _published(words: Sequence[str]) -> dict[str, float]:
 
 
 @contextmanager
-def _interruption() -> Iterator[Interruption]:
-    """On Ctrl-C, asks the plays to end, and `Interruption` records it; a second one ends everything."""
-    interruption = Interruption()
+def _interruption() -> Iterator[mmap]:
+    """A byte that becomes 1 at Ctrl-C, which the processes of plays share; a second one ends everything."""
+    interruption = mmap(-1, 1)
 
     def interrupted(_number: int, _frame: object) -> None:
-        if interruption.requested:
+        if interruption[0]:
             raise KeyboardInterrupt
-        interruption.requested = True
+        interruption[0] = 1
 
     before = signal.signal(signal.SIGINT, interrupted)
     try:

@@ -19,7 +19,7 @@ from typing import Optional
 from tarmac.node import runner
 from tarmac.node.attempt import sealed
 from tarmac.node.attempt.document import GrantedNode, read_granted
-from tarmac.node.attempt.protocol import rank_name
+from tarmac.node.attempt.protocol import KEY_VARIABLE, rank_name
 from tarmac.node.kernel import namespaces, syscalls
 from tarmac.node.processes import detach
 
@@ -34,7 +34,8 @@ def main(arguments: list[str]) -> None:
         except ValueError as error:
             raise SystemExit(str(error)) from None
         directory = os.path.abspath(arguments[1])
-        _run(directory, rank_name(granted.rank), granted, sealed.read(directory, sealed.take_key()))
+        key = os.environ.pop(KEY_VARIABLE, None)  # its children do not inherit it
+        _run(directory, rank_name(granted.rank), granted, sealed.read(directory, key))
     elif len(arguments) == 3 and arguments[0] == "take":
         from tarmac.node.files import codestore  # noqa: PLC0415 - who starts a runner waits for it
 

@@ -32,7 +32,7 @@ from typing import Any, Dict, Iterator, Mapping, Optional
 
 from tarmac.node.attempt import protocol
 from tarmac.node.files import untrusted
-from tarmac.node.kernel.handles import closing
+from tarmac.node.kernel.handles import flush
 from tarmac.node.progress import polls
 
 _OUTSIDE = "checkpoints"
@@ -186,13 +186,8 @@ def _write_through(directory: Path) -> None:
         for name in files:
             path = os.path.join(place, name)
             if not os.path.islink(path):
-                _sync(path)
-        _sync(place)
-
-
-def _sync(path: str | Path) -> None:
-    with closing(os.open(path, os.O_RDONLY)) as handle:
-        os.fsync(handle)
+                flush(path)
+        flush(place)
 
 
 def _take_name(root: Path, draft: Path, step: Optional[int]) -> str:
@@ -207,7 +202,7 @@ def _take_name(root: Path, draft: Path, step: Optional[int]) -> str:
             if not (root / name).exists():
                 raise
             name = f"{first}.{again}"
-    _sync(root)
+    flush(root)
     return name
 
 
@@ -222,7 +217,7 @@ def _point_latest(root: Path, name: str) -> None:
     link.unlink(missing_ok=True)
     os.symlink(name, link)  # relative, since the directory has several paths
     os.replace(link, root / protocol.LATEST)
-    _sync(root)
+    flush(root)
 
 
 def _drop_old(root: Path, *, keep: int) -> None:

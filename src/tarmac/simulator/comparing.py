@@ -3,15 +3,13 @@
 Called by `tarmac simulate` and the benchmark.
 """
 
-import multiprocessing
-import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from mmap import mmap
+from multiprocessing import get_context
 
 from tarmac.model.cluster import Cluster
 from tarmac.simulator.jobrows import Row, rows
@@ -22,6 +20,8 @@ from tarmac.simulator.record import Record
 from tarmac.simulator.shapes import slots_of
 
 _STEPS = 480
+_REPORT_EVERY_S = 0.2
+_COUNT_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,40 +105,68 @@ class Result:
     rows: tuple[Row, ...] = ()
 
 
-class Interruption:
-    """A request to end all plays, which they check between two events."""
-
-    def __init__(self) -> None:
-        self.requested = False
-
-    def __call__(self) -> bool:
-        return self.requested
-
-
 def play_all(
     settings: Sequence[Setting],
     *,
     workers: int,
-    interruption: Interruption | None = None,
+    interruption: mmap | None = None,
     progress: Progress = lambda _ended, _all: None,
 ) -> list[Result]:
     """The result of each setting, in order; `workers` plays run at once (1: in this process).
 
+    All plays end once the byte in `interruption`, shared memory, is not 0; those not yet begun at once.
     `progress` is called with the number of ended jobs in all plays together, and the number of all jobs.
     """
-    stop = interruption or Interruption()
-    tally = _tally(settings, progress)
+    ended = memoryview(mmap(-1, _COUNT_BYTES * len(settings))).cast("q")
+    of_all = sum(len(setting.trace.jobs) for setting in settings)
+
+    def play_one(number: int, report: Callable[[], None]) -> Result:
+        def note(count: int, _all: int) -> None:
+            ended[number] = count
+            report()
+
+        return play(settings[number], note, stop=lambda: interruption is not None and interruption[0] != 0)
+
+    def report() -> None:
+        progress(sum(ended), of_all)
+
+    numbers = range(len(settings))
     if workers == 1 or len(settings) == 1:
-        return [play(setting, stop, tally(at)) for at, setting in enumerate(settings)]
-    return _Pool(settings, stop, tally).run(workers)
+        return [play_one(number, report) for number in numbers]
+    at_once = min(workers, len(settings))
+    with ProcessPoolExecutor(at_once, get_context("fork"), _begin_process, (play_one,)) as pool:
+        plays = [pool.submit(_play_in_process, number) for number in numbers]
+        while wait(plays, timeout=_REPORT_EVERY_S).not_done:
+            report()
+    report()
+    return [each.result() for each in plays]
 
 
-def play(setting: Setting, interruption: Interruption, progress: Progress) -> Result:
-    """Play one setting in this process."""
+_play_one: Callable[[int, Callable[[], None]], Result]
+"""In a process of plays: inherited from its parent, as traces are large."""
+
+
+def _begin_process(play_one: Callable[[int, Callable[[], None]], Result]) -> None:
+    global _play_one  # noqa: PLW0603 - a process of its own
+    _play_one = play_one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the terminal
+
+
+def _play_in_process(number: int) -> Result:
+    return _play_one(number, lambda: None)
+
+
+def play(
+    setting: Setting,
+    progress: Progress = lambda _ended, _all: None,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Play one setting in this process, to its end or until `stop` returns true."""
     began = time.perf_counter()
     slots = slots_of(setting.cluster)
     game = Play(setting.trace.jobs, setting.cluster, setting.rules)
-    record = game.run(progress, stop=interruption)
+    record = game.run(progress, stop=stop)
     return Result(
         measures=measures(record, slots, game.estimates, game.promises),
         series=share_series(record, slots),
@@ -150,91 +178,3 @@ def play(setting: Setting, interruption: Interruption, progress: Progress) -> Re
         wall_s=time.perf_counter() - began,
         rows=rows(record, setting.rules) if setting.each_job else (),
     )
-
-
-Tally = Callable[[int], Progress]
-"""The progress function for the play of each number."""
-
-
-def _tally(settings: Sequence[Setting], progress: Progress) -> Tally:
-    """Reports the progress of all plays together."""
-    ended, of_all = [0] * len(settings), sum(len(setting.trace.jobs) for setting in settings)
-
-    def of(number: int) -> Progress:
-        def report(count: int, _all: int) -> None:
-            ended[number] = count
-            progress(sum(ended), of_all)
-
-        return report
-
-    return of
-
-
-class _Pool:
-    """Processes of plays, a few at a time."""
-
-    def __init__(self, settings: Sequence[Setting], interruption: Interruption, tally: Tally) -> None:
-        self._settings = settings
-        self._interruption = interruption
-        self._tally = tally
-        self._context = multiprocessing.get_context("fork")
-        self._waiting = list(enumerate(settings))
-        self._playing: dict[Connection, tuple[int, BaseProcess]] = {}
-        self._results: dict[int, Result] = {}
-
-    def run(self, workers: int) -> list[Result]:
-        """All results; after an interruption, plays not yet begun end at once."""
-        interrupted = False
-        try:
-            while self._waiting or self._playing:
-                while self._waiting and len(self._playing) < workers:
-                    self._begin(*self._waiting.pop(0))
-                for channel in wait(list(self._playing), timeout=0.2):
-                    assert isinstance(channel, Connection)
-                    self._hear(channel)
-                if self._interruption() and not interrupted:
-                    interrupted = True
-                    self._interrupt()
-        finally:
-            for _, process in self._playing.values():
-                process.kill()
-        return [self._results[number] for number in range(len(self._settings))]
-
-    def _begin(self, number: int, setting: Setting) -> None:
-        ours, theirs = self._context.Pipe(duplex=False)
-        process = self._context.Process(target=_play_apart, args=(setting, self._interruption, theirs))
-        process.start()
-        theirs.close()
-        self._playing[ours] = number, process
-
-    def _hear(self, channel: Connection) -> None:
-        number, process = self._playing[channel]
-        try:
-            message = channel.recv()
-        except EOFError:
-            process.join()
-            raise ChildProcessError(f"a play ended by itself, with {process.exitcode}") from None
-        if isinstance(message, Result):
-            self._results[number] = message
-            process.join()
-            channel.close()
-            del self._playing[channel]
-        else:
-            self._tally(number)(*message)
-
-    def _interrupt(self) -> None:
-        for _, process in self._playing.values():
-            if process.pid is not None:
-                with suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGINT)
-
-
-def _play_apart(setting: Setting, interruption: Interruption, channel: Connection) -> None:
-    """Play in a process of its own, and send progress and result through the channel."""
-
-    def interrupted(_number: int, _frame: object) -> None:
-        interruption.requested = True
-
-    signal.signal(signal.SIGINT, interrupted)  # Ctrl-C reaches every process of the terminal, ours twice
-    channel.send(play(setting, interruption, lambda ended, count: channel.send((ended, count))))
-    channel.close()

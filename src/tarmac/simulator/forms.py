@@ -98,14 +98,14 @@ CSV = Form(name="csv", columns={meaning: meaning.value for meaning in Meaning}, 
 FORMS = {form.name: form for form in (PHILLY, MURI, SHOCKWAVE, CSV)}
 
 
-def form_of(first_line: str, second_line: str) -> Form | None:
-    """The form of a file that begins with these lines; None if it is unknown."""
+def form_of(first_line: str) -> Form | None:
+    """The form of a file that begins with this line; None if it is unknown."""
     fields = first_line.split(SHOCKWAVE.delimiter)
     if len(fields) == SHOCKWAVE.width and all(is_number(fields[at]) for at in (6, 10, 11)):
         return SHOCKWAVE
     header = frozenset(name.strip() for name in first_line.split(","))
     known = (form for form in (PHILLY, MURI, CSV) if form.signature <= header)
-    return next(known, None) if second_line or first_line else None
+    return next(known, None)
 
 
 def is_number(text: str) -> bool:

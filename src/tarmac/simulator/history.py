@@ -3,11 +3,8 @@
 Called by `tarmac simulate --history`; runs that have not ended, or never ran, are left out.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from tarmac import api
 from tarmac.api.clusters import Node
@@ -15,10 +12,8 @@ from tarmac.model.cluster import REHEARSAL_PREFIX, Cluster, NodeGroup, Pool
 from tarmac.model.codec import common, replace
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import Mode
+from tarmac.model.summary import RunSummary
 from tarmac.simulator.jobs import Job, Trace
-
-if TYPE_CHECKING:
-    from tarmac.model.summary import RunSummary
 
 FORM = "history"
 

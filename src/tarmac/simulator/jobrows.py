@@ -4,12 +4,12 @@ All printed figures of a play can be computed from them; docs/operating/simulate
 """
 
 import csv
-import os
 from collections.abc import Iterable
-from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 
 from tarmac.model.errors import InvalidInput
+from tarmac.node.files import untrusted
 from tarmac.simulator.playing import Rules
 from tarmac.simulator.record import Passage, Record
 
@@ -60,22 +60,13 @@ def check_path(option: str, file: str) -> None:
 
 
 def write_rows(played: Iterable[tuple[str, str, Iterable[Row]]], path: Path) -> None:
-    """Write the rows of all plays, each with its trace and label, into a file.
-
-    Raises OSError if it cannot be written, and then leaves no partial file.
-    """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with unfinished.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            for trace, play, found in played:
-                writer.writerows((trace, play, *row) for row in found)
-        unfinished.replace(path)
-    except OSError:
-        with suppress(OSError):
-            unfinished.unlink()
-        raise
+    """Replace a file by the rows of all plays, each with its trace and label; raises OSError."""
+    text = StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for trace, play, found in played:
+        writer.writerows((trace, play, *row) for row in found)
+    untrusted.replace(str(path), text.getvalue().encode())
 
 
 def _became(passage: Passage, began: float) -> Row:

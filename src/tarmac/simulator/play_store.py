@@ -9,19 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from tarmac.model import lifecycle
 from tarmac.model.actor import Lease
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
 from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.codec import encode, replace
-from tarmac.model.lifecycle import (
-    INITIAL_EVENT,
-    INITIAL_STATE,
-    LIVE_STATES,
-    AttemptState,
-    RunState,
-    attempt_step,
-)
-from tarmac.model.lifecycle import step as next_state
+from tarmac.model.lifecycle import LIVE_STATES, AttemptState, RunState
 from tarmac.model.metrics import Position
 from tarmac.model.progress import Event, Outcome, StepEvent
 from tarmac.model.run import Attempt, Run
@@ -153,24 +146,24 @@ class PlayStore:
                 where = (new.run_id, new.number)
                 old = attempts.get(where) or self._attempts.get(new.run_id, {}).get(new.number)
                 if old is not None and old.state is not new.state:
-                    attempt_step(old.state, new.state)
+                    lifecycle.attempt_step(old.state, new.state)
                 attempts[where] = new
         return taken
 
     def _keep_new(self, new: NewRun) -> None:
-        run, state = new.run, INITIAL_STATE
+        run, state = new.run, lifecycle.INITIAL_STATE
         self._runs[run.id] = run
-        first = StepEvent(event=INITIAL_EVENT, at=run.created_at, detail=NO_DETAIL, actor=run.user)
+        first = StepEvent(event=lifecycle.INITIAL_EVENT, at=run.created_at, detail=NO_DETAIL, actor=run.user)
         self._append(run, 1, state, first)
         for seq, kind in enumerate(new.events, start=2):
-            state = next_state(state, kind)
+            state = lifecycle.step(state, kind)
             self._append(run, seq, state, replace(first, event=kind, actor=first_actor(new, kind)))
 
     def _keep_step(self, step: RunStep) -> None:
         run, state = step.after, step.before.state
         self._runs[run.id] = run
         for seq, item in enumerate(step.events, start=step.before.seq + 1):
-            state = next_state(state, item.event)
+            state = lifecycle.step(state, item.event)
             self._append(run, seq, state, item)
         if (attempt := step.attempt) is not None:
             self._attempts.setdefault(run.id, {})[attempt.number] = attempt

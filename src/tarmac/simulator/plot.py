@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from io import BytesIO
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.node.files import untrusted
 from tarmac.simulator.comparing import Result, Setting
 from tarmac.simulator.jobrows import check_path
 from tarmac.simulator.playing import EPOCH_S, NO_DATES_S
@@ -46,10 +46,7 @@ def require_plotting(file: str) -> None:
 
 
 def plot(played: Sequence[tuple[Setting, Result]], path: Path) -> None:
-    """Draw the plays into a file; a column of two panels for each trace.
-
-    Raises OSError if it cannot be written, and then leaves no partial file.
-    """
+    """Replace a file by a picture of the plays, a column of two panels for each trace; raises OSError."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -62,12 +59,7 @@ def plot(played: Sequence[tuple[Setting, Result]], path: Path) -> None:
         dateless: dict[str, Any] = {"Date": None} if path.suffix.lower() == ".svg" else {}
         picture = BytesIO()
         figure.savefig(picture, format=path.suffix[1:].lower(), dpi=150, metadata=dateless)
-    try:
-        path.write_bytes(picture.getvalue())
-    except OSError:
-        with suppress(OSError):
-            path.unlink()
-        raise
+    untrusted.replace(str(path), picture.getvalue())
 
 
 def _draw(part: Sequence[tuple[Setting, Result]], above: Axes, below: Axes) -> None:

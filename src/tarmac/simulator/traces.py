@@ -97,8 +97,7 @@ def _content(path: str) -> bytes:
 def _form(path: str, text: str, name: str | None, columned: bool) -> Form:
     if name is not None:
         return FORMS[name]
-    first, _, rest = text.partition("\n")
-    found = CSV if columned else form_of(first.rstrip("\r"), rest.partition("\n")[0].rstrip("\r"))
+    found = CSV if columned else form_of(text.partition("\n")[0].rstrip("\r"))
     if found is None:
         known = ", ".join(FORMS)
         message = f"the form of this trace is not known (known: {known})"

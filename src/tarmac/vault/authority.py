@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tarmac.model.errors import Refused
+from tarmac.node.files import untrusted
 
 AUTHORITY_LASTS = timedelta(days=3652)
 CERTIFICATE_LASTS = timedelta(days=397)
@@ -63,8 +64,8 @@ class LabAuthority:
         name = _name(f"lab authority of {os.uname().nodename}"[:64])
         extensions = [x509.BasicConstraints(ca=True, path_length=0), _SIGNS_CERTIFICATES]
         made = _signed(key, now, now + AUTHORITY_LASTS, subject=name, by=(name, key), extensions=extensions)
-        _write(self._key, _private(key), mode=0o600)
-        _write(self.certificate, made, mode=0o644)
+        untrusted.replace(str(self._key), _private(key), mode=0o600)
+        untrusted.replace(str(self.certificate), made, mode=0o644)
 
     def _is_current(self, authority: x509.Certificate, names: _Names, now: datetime) -> bool:
         """Whether the server's certificate is this authority's, for these names, and lasts long enough."""
@@ -89,7 +90,7 @@ class LabAuthority:
         key, issuer = ec.generate_private_key(ec.SECP256R1()), (authority.subject, signer)
         extensions = [x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), names]
         made = _signed(key, now, ends_at, subject=_name("tarmac server"), by=issuer, extensions=extensions)
-        _write(self._server, made + _private(key), mode=0o600)
+        untrusted.replace(str(self._server), made + _private(key), mode=0o600)
 
 
 def certificate_end(pem: bytes) -> datetime:
@@ -133,12 +134,3 @@ def _name(text: str) -> x509.Name:
 def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
     plain = serialization.NoEncryption()
     return key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, plain)
-
-
-def _write(path: Path, content: bytes, *, mode: int) -> None:
-    """Replace a file as a whole; no moment exists at which others can read a private one."""
-    draft = path.with_name(f"{path.name}.draft")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
-    draft.replace(path)

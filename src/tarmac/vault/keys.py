@@ -19,6 +19,7 @@ from typing import Any
 
 from tarmac.model.errors import Unavailable
 from tarmac.model.secret import SecretVersion
+from tarmac.node.kernel.handles import flush
 
 KEY_BYTES = 32
 _ID_LETTERS = 12
@@ -100,11 +101,7 @@ class KeyFile:
             finally:
                 with contextlib.suppress(FileNotFoundError):
                     Path(draft).unlink()
-            directory = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            flush(self.path.parent)
         except FileExistsError:
             raise
         except OSError as error:

@@ -9,7 +9,7 @@ import pytest
 
 from engine_harness import LocalHarness, Work, ended
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.writing import fence_files, write_request
+from tarmac.engines.attempts.writing import fence_files, pending_request
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
@@ -46,7 +46,8 @@ def test_a_stop_cut_short_before_the_claims_is_made_good(local: LocalHarness, by
     launch = local.launch(Work(output="never"))
     local.hang()
     local.engine.submit(local.engine.render(launch))
-    write_request(local.home / "runs" / "run1" / "attempts" / "1", LeaveRequest.STOP)
+    ask = local.home / "runs" / "run1" / "attempts" / "1" / "ask"
+    ask.write_text(json.dumps(pending_request(LeaveRequest.STOP)))
     local.reopen()
     if by == "submitting again":
         local.engine.submit(local.engine.render(launch))

@@ -44,7 +44,7 @@ def test_only_regular_files_are_read_or_written(tmp_path: Path, put: Callable[[P
     for use in (
         lambda: untrusted.read_bytes(str(path), 10),
         lambda: untrusted.read_object(str(path)),
-        lambda: untrusted.first_bytes(str(path), 10),
+        lambda: untrusted.read_part(str(path), 0, 10),
         lambda: untrusted.last_bytes(str(path), 10),
         lambda: untrusted.append_text(str(path), "x"),
         lambda: untrusted.touch(str(path)),

@@ -9,7 +9,7 @@ import pytest
 
 from tarmac.model.cluster import Policy
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.simulator.comparing import Interruption, Result, Setting, play
+from tarmac.simulator.comparing import Result, Setting, play
 from tarmac.simulator.jobs import Job, Trace
 from tarmac.simulator.playing import Rules
 from tarmac.simulator.plot import plot, require_plotting
@@ -28,7 +28,7 @@ def played(first_at: float) -> list[tuple[Setting, Result]]:
         Setting(label=policy.value, trace=trace, cluster=cluster, rules=Rules(policy=policy))
         for policy in (Policy.PRIORITY, Policy.LEAST_ATTAINED)
     ]
-    return [(setting, play(setting, Interruption(), lambda _ended, _of: None)) for setting in settings]
+    return [(setting, play(setting)) for setting in settings]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from tarmac.artifacts.code.members import Bad, Member, XzReader, tar_members, zi
 from tarmac.artifacts.code.tree import MOST_ENTRIES, Entry, Kind, mebibytes, refusal_of_name, refusals
 from tarmac.model.errors import InvalidInput, Problem, listed
 from tarmac.model.spec import LocalDirectory
+from tarmac.node.container.failures import ImageProblem
 
 ENDINGS = (
     *(".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2"),
@@ -38,7 +39,7 @@ BOMB_BYTES = 64 << 20
 
 _DAMAGED = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error),
-    *(EOFError, OSError, ValueError, RuntimeError, MemoryError, IndexError),
+    *(EOFError, OSError, ValueError, RuntimeError, MemoryError, IndexError, ImageProblem),
 )
 """The errors of the standard library's readers at invalid archives."""
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.node.files import gitrules
 from tarmac.node.files.gitrules import GitRules
+from tarmac.node.kernel.handles import try_lock
 
 _POLL_S = 0.1
 _UNKNOWN_REFERENCE = ("not our ref", "couldn't find remote ref", "no such remote ref")
@@ -276,8 +277,6 @@ def cached(root: Path, url: str, git: Git) -> Iterator[Repo]:
 
 
 def _take(lock: int, git: Git) -> None:
-    while True:
-        with suppress(BlockingIOError):
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    while not try_lock(lock, fcntl.LOCK_EX):
         git.check("another fetch of this repository does not come to its end")
         time.sleep(_POLL_S)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import IO, BinaryIO, cast
 
 from tarmac.artifacts.code.tree import OWNER_MAY_ENTER, Entry, Kind, mebibytes
+from tarmac.node.container.unpacking import BoundedEntry
 
 
 class Bad(Exception):
@@ -59,22 +60,13 @@ def _plain(name: str) -> str:
 
 
 _CHUNK_BYTES = 1 << 20
-_LARGEST_HEADER_BYTES = 1 << 20
 _XZ_MEMORY_BYTES = 256 << 20
-
-_HEADERS = (
-    tarfile.XHDTYPE,
-    tarfile.XGLTYPE,
-    tarfile.SOLARIS_XHDTYPE,
-    tarfile.GNUTYPE_LONGNAME,
-    tarfile.GNUTYPE_LONGLINK,
-)
 
 
 def tar_members(file: IO[bytes]) -> Iterator[Member]:
     """Every member, in the order of the archive."""
     with tarfile.open(
-        fileobj=file, mode="r|", tarinfo=_Info, encoding="utf-8", errors="surrogateescape"
+        fileobj=file, mode="r|", tarinfo=BoundedEntry, encoding="utf-8", errors="surrogateescape"
     ) as archive:
         for info in archive:
             yield _tar_member(archive, info)
@@ -114,15 +106,6 @@ class XzReader:
 
     def _new(self) -> lzma.LZMADecompressor:
         return lzma.LZMADecompressor(lzma.FORMAT_AUTO, memlimit=_XZ_MEMORY_BYTES)
-
-
-class _Info(tarfile.TarInfo):
-    """A header that is not read if it would fill the memory."""
-
-    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
-        if self.type in _HEADERS and self.size > _LARGEST_HEADER_BYTES:
-            raise Bad("has a header that is larger than any name")
-        return cast(tarfile.TarInfo, super()._proc_member(archive))  # type: ignore[misc]
 
 
 def _tar_member(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:

@@ -17,6 +17,7 @@ import struct
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -24,8 +25,8 @@ from typing import Any, Self
 
 from tarmac.api.files import CodeChange
 from tarmac.artifacts.code.tree import Entry, Kind, line_of
-from tarmac.artifacts.durable import flush_directory
 from tarmac.node.files.codestore import PACK_SUFFIX, PACKS, PARTIAL_PREFIX, is_digest
+from tarmac.node.kernel.handles import flush, locked
 
 _MAGIC = b"tarmacP1"
 _RECORD = struct.Struct(">32sQQ")
@@ -105,7 +106,7 @@ class PackWriter:
         os.fsync(self._file.fileno())
         name = hashlib.sha256(index).hexdigest()[:40] + PACK_SUFFIX
         self._path.rename(self._directory / name)
-        flush_directory(self._directory)
+        flush(self._directory)
         return {content: Place(name, *record) for content, record in self._records.items()}
 
 
@@ -168,18 +169,9 @@ class Packs:
 def sweep_partials(directory: Path) -> None:
     """Remove unfinished files after a crash, but none with an active writer."""
     for partial in directory.glob(f"{PARTIAL_PREFIX}*"):
-        try:
-            descriptor = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            continue
-        else:
-            partial.unlink(missing_ok=True)
-        finally:
-            os.close(descriptor)
+        with suppress(OSError), locked(str(partial), wait=False) as unused:
+            if unused:
+                partial.unlink(missing_ok=True)
 
 
 def _contents(path: Path) -> Iterator[tuple[str, Place]]:
@@ -216,7 +208,7 @@ def write_snapshot(root: Path, digest: str, entries: Sequence[Entry], places: Ma
     except BaseException:
         Path(partial).unlink(missing_ok=True)
         raise
-    flush_directory(root)
+    flush(root)
 
 
 def summary(path: Path) -> tuple[int, set[str]]:

@@ -1,7 +1,7 @@
 """The sidecar by path, without an installed tarmac: `python .../tarmac/artifacts/versions sync ...`.
 
 Called by runners, with the command that an engine has put into attempt.json. Its requirements are copied with
-it and run on Python 3.9 and later: `versions`, `durable`, `remote`, `model.errors` and `node`.
+it and run on Python 3.9 and later: `versions`, `remote`, `model.errors` and `node`.
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, NamedTuple, Protocol
 
-from tarmac.artifacts.durable import flush_directory
 from tarmac.model.errors import Unavailable
+from tarmac.node.files import staging
+from tarmac.node.kernel.handles import flush
 
 
 class Piece(NamedTuple):
@@ -87,7 +88,7 @@ class DirectoryBlobs:
             with self._lock:  # flush the directories of earlier pieces before this name
                 unflushed, self._unflushed = self._unflushed, set()
             for directory in unflushed:
-                flush_directory(directory)
+                flush(directory)
             draft = self._draft(name, (data,))
             try:
                 os.link(draft, self._root / name)
@@ -95,7 +96,7 @@ class DirectoryBlobs:
                 return False
             finally:
                 draft.unlink(missing_ok=True)
-            flush_directory((self._root / name).parent)
+            flush((self._root / name).parent)
             return True
 
     def get(self, name: str) -> bytes | None:
@@ -124,21 +125,13 @@ class DirectoryBlobs:
 
     def pieces(self, prefix: str) -> Iterator[Piece]:
         with _store_errors(f"listing {prefix}"):
-            for place, _, names in os.walk(self._root / prefix, onerror=_raise_unless_gone):
-                for name in names:
-                    path = Path(place, name)
-                    if name.startswith(_DRAFT):
-                        continue
-                    with contextlib.suppress(FileNotFoundError):
-                        found = path.stat()
-                        key = path.relative_to(self._root).as_posix()
-                        yield Piece(key, found.st_size, found.st_mtime)
+            return (Piece(*found) for found in staging.list_pieces(str(self._root), prefix))
 
     def _draft(self, name: str, pieces: Iterable[bytes]) -> Path:
         """A file with these bytes, flushed to the disk, beside its later place."""
         directory = (self._root / name).parent
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=_DRAFT, dir=directory)
+        handle, draft = tempfile.mkstemp(prefix=staging.DRAFT, dir=directory)
         try:
             with open(handle, "wb") as file:  # noqa: PTH123 - a descriptor
                 for piece in pieces:
@@ -151,19 +144,10 @@ class DirectoryBlobs:
         return Path(draft)
 
 
-_DRAFT = ".draft-"
-
-
 def _read_pieces(file: BinaryIO, name: str, most_bytes: int) -> Iterator[bytes]:
     with file, _store_errors(f"reading {name}"):
         while piece := file.read(most_bytes):
             yield piece
-
-
-def _raise_unless_gone(error: OSError) -> None:
-    """Ignore a missing directory, which has no content; raise the error of an unreadable one."""
-    if not isinstance(error, FileNotFoundError):
-        raise error
 
 
 @contextlib.contextmanager

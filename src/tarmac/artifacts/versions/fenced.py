@@ -87,19 +87,16 @@ FENCES = "fences"
 def open_store(order: Order) -> Blobs:
     """The store of a sidecar's order. Raises InvalidInput, and Unavailable."""
     parts = urlsplit(order.sync.store)
-    relayed = parts.scheme == SCHEME
-    blobs: Blobs
-    if relayed:
-        blobs = RelayedBlobs(socket_path(unquote(parts.path), order.part.address), order.writer)
-    else:
-        with as_server():
-            blobs = open_blobs(order.sync.store)
-    blobs = blobs if order.runs_as is None else ServerBlobs(blobs)
-    return blobs if relayed or order.lease.left_s() is None else FencedBlobs(blobs, order)
+    if parts.scheme == SCHEME:
+        relayed = RelayedBlobs(socket_path(unquote(parts.path), order.part.address), order.writer)
+        return ServerBlobs(relayed)
+    with as_server():
+        blobs = open_blobs(order.sync.store)
+    return ServerBlobs(blobs) if order.lease.left_s() is None else FencedBlobs(blobs, order)
 
 
 class ServerBlobs:
-    """The store, used with the rights of the server by a sidecar that reads files as a system user."""
+    """The store, used with the rights of the server, also by a sidecar that reads files as a system user."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
@@ -129,42 +126,30 @@ class ServerBlobs:
         return iter(list(self._blobs.pieces(prefix)))
 
 
-class FencedBlobs:
+class FencedBlobs(ServerBlobs):
     """The store for one attempt of a run. Raises Refused for a version that would be invalid."""
 
     def __init__(self, blobs: Blobs, order: Order) -> None:
-        self._blobs = blobs
+        super().__init__(blobs)
         self._order = order
         self._marked = False
 
-    def put(self, name: str, data: bytes) -> None:
-        self._blobs.put(name, data)
-
     def create(self, name: str, data: bytes) -> bool:
         self._check()
-        return self._blobs.create(name, data)
-
-    def get(self, name: str) -> bytes | None:
-        return self._blobs.get(name)
-
-    def has(self, name: str) -> bool:
-        return self._blobs.has(name)
-
-    def remove(self, name: str) -> None:
-        self._blobs.remove(name)
+        return super().create(name, data)
 
     def pieces(self, prefix: str) -> Iterator[Piece]:
         if not self._marked:  # the attempt continues from the listed versions
-            self._blobs.create(self._mark(self._order.writer.number), b"1")
+            super().create(self._mark(self._order.writer.number), b"1")
             self._marked = True
-        return self._blobs.pieces(prefix)
+        return super().pieces(prefix)
 
     def _check(self) -> None:
         order, number, left_s = self._order, self._order.writer.number, self._order.lease.left_s()
         if left_s is not None and left_s <= 0:
             raise Refused(f"the lease of attempt {number} has expired: another one may be live")
         own = self._mark(number)
-        if any(piece.name > own for piece in self._blobs.pieces(f"{FENCES}/{order.run_id}")):
+        if any(piece.name > own for piece in super().pieces(f"{FENCES}/{order.run_id}")):
             raise Refused(f"attempt {number} is not the live one of its run: a later one has begun")
 
     def _mark(self, number: int) -> str:

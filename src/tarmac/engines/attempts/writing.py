@@ -11,7 +11,6 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from tarmac.engines.attempts.aggregate_outcome import PartState
@@ -36,18 +35,11 @@ def pass_on(view: AttemptView, request: LeaveRequest) -> None:
     """
     if not replaces(request, view.leave_request()):
         return
+    content = json.dumps(pending_request(request)).encode()
     try:
-        write_request(view.directory, request)
-    except Unavailable:
-        wake(view, json.dumps(pending_request(request)).encode() + b"\n")
-        raise
-
-
-def write_request(directory: Path, request: LeaveRequest) -> None:
-    """Replace an attempt's request to leave. Raises Unavailable if writing fails."""
-    try:
-        untrusted.replace(str(directory / protocol.ASK_FILE), json.dumps(pending_request(request)).encode())
+        untrusted.replace(view.paths.ask, content)
     except OSError as error:
+        wake(view, content + b"\n")
         raise Unavailable(f"cannot pass on the {request}: {error.strerror}", hint=hint(error)) from None
 
 

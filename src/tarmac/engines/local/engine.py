@@ -363,6 +363,6 @@ def _is_sidecar(pid: int, node: NodeView, view: AttemptView) -> bool:
         return False
     command = [*view.sidecar, "sync", view.paths.directory, node.node]
     with contextlib.suppress(OSError):
-        argv = untrusted.first_bytes(f"/proc/{pid}/cmdline", untrusted.NOTE_BYTES).split(b"\0")
+        argv = untrusted.read_part(f"/proc/{pid}/cmdline", 0, untrusted.NOTE_BYTES).split(b"\0")
         return argv[: len(command)] == [item.encode() for item in command]
     return False

@@ -284,7 +284,7 @@ class RayNode(Host):
 
     def _find_ports(self, taken: Collection[int], count: int) -> list[int]:
         given = {"address": self.address, "taken": sorted(taken), "count": count}
-        return list(self.call("find_ports", timeout_s=PORT_S, **given))
+        return list(self.call("free_ports", timeout_s=PORT_S, **given))
 
     def _copies_of(self, node: str) -> ReportCopies:
         names = (*NODE_FILES, *NODE_PEER_FILES)

@@ -14,7 +14,7 @@ import os
 from contextlib import suppress
 from typing import Mapping, NamedTuple, Optional
 
-from tarmac.node.attempt.protocol import KEY_VARIABLE, LONGEST_REQUEST_BYTES, SEALED_PREFIX
+from tarmac.node.attempt.protocol import LONGEST_REQUEST_BYTES, SEALED_PREFIX
 from tarmac.node.files import untrusted
 
 _KEY_BYTES = 32
@@ -34,11 +34,6 @@ def seal(values: Mapping[str, str]) -> Sealed:
     key = os.urandom(_KEY_BYTES)
     hidden = _hide(key, json.dumps(dict(values)).encode())
     return Sealed(key.hex(), _name(key), _sum(key, hidden) + hidden)
-
-
-def take_key() -> Optional[str]:
-    """The key of this process; removed from its environment, so child processes do not inherit it."""
-    return os.environ.pop(KEY_VARIABLE, None)
 
 
 def read(directory: str, key: Optional[str]) -> dict[str, str]:

@@ -60,7 +60,8 @@ def in_words(step: Step) -> str:
     elif isinstance(step, CheckoutStep):
         line = clone_words(step) + (f", then pip install {step.install}" if step.install else "")
     elif isinstance(step, PipStep):
-        line = pip_words(step) + (f", where the code imports {step.imported}" if step.imported else "")
+        line = shlex.join(["pip", "install", *pip_arguments(step)])
+        line += f", where the code imports {step.imported}" if step.imported else ""
     else:
         line = shlex.join(["apt-get", "install", *step.packages])
     line = without_secrets(line)
@@ -79,11 +80,6 @@ def clone_words(step: CheckoutStep) -> str:
     """The equivalent `git clone ...` command."""
     which = step.commit or step.branch
     return f"git clone {shown(step.url)} {step.path}" + (f" at {which}" if which else "")
-
-
-def pip_words(step: PipStep) -> str:
-    """The equivalent `pip install ...` command."""
-    return shlex.join(["pip", "install", *pip_arguments(step)])
 
 
 def pip_arguments(step: PipStep) -> list[str]:

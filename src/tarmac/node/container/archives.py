@@ -146,7 +146,7 @@ class Archive:
     def _open(self, name: str) -> IO[bytes]:
         """A regular file inside the archive, never a link. Raises KeyError, OSError."""
         if self._tar is None:
-            return open(untrusted.open_inside(self.address, name), "rb")
+            return open(untrusted.open_inside(os.path.realpath(self.address), name), "rb")
         found = self._tar.extractfile(name)
         return found if found is not None else io.BytesIO()
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
+from functools import partial
 from typing import Mapping, NamedTuple, Optional, Sequence, Union
 
 from tarmac.node.files import untrusted
-from tarmac.node.kernel import syscalls
+from tarmac.node.kernel import handles, syscalls
 from tarmac.node.kernel.mountplan import Bind
 
 _CAPABILITIES = (0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 31)
@@ -93,13 +94,7 @@ class Container(NamedTuple):
         if self.users is None:
             untrusted.discard_tree(place)
             return
-        pid = os.fork()
-        if pid == 0:
-            try:
-                syscalls.join_namespace(self.users, syscalls.CLONE_NEWUSER)
-                untrusted.discard_tree(place)
-            finally:
-                os._exit(0)
+        pid = handles.fork(partial(_discard_inside, self.users, place))
         with suppress(ChildProcessError):
             os.waitpid(pid, 0)
         os.close(self.users)
@@ -159,6 +154,11 @@ class Apptainer(NamedTuple):
 
 
 AnyContainer = Union[Container, Apptainer]
+
+
+def _discard_inside(users: int, place: str) -> None:
+    syscalls.join_namespace(users, syscalls.CLONE_NEWUSER)
+    untrusted.discard_tree(place)
 
 
 def _leave_if_true(argv: Sequence[str], env: Mapping[str, str], root: str = "") -> None:

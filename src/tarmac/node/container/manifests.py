@@ -15,13 +15,9 @@ MANIFEST_TYPES = (
     "application/vnd.docker.distribution.manifest.v2+json",
 )
 
-_MACHINES = {
-    "x86_64": "amd64",
-    "aarch64": "arm64",
-    "ppc64le": "ppc64le",
-    "s390x": "s390x",
-    "riscv64": "riscv64",
-}
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+"""The architectures for which images have another word than `uname -m`."""
+
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _OWN_VARIABLES = "TARMAC_"

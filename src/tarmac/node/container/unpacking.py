@@ -63,13 +63,13 @@ def unpack(stream: IO[bytes], directory: str) -> None:
 
 
 class BoundedEntry(tarfile.TarInfo):
-    """An entry of an archive with headers of limited size."""
+    """An entry of an archive, of a layer or of code, with headers of limited size."""
 
     @classmethod
     def frombuf(cls, buf: bytes, encoding: str, errors: str) -> BoundedEntry:  # type: ignore[override]
         found = super().frombuf(buf, encoding, errors)
         if found.type in _EXTENDED and found.size > _MOST_HEADER_BYTES:
-            message = f"a layer has a header of {found.size:,} bytes, more than {_MOST_HEADER_BYTES:,}"
+            message = f"the archive has a header of {found.size:,} bytes, larger than any name"
             raise ImageProblem(DAMAGED, message)
         return found
 

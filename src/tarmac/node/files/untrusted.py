@@ -134,11 +134,6 @@ def append_text(path: str, text: str) -> None:
         file.write(text)
 
 
-def first_bytes(path: str, limit_bytes: int) -> bytes:
-    """The beginning of a regular file; raises OSError."""
-    return read_part(path, 0, limit_bytes)
-
-
 def read_part(path: str, offset: int, limit_bytes: int) -> bytes:
     """At most `limit_bytes` of a regular file from an offset; raises OSError."""
     with closing(open_to_read(path)) as handle:
@@ -284,18 +279,13 @@ def read_inside(directory: str, path: str, *, offset: int, limit: int) -> Option
     A negative offset counts from its end.
     """
     try:
-        descriptor = _open_below(directory, path)
+        descriptor = open_inside(directory, path)
     except OSError:
         return None
     with closing(descriptor):
         if offset < 0:
             offset = max(0, os.fstat(descriptor).st_size + offset)
         return pread(descriptor, offset, limit)
-
-
-def open_inside(directory: str, path: str) -> int:
-    """A descriptor of a regular file below `directory`, which may itself be a link. Raises OSError."""
-    return _open_below(os.path.realpath(directory), path)
 
 
 def list_inside(directory: str, path: str, *, limit: int) -> Optional[list[list[object]]]:
@@ -321,7 +311,8 @@ def _entry(entry: os.DirEntry[str]) -> list[object]:
     return [name, kinds.get(stat.S_IFMT(found.st_mode), "other"), found.st_size, found.st_mtime]
 
 
-def _open_below(directory: str, path: str) -> int:
+def open_inside(directory: str, path: str) -> int:
+    """A descriptor of a regular file below `directory`, which is no link itself. Raises OSError."""
     *parents, name = _parts(path)
     with closing(_directory_below(directory, parents)) as parent:
         return open_to_read(name, dir_fd=parent)

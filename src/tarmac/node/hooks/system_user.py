@@ -12,6 +12,7 @@ import os
 
 from tarmac.node.attempt import words
 from tarmac.node.kernel import handles, system_users
+from tarmac.node.kernel.namespaces import reply_of
 from tarmac.node.kernel.system_users import Refused, SystemUser
 from tarmac.node.kernel.user_view import UserView
 from tarmac.node.noderun import NodeRun
@@ -42,7 +43,8 @@ def become_user(run: NodeRun) -> None:
         sdk = document.settings.sdk
         shown = [run.attempt.directory, *own, *([] if sdk is None else [os.path.dirname(sdk)])]
         view = UserView(user, tuple(os.path.realpath(path) for path in dict.fromkeys(shown)))
-        _try(view)
+        if problem := reply_of(lambda _say: view.enter()):
+            raise Refused(problem)
     except Refused as error:
         message = f"{run.node_name} cannot run it as the system user {document.runs_as.name}: {error}"
         raise run.fail(run.cause(words.SETUP_FAILED, message)) from None
@@ -58,18 +60,3 @@ def _give(directory: str, user: SystemUser) -> None:
             raise Refused(f"{directory} belongs to another user (uid {os.fstat(handle).st_uid})")
         os.fchown(handle, user.uid, user.gid)
         os.fchmod(handle, _PRIVATE)
-
-
-def _try(view: UserView) -> None:
-    """Enter the view in a process that ends at once; raises Refused with the reason if that fails."""
-
-    def enter(say: int) -> None:
-        try:
-            view.enter()
-        except OSError as error:
-            os.write(say, str(error).encode())
-
-    pid, problem = handles.fork_to_reply(enter)
-    os.waitpid(pid, 0)
-    if problem:
-        raise Refused(problem.decode("utf-8", "replace"))

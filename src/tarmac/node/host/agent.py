@@ -100,7 +100,6 @@ class Agent:
             "end": end,
             "end_orphans": end_orphans,
             "relay": relay,
-            "find_ports": find_ports,
             "user_problem": partial(user_problem, self._home),
         }
 
@@ -291,14 +290,6 @@ def living(home: str) -> list[list[str]]:
             claim = _claim(directory, node)
             if claim is not None and not claim.fenced and claims.is_alive(claim):
                 found.append([f"{os.path.basename(run)}.{os.path.basename(directory)}", node])
-    return found
-
-
-def find_ports(address: str, taken: Sequence[int], count: int) -> list[int]:
-    """`count` free ports of this machine; see `sockets.find_free_port`."""
-    found: list[int] = []
-    for _ in range(count):
-        found.append(sockets.find_free_port(address, frozenset((*taken, *found))))
     return found
 
 

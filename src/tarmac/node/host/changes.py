@@ -10,14 +10,8 @@ import re
 from collections import OrderedDict
 from typing import Any, Iterator, NamedTuple, Optional, Sequence
 
-from tarmac.node.attempt.protocol import (
-    EVENTS_FILE,
-    LONGEST_REPORTS_BYTES,
-    NODES,
-    REPORTS_FILE,
-    AttemptPaths,
-    rank_name,
-)
+from tarmac.node.attempt import protocol
+from tarmac.node.attempt.protocol import NODES, AttemptPaths, rank_name
 from tarmac.node.files import untrusted
 from tarmac.node.kernel.handles import closing
 
@@ -102,12 +96,12 @@ class Changes:
 
 def grows(name: str) -> bool:
     """Whether a file of this name is append-only: then its new part is enough."""
-    return name in (EVENTS_FILE, REPORTS_FILE)
+    return name in (protocol.EVENTS_FILE, protocol.REPORTS_FILE)
 
 
 def largest_bytes(name: str) -> int:
     """The maximum passed on from a file of this name."""
-    return LONGEST_REPORTS_BYTES if name == REPORTS_FILE else LARGEST_BYTES
+    return protocol.LONGEST_REPORTS_BYTES if name == protocol.REPORTS_FILE else LARGEST_BYTES
 
 
 def _look(
@@ -115,7 +109,7 @@ def _look(
 ) -> Optional[tuple[Optional[int], Any, Optional[Sent]]]:
     """The offset of new content, the content, and the new state; None if there is no new content."""
     name = os.path.basename(path)
-    adds, step_bytes = grows(name), REPORTS_STEP_BYTES if name == REPORTS_FILE else STEP_BYTES
+    adds, step_bytes = grows(name), REPORTS_STEP_BYTES if name == protocol.REPORTS_FILE else STEP_BYTES
     try:
         handle = untrusted.open_to_read(os.path.join(directory, path))
     except FileNotFoundError:

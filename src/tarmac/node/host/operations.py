@@ -39,8 +39,7 @@ BEGINNING_S = 5.0
 
 CONNECT_S = 10.0
 
-FIRST_PORT, LAST_PORT = 20_000, 32_767
-MOST_TRIES = 1_000
+FIRST_PORT = 20_000
 
 
 class Commands:
@@ -288,19 +287,15 @@ def port_problem(address: str, port: int) -> Optional[str]:
     return None
 
 
-def free_ports(address: str, count: int) -> list[int]:
-    """`count` free ports at an address, above those that Ray gives to its workers.
+def free_ports(address: str, count: int, taken: Sequence[int] = ()) -> list[int]:
+    """`count` free ports at an address, above those that Ray gives to its workers, and not among the taken.
 
     Raises OSError if there are not enough.
     """
-    found: set[int] = set()
-    for _ in range(MOST_TRIES):
-        port = FIRST_PORT + int.from_bytes(os.urandom(4), "big") % (LAST_PORT - FIRST_PORT)
-        if port not in found and sockets.is_free_port(port, address):
-            found.add(port)
-            if len(found) == count:
-                return sorted(found)
-    raise OSError(errno.EADDRINUSE, f"no port is free at {address} from {FIRST_PORT} to {LAST_PORT}")
+    found: list[int] = []
+    for _ in range(count):
+        found.append(sockets.find_free_port(address, {*taken, *found}, first=FIRST_PORT))
+    return found
 
 
 def connect_problem(address: str, port: int) -> Optional[str]:

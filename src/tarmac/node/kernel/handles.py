@@ -20,6 +20,12 @@ def closing(handle: int) -> Iterator[int]:
         os.close(handle)
 
 
+def flush(path: str | os.PathLike[str]) -> None:
+    """Write a file, or the names in a directory, to the disk. Raises OSError."""
+    with closing(os.open(path, os.O_RDONLY)) as handle:
+        os.fsync(handle)
+
+
 @contextmanager
 def locked(
     path: str, *, shared: bool = False, wait: bool = True, rest: Optional[Callable[[], None]] = None

@@ -99,13 +99,13 @@ def _fork_as_user(way: Way, become: _Become) -> int:
         pid = handles.fork(partial(_become_first, become, say))
         os.write(say, str(pid).encode())
 
-    reply = _reply_of(report_pid)
+    reply = reply_of(report_pid)
     if not reply.isdigit():
         raise _NoneLeft(reply or "the process in between ended early")
     return int(reply)
 
 
-def _reply_of(report: Callable[[int], object]) -> str:
+def reply_of(report: Callable[[int], object]) -> str:
     """The text that `report` writes in a temporary process to the descriptor that it gets; or its OSError."""
 
     def act(say: int) -> None:
@@ -187,5 +187,5 @@ def _try(by: str) -> str:
 
         _FORKS[by](Way(by), report_success)
 
-    reply = _reply_of(make)
+    reply = reply_of(make)
     return "" if reply == _WORKS else reply or "its trial ended early"

@@ -62,15 +62,17 @@ EPHEMERAL_FIRST = 32_768
 ANYWHERE = "0.0.0.0"
 
 
-def find_free_port(address: str = ANYWHERE, taken: AbstractSet[int] = frozenset()) -> int:
-    """A free port, at `address` or at all addresses, below the range of outgoing connections.
+def find_free_port(
+    address: str = ANYWHERE, taken: AbstractSet[int] = frozenset(), *, first: int = FIRST_PORT
+) -> int:
+    """A free port from `first` on, at `address` or at all addresses, below that of outgoing connections.
 
     The search starts at a random port: one that was free a moment ago is the most likely to be requested
     again. Raises OSError if there is none.
     """
-    last = _ephemeral_first() - 1
-    first = FIRST_PORT + int.from_bytes(os.urandom(4), "big") % (last - FIRST_PORT + 1)
-    for port in chain(range(first, last + 1), range(FIRST_PORT, first)):
+    last = _ephemeral_first(first) - 1
+    begin = first + int.from_bytes(os.urandom(4), "big") % (last - first + 1)
+    for port in chain(range(begin, last + 1), range(first, begin)):
         if port not in taken and is_free_port(port, address):
             return port
     raise OSError(f"no port is free at {address} up to {last}")
@@ -88,11 +90,11 @@ def is_free_port(port: int, address: str = ANYWHERE) -> bool:
     return not socket.has_ipv6 or _can_bind(socket.AF_INET6, "::", port)
 
 
-def _ephemeral_first() -> int:
+def _ephemeral_first(least: int) -> int:
     first = EPHEMERAL_FIRST
     with suppress(OSError), open(EPHEMERAL_RANGE) as bounds:
         first = int(bounds.read().split()[0])
-    return first if first > FIRST_PORT else EPHEMERAL_FIRST
+    return first if first > least else EPHEMERAL_FIRST
 
 
 def _can_bind(family: socket.AddressFamily, address: str, port: int) -> bool:

@@ -11,7 +11,8 @@ import os
 import signal
 import threading
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from typing import Dict, List, Optional, Set, Tuple
 
 LONGEST_VALUE_BYTES = 1 << 20
@@ -34,10 +35,16 @@ def execute(address: Tuple[str, int], script: List[str]) -> None:
     os._exit(0)
 
 
-class _Server(ThreadingHTTPServer):
-    """The values by scope and key, and the ranks of a scope that have found all others."""
+class _Server(ThreadingTCPServer):
+    """The values by scope and key, and the ranks of a scope that have found all others.
+
+    Not an HTTPServer, which resolves the name of the machine: that may take seconds.
+    """
 
     daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = _WAITING
+    """Room for all ranks, which connect at once."""
 
     def __init__(self, address: Tuple[str, int], handler: "type[BaseHTTPRequestHandler]") -> None:
         self._lock = threading.Lock()
@@ -61,15 +68,6 @@ class _Server(ThreadingHTTPServer):
             if done >= {name for name in self._values.get(scope, {}) if name.isdigit()}:
                 self._values.pop(scope, None)
                 del self._done[scope]
-
-    def server_bind(self) -> None:
-        """Bind without resolving the name of the machine, which may take seconds."""
-        self.socket.bind(self.server_address)
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-
-    def server_activate(self) -> None:
-        """Listen with a queue for all ranks, which connect at once."""
-        self.socket.listen(_WAITING)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -161,7 +161,6 @@ class Command(FarEnd):
         stdin: bool,
     ) -> None:
         """Start argv, or the user's shell without it. Raises OSError, also if it cannot enter."""
-        self._surroundings = surroundings
         env = dict(surroundings.env)
         if terminal is not None and terminal.name:
             env["TERM"] = terminal.name

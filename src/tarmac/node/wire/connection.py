@@ -234,7 +234,9 @@ class Stream:
     def receive(self, timeout_s: Optional[float] = None) -> bytes:
         """The next piece; empty at the end of the other end's data. Raises Lost."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._unread or self._is_over(), timeout_s):
+            if not self._changed.wait_for(
+                lambda: self._unread or self._ended or self._lost is not None, timeout_s
+            ):
                 raise Lost(f"nothing came within {timeout_s:g} s")
             if not self._unread:
                 if self._lost is not None:
@@ -324,9 +326,6 @@ class Stream:
             if self._answer is None and self._lost is None:
                 self._lost = reason
             self._changed.notify_all()
-
-    def _is_over(self) -> bool:
-        return self._ended or self._lost is not None
 
     def _may_send(self) -> bool:
         return self._room_bytes >= PIECE_BYTES or self._answer is not None or self._lost is not None
