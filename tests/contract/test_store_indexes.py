@@ -21,8 +21,12 @@ from tarmac.store.schema import metadata
 QUERIES: dict[str, Select[Any]] = {
     "runs by id": sql.RUNS_BY_ID.params(ids=["a", "b"]),
     "runs by key": sql.RUNS_BY_KEY.params(ids=["a", "b"]),
-    "runs by name": sql.RUNS_BY_NAME.params(name="a", limit=1),
-    "runs by prefix": sql.RUNS_BY_PREFIX.params(low="a", high="b", limit=1),
+    **{
+        f"runs by {word}": query.params(reference="a", end="b", user="a", limit=1)
+        for word, query in zip(
+            ("reference", "name of user", "name", "prefix"), sql.RUNS_BY_REFERENCE, strict=True
+        )
+    },
     "live runs": sql.LIVE_RUNS,
     "list": sql.summaries(RunQuery()),
     "list of a user": sql.summaries(RunQuery(user="a")),

@@ -18,11 +18,11 @@ from source_tree import ROOT, Module, package_modules, snippet
 
 CODE_LINES = {
     "": 75,
-    "api": 989,
+    "api": 1010,
     "artifacts": 4673,
-    "cli": 7125,
-    "client": 1738,
-    "control": 6572,
+    "cli": 7164,
+    "client": 1747,
+    "control": 6600,
     "dialects": 3366,
     "engines": 7063,
     "launch": 919,
@@ -31,10 +31,10 @@ CODE_LINES = {
     "samplers": 214,
     "sched": 5171,
     "search": 574,
-    "server": 7256,
-    "simulator": 1404,
-    "store": 2678,
-    "systems": 10498,
+    "server": 7285,
+    "simulator": 1320,
+    "store": 2629,
+    "systems": 10469,
     "vault": 618,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""

@@ -75,8 +75,11 @@ else:
             "WorkerLaunch"
         ),
         "queue": "Estimate QueueEntry QueuePool",
-        "run_operations": "ARRAY LABEL LabelsBody PAUSE REMOVE_RUN RESUME RUN RUNS RunsQuery STOP StopQuery",
-        "runs": "Array CycleReport Run RunPage RunStatus",
+        "run_operations": (
+            "ARRAY COMMAND_RUNS CommandBody LABEL LabelsBody MOST_COMMANDED PAUSE REMOVE_RUN RESUME RUN RUNS "
+            "RunCommand RunsQuery STOP StopQuery"
+        ),
+        "runs": "Array CycleReport Run RunPage RunResult RunStatus",
         "server": "CheckReport Error ErrorForm Health Version error_form",
         "storage_operations": (
             "ADD_DATASET ANNOUNCE ARTIFACT ARTIFACTS ARTIFACT_PIECE AnnouncementBody ArtifactQuery "

@@ -22,13 +22,17 @@ Time = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 
 
 class QueueQuery(Query, frozen=True, kw_only=True):
-    """`mine`: only the caller's own runs. At most `limit` runs of each pool, after the `number` `after`."""
+    """`mine`: only the caller's own runs. At most `limit` lines of each pool, after the `number` `after`.
+
+    `arrays`: one line for all members of an array, at the place of the first.
+    """
 
     cluster: str | None = None
     pool: str | None = None
     mine: bool = False
     limit: Count | None = None
     after: Whole = 0
+    arrays: bool = False
 
 
 class QueueChangeQuery(Query, frozen=True, kw_only=True):

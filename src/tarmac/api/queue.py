@@ -1,6 +1,8 @@
 """The queue of each pool. Made by `control.queue` and in `server.records.queue`, read by the client."""
 
-from msgspec import Struct
+from collections.abc import Mapping
+
+from msgspec import Struct, field
 
 from tarmac.model.array import AwaitedRun
 from tarmac.model.cluster import Policy
@@ -26,6 +28,9 @@ class QueueEntry(Struct, frozen=True, kw_only=True):
     `slots_acquired` of `slots_needed` are held now. `estimate` is the likely start of a queued run (None: it
     holds its slots), `retry_at` the end of the pause after a failure; `native` is the status in the queue of
     a cluster that has its own; `awaits` are the runs that have to end before it may start.
+
+    The line of a whole array has the id of the array, the sums of slots, and the number of `members` in each
+    state; its other fields are those of the first member, and `estimate` that of the next one to start.
     """
 
     number: int
@@ -46,6 +51,7 @@ class QueueEntry(Struct, frozen=True, kw_only=True):
     awaits: tuple[AwaitedRun, ...] = ()
     estimate: Estimate | None = None
     native: NativeStatus | None = None
+    members: Mapping[str, int] = field(default_factory=dict)
 
 
 class QueuePool(Struct, frozen=True, kw_only=True):

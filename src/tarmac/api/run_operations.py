@@ -4,12 +4,13 @@ Bound by `server.routes`, called by `client`.
 """
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta, field
 
 from tarmac.api.operation import Body, ListQuery, Operation, Query
-from tarmac.api.runs import Array, Run, RunPage
+from tarmac.api.runs import Array, Run, RunPage, RunResult
 from tarmac.model.actor import Action
 from tarmac.model.lifecycle import RunState
 
@@ -35,6 +36,25 @@ class StopQuery(Query, frozen=True, kw_only=True):
     now: bool = False
 
 
+class RunCommand(StrEnum):
+    """A command that a request may give to many runs."""
+
+    STOP = "stop"
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+MOST_COMMANDED = 1_000
+
+
+class CommandBody(Body, frozen=True, kw_only=True):
+    """A command to runs, each by its reference. With `now`, stopped runs end without their grace period."""
+
+    command: RunCommand
+    runs: Annotated[list[str], Meta(min_length=1, max_length=MOST_COMMANDED)]
+    now: bool = False
+
+
 class LabelsBody(Body, frozen=True, kw_only=True):
     """Labels to set, by name; null removes one."""
 
@@ -47,5 +67,6 @@ REMOVE_RUN = Operation("DELETE", "/runs/{run}", Action.CONTROL, Run)
 STOP = Operation("POST", "/runs/{run}/stop", Action.CONTROL, Run, query=StopQuery)
 PAUSE = Operation("POST", "/runs/{run}/pause", Action.CONTROL, Run)
 RESUME = Operation("POST", "/runs/{run}/resume", Action.CONTROL, Run)
+COMMAND_RUNS = Operation("POST", "/runs/commands", Action.CONTROL, list[RunResult], body=CommandBody)
 ARRAY = Operation("GET", "/runs/{run}/array", Action.READ, Array)
 LABEL = Operation("PATCH", "/runs/{run}/labels", Action.CONTROL, Run, body=LabelsBody)

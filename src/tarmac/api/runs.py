@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from tarmac.api.server import ErrorForm
 from tarmac.model import progress
 from tarmac.model.lifecycle import Mode
 from tarmac.model.progress import Cause, RunProgress
@@ -74,3 +75,10 @@ class Array(Struct, frozen=True, kw_only=True):
     total: int
     counts: Mapping[str, int]
     created_at: float
+
+
+class RunResult(Struct, frozen=True, kw_only=True):
+    """The result of a command for one of many runs: the run, or the error that the command met."""
+
+    run: Run | None = None
+    error: ErrorForm | None = None

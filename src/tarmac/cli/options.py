@@ -124,9 +124,9 @@ json_option = flag("--json", help="Print JSON instead of text.", expose_value=Fa
 
 def _plottable(_ctx: click.Context, _param: click.Parameter, file: str | None) -> str | None:
     if file:
-        from tarmac.cli.views.metricplot import require_plotting
+        from tarmac.cli.views.plotting import require_plotting
 
-        require_plotting(file)
+        require_plotting(file, "without a file, write --plot last")
     return file
 
 

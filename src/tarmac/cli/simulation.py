@@ -21,6 +21,8 @@ from tarmac.cli.runfile import read_text
 from tarmac.cli.selecting import pages
 from tarmac.cli.views.bars import PlayBar
 from tarmac.cli.views.errors import INTERRUPTED, written
+from tarmac.cli.views.playplot import DAY_S, plot
+from tarmac.cli.views.plotting import require_plotting
 from tarmac.cli.views.simview import Published, comparison, document, never_fits_remarks, wide_table
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.dialects.clusterfile import read_cluster
@@ -34,11 +36,9 @@ from tarmac.simulator.history import busiest, cluster_of, trace_of
 from tarmac.simulator.jobrows import check_path, write_rows
 from tarmac.simulator.jobs import Trace
 from tarmac.simulator.playing import Rules
-from tarmac.simulator.plot import plot, require_plotting
 from tarmac.simulator.shapes import MOST_NODES, MOST_SLOTS, shape_of
 from tarmac.simulator.traces import parse_time, read_trace
 
-DAY_S = 86_400.0
 DATE_CHARACTERS = len("2017-10-01")
 
 
@@ -71,6 +71,7 @@ def run_simulation(request: Request) -> None:
     Files are written after the figures, which took longer to compute.
     """
     if request.plot_to is not None:
+        check_path("--plot", request.plot_to)
         require_plotting(request.plot_to)
     if request.rows_to is not None:
         check_path("--jobs", request.rows_to)

@@ -197,6 +197,16 @@ class Client(ResourceCalls):
         """Put a paused run back in the queue."""
         return self._call(api.RESUME, reference)
 
+    def command(self, command: str, references: Sequence[str], *, now: bool = False) -> list[api.RunResult]:
+        """Stop, pause or resume many runs, a thousand in a request; the results are in their order."""
+        found: list[api.RunResult] = []
+        for at in range(0, len(references), api.MOST_COMMANDED):
+            runs = list(references[at : at + api.MOST_COMMANDED])
+            body = api.CommandBody(command=api.RunCommand(command), runs=runs, now=now)
+            results = self._call(api.COMMAND_RUNS, body=body)
+            found += results
+        return found
+
     def annotations(self, reference: str) -> list[Annotation]:
         """The notes of a run and the changes of its labels, oldest first."""
         return self._call(api.ANNOTATIONS, reference)

@@ -53,13 +53,15 @@ class ResourceCalls(AccountCalls):
         pool: str | None = None,
         mine: bool = False,
         limit: int | None = None,
-        after: int | None = None,
+        after: int = 0,
+        arrays: bool = False,
     ) -> list[api.QueuePool]:
         """The queue of each pool: runs with slots and waiting runs, in scheduling order.
 
-        `limit`: the maximum number of runs of each pool, beginning behind the `number` `after`.
+        `limit`: the maximum number of lines of each pool, beginning behind the `number` `after`. `arrays`:
+        one line for all members of an array.
         """
-        query = api.QueueQuery(cluster=cluster, pool=pool, mine=mine, limit=limit, after=after or 0)
+        query = api.QueueQuery(cluster=cluster, pool=pool, mine=mine, limit=limit, after=after, arrays=arrays)
         return self._call(api.QUEUE, query=query)
 
     def change_queue(

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from tarmac.api.operation import BASE
 from tarmac.api.server import Error, ErrorForm
 from tarmac.client.embedded import EmbeddedServer
 from tarmac.client.http1 import Connection, Response
 from tarmac.model import errors
 from tarmac.model.errors import InvalidInput, NeverFits, TarmacError, Unavailable
 
-BASE = "/api/v1"
 EVENT_STREAM = "text/event-stream"
 
 ANSWER_LIMIT_S = 120.0

@@ -4,8 +4,8 @@ Made in `server/wiring.py`, called by the HTTP routes; the loops beside it (`loo
 work. A command is done when it is durable: its effect follows soon, after any crash.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -49,7 +49,7 @@ from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Drain, Pool
 from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import StartsClusters
-from tarmac.model.errors import InvalidInput, Refused, Unavailable
+from tarmac.model.errors import InvalidInput, Refused, TarmacError, Unavailable
 from tarmac.model.lifecycle import IllegalStep, RunState
 from tarmac.model.notification import Notification, SendsNotifications
 from tarmac.model.ports import ResolveReferences, no_references
@@ -142,6 +142,17 @@ class ControlPlane:
         An active run stays unchanged.
         """
         return self._command(actor, reference, _resume)
+
+    def command(
+        self, actor: Actor, command: api.RunCommand, references: Sequence[str], *, at_once: bool = False
+    ) -> list[Run | TarmacError]:
+        """Stop, pause or resume many runs in one transaction: each run afterwards, or its refusal."""
+        decide: dict[api.RunCommand, Decide] = {
+            api.RunCommand.STOP: partial(_stop, at_once=at_once),
+            api.RunCommand.PAUSE: _pause,
+            api.RunCommand.RESUME: _resume,
+        }
+        return self._command_each(actor, references, decide[command])
 
     def open_session(self, actor: Actor, reference: str, choice: WorkerChoice) -> Session:
         """Reach the far end of a session beside a worker of a run; it begins once OPEN is sent to it."""
@@ -303,33 +314,57 @@ class ControlPlane:
         return submission if spec is submission.spec else replace(submission, spec=spec)
 
     def _command(self, actor: Actor, reference: str, decide: Decide) -> Run:
+        [found] = self._command_each(actor, [reference], decide)
+        if isinstance(found, TarmacError):
+            raise found
+        return found
+
+    def _command_each(
+        self, actor: Actor, references: Sequence[str], decide: Decide
+    ) -> list[Run | TarmacError]:
+        """Apply the command to each run in one transaction; the answers are in the order of the references.
+
+        A reference to an array means all its live members, except where a member's state forbids it.
+        """
+        answers: dict[str, Run | TarmacError] = {}
+        waiting = dict.fromkeys(references, "")
+        for _ in range(COMMAND_TRIES):
+            requested: list[tuple[str, RunStep]] = []
+            for reference, known in waiting.items():
+                try:
+                    answers[reference] = run = self._own(actor, known or reference)
+                    found = self._decided(run, decide, every=means_all(run, reference))
+                    requested += [(reference, steps.caused_by(actor, step)) for step in found]
+                except TarmacError as refusal:
+                    answers[reference] = refusal
+            taken = self.control.commit([step for _, step in requested])
+            stale: dict[str, str] = {}
+            for (reference, step), done in zip(requested, taken, strict=True):
+                answer = answers[reference]
+                assert isinstance(answer, Run), "a step was decided for it"
+                if not done:
+                    stale[reference] = answer.id  # its name may refer to a newer run by now
+                elif answer.id == step.after.id:
+                    answers[reference] = step.after
+            waiting = stale
+            if not waiting:
+                break
+        busy = {each: Unavailable(f"{each} changes too quickly", hint="try again") for each in waiting}
+        return [busy.get(each) or answers[each] for each in references]
+
+    def _own(self, actor: Actor, reference: str) -> Run:
+        """The run, which the actor may change."""
         run = self.find(actor, reference)
         check(actor, Action.CONTROL, owner=run.user, project=run.spec.project)
-        if means_all(run, reference):
-            return self._command_all(actor, run, decide)
-        for _ in range(COMMAND_TRIES):
-            step = decide(run, self.control.attempt_of(run), self.control.clock.now())
-            if step is None:
-                return run
-            if self.control.commit([steps.caused_by(actor, step)])[0]:
-                return step.after
-            run = self.find(actor, run.id)
-        raise Unavailable(f"run {run.id} changes too quickly", hint="try again")
+        return run
 
-    def _command_all(self, actor: Actor, run: Run, decide: Decide) -> Run:
-        """Apply the command to every live member of the run's array, except where a member's state forbids
-        it.
-        """
-        for _ in range(COMMAND_TRIES):
-            now = self.control.clock.now()
-            requested: list[RunStep] = []
-            for member in live_members(self.control.store, run):
-                with suppress(IllegalStep):
-                    step = decide(member, self.control.attempt_of(member), now)
-                    requested += [steps.caused_by(actor, step)] if step is not None else []
-            if all(self.control.commit(requested)):
-                return self.find(actor, run.id)
-        raise Unavailable(f"array {run.name} ({run.array_id}) changes too quickly", hint="try again")
+    def _decided(self, run: Run, decide: Decide, *, every: bool) -> Iterator[RunStep]:
+        """The steps of a command for a run, or for every live member of its array that allows it."""
+        now = self.control.clock.now()
+        for each in live_members(self.control.store, run) if every else [run]:
+            with suppress(IllegalStep) if every else nullcontext():
+                if (step := decide(each, self.control.attempt_of(each), now)) is not None:
+                    yield step
 
 
 def _stop(run: Run, attempt: Attempt | None, now: float, *, at_once: bool) -> RunStep | None:

@@ -88,7 +88,7 @@ class LatestReport(Struct, frozen=True, kw_only=True):
     report: MetricReport
 
 
-class SeriesKey(Struct, frozen=True, kw_only=True):
+class SeriesKey(Struct, frozen=True, kw_only=True, order=True):
     """The key of a series: a metric of a run as one rank reported it."""
 
     run_id: str

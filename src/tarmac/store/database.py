@@ -32,7 +32,7 @@ from tarmac.model.actor import Lease
 from tarmac.model.errors import InvalidInput, LeaseLost, Refused, StorageFull, TarmacError, Unavailable
 from tarmac.node.kernel import syscalls
 from tarmac.store.checks import storable
-from tarmac.store.statements import LEASE
+from tarmac.store.statements import LAST_CHARACTER, LEASE
 
 FULL_BELOW_BYTES = 1 << 16
 """The free space below which an I/O error of SQLite means a full disk: it grows files by 32 KiB."""
@@ -187,6 +187,15 @@ class Database:
         with self.reading() as connection:
             return list(each_of(connection, statement, ids, **values))
 
+    def rows_by_reference(
+        self, statements: Sequence[Executable], reference: str, *, user: str | None, limit: int
+    ) -> Sequence[Any]:
+        """The rows of the first of `statements.by_reference` that has any; none for an empty reference."""
+        end = reference + LAST_CHARACTER
+        values = {"reference": reference, "end": end, "user": user, "limit": limit}
+        found = (self.rows(each, values) for each in statements) if reference else ()
+        return next(filter(None, found), ())
+
     def write(self, statement: Executable, values: Mapping[str, Any]) -> int:
         """Execute one statement durably, and return the number of its rows; as `rows`, 0 for a bad text."""
         if not _storable(values):
@@ -283,7 +292,7 @@ def _sqlite_engines(path: Path, patience_s: float) -> tuple[Engine, Engine]:
         **_ENGINE,
     )
     writer = create_engine(url, creator=lambda: connected(SQLITE_PRAGMAS), pool_size=1, **_ENGINE)
-    hooks.listen(writer, "begin", _begin_immediate)
+    hooks.listen(writer, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     return reader, writer
 
 
@@ -294,10 +303,6 @@ def _create_private(path: Path) -> None:
     except OSError as error:
         kind = StorageFull if error.errno == errno.ENOSPC else Unavailable
         raise kind(f"the database {path} cannot be opened: {error.strerror}") from error
-
-
-def _begin_immediate(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 # --- PostgreSQL -------------------------------------------------------------------------------------
@@ -321,12 +326,9 @@ def _postgres_engines(url: URL, patience_s: float) -> tuple[Engine, Engine]:
             f"PostgreSQL needs the Python package {error.name!r}",
             hint=f"install psycopg[binary] for {sys.executable}",
         ) from error
-    hooks.listen(writer, "begin", _lock_writers)
+    lock = f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})"
+    hooks.listen(writer, "begin", lambda connection: connection.exec_driver_sql(lock))
     return reader, writer
-
-
-def _lock_writers(connection: Connection) -> None:
-    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")
 
 
 class Reserve:

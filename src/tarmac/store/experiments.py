@@ -11,34 +11,23 @@ from sqlalchemy import Connection, Select, bindparam, delete, func, insert, sele
 
 from tarmac.model.actor import Lease
 from tarmac.model.changes import NewRun, RunStep
-from tarmac.model.codec import decode
+from tarmac.model.codec import common, decode
 from tarmac.model.experiment import Experiment, ExperimentChange, ExperimentHead, ExperimentQuery, Trial
 from tarmac.model.lifecycle import ExperimentState
 from tarmac.store.checks import check_experiment_change
 from tarmac.store.database import Conflict, Database, Stale
 from tarmac.store.rows import body, written
 from tarmac.store.schema import experiment, trial
-from tarmac.store.statements import LAST_CHARACTER, words
+from tarmac.store.statements import by_reference, page
 
 WriteRuns = Callable[[Connection, Sequence[NewRun], Sequence[RunStep]], None]
 """Stores new runs and applies steps within a transaction; raises Stale if a step is stale."""
 
 _EXPERIMENTS = select(experiment.c.record, experiment.c.spec, experiment.c.search_state)
-_BY_ID = _EXPERIMENTS.where(experiment.c.id == bindparam("of_id"))
 _BY_KEY = _EXPERIMENTS.where(
     experiment.c.idempotency_key == bindparam("of_key"), experiment.c.user_name == bindparam("of_user")
 )
-_BY_NAME = (
-    _EXPERIMENTS.where(experiment.c.name == bindparam("of_name"))
-    .order_by(experiment.c.id.desc())
-    .limit(bindparam("most"))
-)
-_BY_NAME_OF_USER = _BY_NAME.where(experiment.c.user_name == bindparam("of_user"))
-_BY_PREFIX = (
-    _EXPERIMENTS.where(experiment.c.id >= bindparam("low"), experiment.c.id < bindparam("high"))
-    .order_by(experiment.c.id.desc())
-    .limit(bindparam("most"))
-)
+_BY_REFERENCE = by_reference(_EXPERIMENTS, experiment)
 _LIVE = (
     select(experiment.c.id, experiment.c.seq)
     .where(experiment.c.state != ExperimentState.ENDED.value)
@@ -60,6 +49,8 @@ _TRIALS_OF = (
 _TRIAL_OF = select(trial.c.body).where(trial.c.run_id == bindparam("of_run"))
 _OWN_COLUMNS = ("spec", "search_state")
 """The fields of an experiment that are no part of the column `record`."""
+
+_SAME_COLUMNS = ("id", "seq", "name", "project", "server", "archived", "idempotency_key")
 
 _DROP_TRIAL = delete(trial).where(
     trial.c.experiment_id == bindparam("guard_experiment"), trial.c.number == bindparam("guard_number")
@@ -97,21 +88,10 @@ class SqlExperiments:
         return True
 
     def experiment(self, experiment_id: str) -> Experiment | None:
-        found = self._database.rows(_BY_ID, {"of_id": experiment_id})
-        return _experiment(found[0]) if found else None
+        return self.load([experiment_id]).get(experiment_id)
 
     def find(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Experiment]:
-        if not reference:
-            return []
-        named, database = {"of_name": reference, "most": limit}, self._database
-        found = (
-            database.rows(_BY_ID, {"of_id": reference})
-            or database.rows(_BY_NAME_OF_USER, {**named, "of_user": user})
-            or database.rows(_BY_NAME, named)
-            or database.rows(
-                _BY_PREFIX, {"low": reference, "high": reference + LAST_CHARACTER, "most": limit}
-            )
-        )
+        found = self._database.rows_by_reference(_BY_REFERENCE, reference, user=user, limit=limit)
         return [_experiment(row) for row in found]
 
     def experiments(self, query: ExperimentQuery) -> list[Experiment]:
@@ -176,35 +156,16 @@ class SqlExperiments:
 
 
 def _matching(query: ExperimentQuery) -> Select[Any]:
-    statement = _EXPERIMENTS.order_by(experiment.c.id.desc()).limit(query.limit)
-    equal = (
-        (experiment.c.user_name, query.user),
-        (experiment.c.project, query.project),
-        (experiment.c.archived, query.archived),
-    )
-    statement = statement.where(*(column == value for column, value in equal if value is not None))
-    if query.users is not None:
-        statement = statement.where(experiment.c.user_name.in_(sorted(query.users)))
-    if query.states:
-        statement = statement.where(experiment.c.state.in_(words(query.states)))
-    if query.before_id is not None:
-        statement = statement.where(experiment.c.id < query.before_id)
-    return statement
+    return page(_EXPERIMENTS, experiment.c.id, query, experiment.c, "archived")
 
 
 def _row(record: Experiment) -> dict[str, Any]:
     """The columns that every change sets: all but the spec."""
-    fields = {name: getattr(record, name) for name in record.__struct_fields__ if name not in _OWN_COLUMNS}
+    fields = common(Experiment, record, but=_OWN_COLUMNS)
     return {
-        "id": record.id,
-        "seq": record.seq,
+        **{name: getattr(record, name) for name in _SAME_COLUMNS},
         "state": record.state.value,
-        "name": record.name,
-        "project": record.project,
         "user_name": record.user,
-        "server": record.server,
-        "archived": record.archived,
-        "idempotency_key": record.idempotency_key,
         "record": written(fields),
         "search_state": body(record.search_state),
     }

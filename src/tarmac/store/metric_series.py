@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Any
 
 from tarmac.model import metrics
+from tarmac.model.codec import common
 
 CHUNK_POINTS = 256
 
@@ -51,15 +52,7 @@ class Totals:
 
     def summary(self, key: metrics.SeriesKey) -> metrics.MetricSummary:
         """The totals as a summary."""
-        return metrics.MetricSummary(
-            key=key,
-            count=self.count,
-            last=self.last,
-            last_at=self.last_at,
-            low=self.low,
-            high=self.high,
-            total=self.total,
-        )
+        return metrics.MetricSummary(key=key, **common(metrics.MetricSummary, self))
 
 
 def totals_from_json(text: str) -> Totals:

@@ -133,12 +133,10 @@ class SqlMetrics:
         for batch in batches:
             changed |= add_batch(known, counts, batch)
         _count_anew(connection, {key: known[key] for key in changed if known[key].rewound})
-        if chunks := [
-            _of_chunk(key, chunk) for key in sorted(changed, key=_order) for chunk in known[key].fresh
-        ]:
+        if chunks := [_of_chunk(key, chunk) for key in sorted(changed) for chunk in known[key].fresh]:
             connection.execute(insert(metric_chunk), chunks)
         if changed:
-            rows = [_of_series(key, known[key]) for key in sorted(changed, key=_order)]
+            rows = [_of_series(key, known[key]) for key in sorted(changed)]
             connection.execute(self._put_series, rows)
         if batches:
             connection.execute(self._put_position, [_of_position(batch) for batch in batches])
@@ -169,10 +167,6 @@ def _positions(connection: Connection, run_ids: Collection[str]) -> dict[metrics
 
 def _key(row: Any) -> metrics.SeriesKey:
     return metrics.SeriesKey(run_id=row.run_id, group=row.grp, name=row.name, rank=row.rank)
-
-
-def _order(key: metrics.SeriesKey) -> tuple[str, str, str, int]:
-    return key.run_id, key.group, key.name, key.rank
 
 
 def _chunk(row: Any) -> Chunk:

@@ -108,9 +108,9 @@ def of_specs(runs: Iterable[Run]) -> Iterator[Values]:
         yield {"run_id": run.id, "body": body}
 
 
-def of_labels(run: Run) -> list[Values]:
+def of_labels(run_id: str, labels: Mapping[str, str]) -> list[Values]:
     """The rows of `run_label`."""
-    return [{"run_id": run.id, "key": key, "value": value} for key, value in run.spec.labels.items()]
+    return [{"run_id": run_id, "key": key, "value": value} for key, value in labels.items()]
 
 
 def of_first_events(new: NewRun) -> Iterator[Values]:

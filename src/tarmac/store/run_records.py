@@ -16,7 +16,7 @@ from tarmac.model.run_records import Annotation, AnnotationKind, RunRecord, RunR
 from tarmac.model.spec import RunSpec
 from tarmac.store.checks import check_annotation, storable
 from tarmac.store.database import Database
-from tarmac.store.rows import written
+from tarmac.store.rows import of_labels, written
 from tarmac.store.schema import annotation, run, run_label, run_record, run_spec
 
 _EXISTS = select(run.c.id).where(run.c.id == bindparam("of_run")).with_for_update()
@@ -119,8 +119,7 @@ class SqlAnnotations:
             connection.execute(_PUT_SPEC, {"of_run": run_id, "body": new})
             connection.execute(_DROP_LABELS, {"of_run": run_id})
             if labels:
-                pairs = [{"run_id": run_id, "key": key, "value": value} for key, value in labels.items()]
-                connection.execute(insert(run_label), pairs)
+                connection.execute(insert(run_label), of_labels(run_id, labels))
             _insert(connection, run_id, annotation)
         return True
 

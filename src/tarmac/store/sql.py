@@ -127,16 +127,7 @@ class SqlStore:
         return {row[0]: rows.to_run(row) for row in self._database.rows_of(sql.RUNS_BY_ID, run_ids)}
 
     def find_runs(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Run]:
-        if not reference:
-            return []
-        named, database = {"name": reference, "limit": limit}, self._database
-        prefix = {"low": reference, "high": reference + sql.LAST_CHARACTER, "limit": limit}
-        found = (
-            database.rows_of(sql.RUNS_BY_ID, [reference])
-            or database.rows(sql.RUNS_OF_USER_BY_NAME, {**named, "user": user})
-            or database.rows(sql.RUNS_BY_NAME, named)
-            or database.rows(sql.RUNS_BY_PREFIX, prefix)
-        )
+        found = self._database.rows_by_reference(sql.RUNS_BY_REFERENCE, reference, user=user, limit=limit)
         return [rows.to_run(row) for row in found]
 
     def remove_runs(self, run_ids: Collection[str]) -> frozenset[str]:
@@ -302,7 +293,7 @@ def _insert(connection: Connection, new: Sequence[NewRun]) -> None:
     connection.execute(sql.INSERT_RUNS, [rows.of_new_run(item.run) for item in new])
     connection.execute(sql.INSERT_SPECS, list(rows.of_specs(item.run for item in new)))
     connection.execute(sql.INSERT_EVENTS, [event for item in new for event in rows.of_first_events(item)])
-    if labels := [label for item in new for label in rows.of_labels(item.run)]:
+    if labels := [label for item in new for label in rows.of_labels(item.run.id, item.run.spec.labels)]:
         connection.execute(sql.INSERT_LABELS, labels)
 
 

@@ -6,13 +6,14 @@ the names that begin with `guard_` or `new_` are parameters of the statement its
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
+from tarmac.model.experiment import ExperimentQuery
 from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, TERMINAL_STATES, RunEvent, sources
 from tarmac.model.progress import Event
 from tarmac.model.run import Attempt, Run
@@ -47,6 +48,43 @@ def words(states: Iterable[StrEnum]) -> list[str]:
     return sorted(state.value for state in states)
 
 
+def by_reference(statement: sa.Select[Any], table: sa.Table) -> Sequence[sa.Select[Any]]:
+    """The queries for a `reference`, until one has rows: an id, a name of `user`, a name, the beginning of an
+    id. The newest rows are first.
+    """
+    reference: sa.BindParameter[Any] = sa.bindparam("reference")
+    newest = statement.order_by(table.c.id.desc()).limit(_LIMIT)
+    named = newest.where(table.c.name == reference)
+    return (
+        statement.where(table.c.id == reference),
+        named.where(table.c.user_name == sa.bindparam("user")),
+        named,
+        newest.where(table.c.id >= reference, table.c.id < sa.bindparam("end")),
+    )
+
+
+def page(
+    statement: sa.Select[Any],
+    newest: sa.ColumnElement[Any],
+    query: RunQuery | ExperimentQuery,
+    columns: sa.sql.ColumnCollection[Any, Any],
+    *others: str,
+) -> sa.Select[Any]:
+    """The newest rows of a query, by this column of ids; `others` are further fields with equal columns."""
+    same = {"user_name": query.user} | {name: getattr(query, name) for name in ("project", *others)}
+    equal = (columns[name] == value for name, value in same.items() if value is not None)
+    statement = statement.where(*equal).order_by(newest.desc()).limit(query.limit)
+    if query.users is not None:
+        statement = statement.where(columns.user_name.in_(sorted(query.users)))
+    if query.states:
+        statement = statement.where(columns.state.in_(words(query.states)))
+    if query.before_id is not None:
+        statement = statement.where(newest < query.before_id)
+    return statement
+
+
+_LIMIT = sa.bindparam("limit", type_=sa.Integer)
+
 # --- runs -------------------------------------------------------------------------------------------
 
 INSERT_RUNS = sa.insert(run)
@@ -68,8 +106,6 @@ STEP_RUNS: sa.Update = (
 )
 """Its number of affected rows is the number of steps that were not stale."""
 
-_LIMIT = sa.bindparam("limit", type_=sa.Integer)
-
 RUN_FIELDS = Run.__struct_fields__
 ATTEMPT_FIELDS = Attempt.__struct_fields__
 EVENT_FIELDS = Event.__struct_fields__
@@ -88,13 +124,7 @@ REMOVE_RUNS = (
     .returning(run.c.id)
 )
 RUNS_BY_KEY = _RUNS.where(run.c.idempotency_key.in_(sa.bindparam("ids", expanding=True)))
-RUNS_BY_NAME = _RUNS.where(run.c.name == sa.bindparam("name")).order_by(run.c.id.desc()).limit(_LIMIT)
-RUNS_OF_USER_BY_NAME = RUNS_BY_NAME.where(run.c.user_name == sa.bindparam("user"))
-RUNS_BY_PREFIX = (
-    _RUNS.where(run.c.id >= sa.bindparam("low"), run.c.id < sa.bindparam("high"))
-    .order_by(run.c.id.desc())
-    .limit(_LIMIT)
-)
+RUNS_BY_REFERENCE = by_reference(_RUNS, run)
 ARRAY_COUNTS = (
     sa.select(run.c.state, run.c.outcome, sa.func.count())
     .where(run.c.array_id == sa.bindparam("array_id"))
@@ -147,23 +177,9 @@ def _matching(statement: sa.Select[Any], query: RunQuery) -> sa.Select[Any]:
         same = (pair.c.run_id == newest) & (pair.c.key == key) & (pair.c.value == value)
         statement = statement.join(pair, same)
         newest = pair.c.run_id if number == 0 else newest
-    statement = statement.order_by(newest.desc()).limit(query.limit)
-    if query.states:
-        statement = statement.where(run.c.state.in_(words(query.states)))
-    equal = (
-        (run.c.user_name, query.user),
-        (run.c.project, query.project),
-        (run.c.name, query.name),
-        (run.c.array_id, query.array_id),
-        (run.c.array_index, query.array_index),
-    )
-    statement = statement.where(*(column == value for column, value in equal if value is not None))
-    if query.users is not None:
-        statement = statement.where(run.c.user_name.in_(sorted(query.users)))
+    statement = page(statement, newest, query, run.c, "name", "array_id", "array_index")
     if query.ended_before is not None:
         statement = statement.where(run.c.ended_at < query.ended_before)
-    if query.before_id is not None:
-        statement = statement.where(newest < query.before_id)
     return statement
 
 

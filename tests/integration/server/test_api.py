@@ -78,6 +78,24 @@ def test_stop_pause_and_resume(plane: Served) -> None:
         client.resume(run.id)
 
 
+def test_many_runs_get_a_command_at_once_and_each_has_its_result(plane: Served) -> None:
+    client = plane.client()
+    first, second, ended = (client.submit(HELLO, overrides={"name": f"run-{at}"}) for at in range(3))
+    array = client.submit(HELLO, overrides={"name": "many", "array": "0-2"}).array_id
+    client.stop(ended.id)
+    paused = client.command("pause", [first.id, "run-1", ended.id, "nothing", str(array), first.id])
+    assert [each.run.state if each.run else None for each in paused] == [
+        *("paused", "paused", None, None, "paused", "paused")
+    ]
+    assert [each.error.code if each.error else None for each in paused] == [
+        *(None, None, "refused", "not_found", None, None)
+    ]
+    assert dict(client.array("many").counts) == {"paused": 3}
+    assert "a run that is ended cannot be paused" in str(paused[2].error)
+    many = [second.id] * (api.MOST_COMMANDED + 1)
+    assert {each.run.state for each in client.command("stop", many, now=True) if each.run} == {"ended"}
+
+
 def test_a_clone_is_changed_by_overrides(plane: Served) -> None:
     client = plane.client()
     run = client.submit(HELLO)

@@ -97,6 +97,21 @@ def test_the_queue_in_scheduling_order(plane: Served) -> None:
     assert pool.runs[1].estimate is None
 
 
+def test_an_array_is_one_line(plane: Served) -> None:
+    """D13: at the place of its first member, with all slots and the number of members in each state."""
+    client = plane.client()
+    client.submit(FULL, overrides={"name": "many", "slots": 2, "array": "0-4"})
+    submit(plane, "last")
+    plane.turn()
+    [pool] = client.queue(arrays=True, limit=1)
+    [line] = pool.runs
+    assert (pool.total, line.name, line.array_index) == (2, "many", None)
+    assert line.id == client.array("many").id
+    assert (line.slots_acquired, line.slots_needed) == (8, 10)
+    assert dict(line.members) == {"running": 4, "queued": 1}
+    assert [run.name for run in client.queue(arrays=True)[0].runs] == ["many", "last"]
+
+
 def test_only_ones_own_runs(plane: Served) -> None:
     submit(plane, "first")
     other = plane.remote_client(TOKEN)

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from tarmac import api
 from tarmac.cli.commands.metrics import _refuse_several
-from tarmac.cli.views.metricplot import blocks, curves_text, plot, require_plotting
+from tarmac.cli.views.metricplot import blocks, curves_text, plot
 from tarmac.cli.views.metricview import series_table
+from tarmac.cli.views.plotting import require_plotting
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.errors import InvalidInput
 

@@ -14,10 +14,11 @@ from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import Outcome
 from tarmac.model.spec import Bind, RunSpec
+from tarmac.search.space import RandomNumbers, draw
 from tarmac.systems.determined.defaults import read_defaults
 from tarmac.systems.determined.dialect import determined_dialect
-from tarmac.systems.determined.hyperparameters import draw_values
 from tarmac.systems.determined.identity import experiment_id, trial_id
+from tarmac.systems.determined.search import ranges
 from tarmac.systems.determined.statuses import queue_word
 
 PAGE = Path(__file__).parents[3] / "docs/using/dialects/determined.md"
@@ -245,8 +246,9 @@ def test_a_trial_draws_the_same_values_for_the_same_seed_within_their_bounds() -
         "c": {"type": "categorical", "vals": ["x", "y"]},
         "d": {"e": {"type": "double", "minval": 0.5, "maxval": 0.6}, "f": {"type": "const", "val": [1]}},
     }
-    trials = [draw_values(parameters, seed) for seed in range(200)]
-    assert trials[7] == draw_values(parameters, 7)
+    space = tuple(ranges(parameters))
+    trials = [draw(space, RandomNumbers(seed))[0] for seed in range(200)]
+    assert trials[7] == draw(space, RandomNumbers(7))[0]
     assert {trial["a"] for trial in trials} == {1, 2, 3}
     assert {trial["c"] for trial in trials} == {"x", "y"}
     assert all(0.001 <= trial["b"] <= 0.1 and 0.5 <= trial["d"]["e"] <= 0.6 for trial in trials)

@@ -2,8 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import click
@@ -17,6 +16,7 @@ from tarmac.cli.views.messages import checkpoint_text, ending, lost_text, state_
 from tarmac.cli.views.runview import counts_text, written
 from tarmac.cli.views.terminal import stderr_terminal
 from tarmac.client import Client
+from tarmac.client.transport import error_of
 from tarmac.model import codec
 from tarmac.model.errors import TarmacError, WaitTimeout
 from tarmac.model.lifecycle import LIVE_STATES, RunState
@@ -37,7 +37,7 @@ def stop(*, now: bool, **options: Any) -> None:
     Runs selected by --name, --label or --all are listed first, and you are asked.
     """
     states = LIVE_STATES if now else LIVE_STATES - {RunState.STOPPING}
-    _act("stop", partial(Client.stop, now=now), RunState.ENDED, states, options)
+    _act("stop", RunState.ENDED, states, {**options, "now": now})
 
 
 @click.command()
@@ -51,7 +51,7 @@ def pause(**options: Any) -> None:
     Runs selected by --name, --label or --all are listed first, and you are asked.
     """
     states = LIVE_STATES - {RunState.STOPPING, RunState.PAUSED, RunState.PAUSING}
-    _act("pause", Client.pause, RunState.PAUSED, states, options)
+    _act("pause", RunState.PAUSED, states, options)
 
 
 @click.command()
@@ -64,7 +64,7 @@ def resume(**options: Any) -> None:
 
     Runs selected by --name, --label or --all are listed first, and you are asked.
     """
-    _act("resume", Client.resume, RunState.RUNNING, {RunState.PAUSED, RunState.PAUSING}, options)
+    _act("resume", RunState.RUNNING, {RunState.PAUSED, RunState.PAUSING}, options)
 
 
 @click.command()
@@ -138,67 +138,59 @@ def _named(client: Client, references: Sequence[str], refusals: list[TarmacError
     return list(found.values())
 
 
-def _act(
-    verb: str,
-    send: Callable[[Client, str], api.Run],
-    goal: str,
-    states: Collection[str],
-    options: dict[str, Any],
-) -> None:
-    """Send a request to every selected run, even after a refusal; exit with the worst refusal's code.
+def _act(command: str, goal: str, states: Collection[str], options: dict[str, Any]) -> None:
+    """Send a command to all selected runs at once; exit with the worst refusal's code.
 
-    Conditions select runs in one of `states`; `goal` is the state that the request leads to.
+    Conditions select runs in one of `states`; `goal` is the state that the command leads to.
     """
     selection, wait = selecting.selection_of(options), options["wait"]
     client = connect()
-    references = selection.runs
-    if not selection.runs:
-        found = selecting.matching_runs(client, selection, states, verb)
+    references: Sequence[str] = selection.runs
+    if not references:
+        found = selecting.matching_runs(client, selection, states, command)
         if found and not options["yes"]:
-            selecting.confirm(verb, found)
-        references = tuple(run.id for run in found)
-    refusals: list[TarmacError] = []
-    sent: list[tuple[api.Run, int]] = []
-    arrays: list[api.Array] = []
-    for reference in references:
-        try:
-            known = len(client.events(reference)) if wait else 0
-            run = send(client, reference)
-            if selecting.means_all(run, reference):
-                arrays.append(_sent_to_all(client, goal, run, wait=wait))
-            else:
-                sent.append((run, known))
-        except TarmacError as error:
-            refusals.append(error)
-    records: list[Any] = [*arrays]
-    for array in arrays:
-        tell(f"{written(array)} ({array.id}): {counts_text(array.counts)}")
-    for run, known in sent:
-        record = _once_done(client, run, goal, known) if wait else run
+            selecting.confirm(command, found)
+        references = [run.id for run in found]
+    results = client.command(command, references, now=options.get("now", False))
+    records: list[api.Run | api.Array] = []
+    for reference, run in zip(references, (each.run for each in results), strict=True):
+        if run is None:
+            continue
+        if selecting.means_all(run, reference):
+            array = _array_of(client, goal, run, wait=wait)
+            tell(f"{written(array)} ({array.id}): {counts_text(array.counts)}")
+            records.append(array)
+            continue
+        record = _once_done(client, run.id, goal) if wait else run
         records.append(record)
         if not wants_json():
-            print_text(result_text(record, _checkpoints(client, record)))
+            detail = _checkpoints(client, record) if len(references) <= _MOST_DETAILED else ""
+            print_text(result_text(record, detail))
     if wants_json():
         print_json({"runs": records})
-    sys.exit(print_refusals(refusals))
+    sys.exit(print_refusals([error_of(each.error) for each in results if each.error is not None]))
 
 
-def _sent_to_all(client: Client, goal: str, run: api.Run, *, wait: bool) -> api.Array:
-    """The array after the request to all its members; with `wait`, after all of them have carried it out."""
+_MOST_DETAILED = 20
+"""Maximum number of runs for which the lost work is looked up, with a request for each."""
+
+
+def _array_of(client: Client, goal: str, run: api.Run, *, wait: bool) -> api.Array:
+    """The array after the command to all its members; with `wait`, after all of them have carried it out."""
     array_id = str(run.array_id)
     for run_id in selecting.member_ids(client, run, array_id) if wait else ():
-        _once_done(client, client.run(run_id), goal, 0)
+        _once_done(client, run_id, goal)
     return client.array(array_id)
 
 
-def _once_done(client: Client, run: api.Run, goal: str, known: int) -> api.Run:
-    """The run after it has reached that state or ended; `known` events of its history are older."""
-    if run.state in (goal, "ended"):
-        return run
-    for message in client.follow_events(run.id, after=known):
-        if message.event == "end" or (message.event == "event" and message.data.state == goal):
-            break
-    return client.run(run.id)
+def _once_done(client: Client, run_id: str, goal: str) -> api.Run:
+    """The run after it has reached that state or ended."""
+    last = client.events(run_id)[-1]
+    if last.state not in (goal, "ended"):
+        for message in client.follow_events(run_id, after=last.seq):
+            if message.event == "end" or (message.event == "event" and message.data.state == goal):
+                break
+    return client.run(run_id)
 
 
 def _checkpoints(client: Client, run: api.Run) -> str:

@@ -15,8 +15,7 @@ from tarmac.cli.views.table import Cell, Column, Table
 from tarmac.client.fetching import fetch, selected
 from tarmac.model.codec import json_form
 from tarmac.model.run_records import Dataset, DatasetState
-
-KINDS = ("checkpoint", "crud", "lossy", "log")
+from tarmac.node.attempt.protocol import ARTIFACT_KINDS
 
 
 def _files(artifact: api.Artifact) -> str:
@@ -74,7 +73,7 @@ def ls(*, run: str | None) -> None:
 @click.argument("artifact", metavar="ID|RUN")
 @click.argument("path", metavar="[PATH]", required=False)
 @click.option(
-    "--kind", type=click.Choice(KINDS), default="checkpoint", help="Which kind of a RUN's artifacts."
+    "--kind", type=click.Choice(ARTIFACT_KINDS), default="checkpoint", help="Which kind of a RUN's artifacts."
 )
 @click.option("-o", "--output", metavar="DIR", default=".", help="Where to put it; by default right here.")
 @json_option

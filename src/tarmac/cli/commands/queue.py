@@ -18,7 +18,7 @@ from tarmac import api
 from tarmac.cli.dialogue import answer, connect, remark, wants_json
 from tarmac.cli.lazy import Subcommands, calls_subcommand
 from tarmac.cli.options import complete_run, flag, json_option
-from tarmac.cli.views.queueview import LISTED, queue_text, with_arrays
+from tarmac.cli.views.queueview import LISTED, queue_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client import Client
 from tarmac.model.errors import InvalidInput, NotFound, Problem, suggestion
@@ -59,11 +59,7 @@ def queue(ctx: click.Context, /, *, everything: bool, expand: bool, **chosen: An
     if calls_subcommand(ctx):
         return
     limit = None if everything else shown_runs()
-    client = connect()
-    pools = client.queue(**chosen, limit=limit)
-    if not (expand or wants_json()) and any(run.array_id for found in pools for run in found.runs):
-        whole = client.queue(**chosen, limit=None)
-        pools = with_arrays(whole, limit=limit)
+    pools = connect().queue(**chosen, limit=limit, arrays=not (expand or wants_json()))
     if not (chosen["cluster"] or chosen["pool"] or wants_json()):
         pools = [found for found in pools if found.runs]
     empty = "none of your runs is queued or running" if chosen["mine"] else "nothing is queued or running"

@@ -15,10 +15,16 @@ from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import flag, json_option
 from tarmac.cli.views.amounts import age, counted
 from tarmac.cli.views.table import Column, Table
-from tarmac.model.secret import SERVER, SHARED, Secret, owner_text, project_scope, user_scope
-
-FORMS = ("variable", "file", "git", "s3", "docker", "registry")
-MOST_BYTES = 64 * 1024
+from tarmac.model.secret import (
+    MOST_BYTES,
+    SERVER,
+    SHARED,
+    Secret,
+    SecretForm,
+    owner_text,
+    project_scope,
+    user_scope,
+)
 
 
 def form_of(secret: Secret) -> str:
@@ -84,7 +90,7 @@ class SetCommand(click.Command):
 @click.option(
     "--as",
     "form",
-    type=click.Choice(FORMS),
+    type=click.Choice([form.value for form in SecretForm]),
     help="How runs get it that name it alone, and all runs of MCLI files.",
 )
 @click.option("--variable", metavar="NAME", help="The variable that holds it, or names its file.")

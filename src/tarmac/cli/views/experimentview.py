@@ -7,11 +7,9 @@ from typing import Any
 
 from tarmac import api
 from tarmac.cli.views.amounts import counted
-from tarmac.cli.views.table import Cell, Column, Table, table_text
+from tarmac.cli.views.messages import state_cell
+from tarmac.cli.views.table import Column, Table, table_text
 from tarmac.cli.views.terminal import Terminal
-
-_STYLES = {"completed": "green", "failed": "red", "stopped": "yellow", "active": "green", "paused": "yellow"}
-
 
 MOST_METRICS = 4
 """Maximum number of metric columns, if the search has no metric."""
@@ -25,7 +23,7 @@ def state_of(experiment: api.Experiment) -> str:
 EXPERIMENTS: Table[api.Experiment] = (
     Column("ID", lambda experiment, _: experiment.id),
     Column("NAME", lambda experiment, _: experiment.name, flexible=True),
-    Column("STATE", lambda experiment, _: _state_cell(state_of(experiment))),
+    Column("STATE", lambda experiment, _: state_cell(state_of(experiment))),
     Column("METHOD", lambda experiment, _: experiment.search.method),
     Column("METRIC", lambda experiment, _: experiment.search.metric, optional=True),
     Column("PROGRESS", lambda experiment, _: f"{experiment.progress:.0%}", right=True),
@@ -57,7 +55,7 @@ def trials_table(
         ]
     table += [Column(f"LAST {name}", partial(_last, last, name), right=True) for name in names]
     table += [
-        Column("STATE", lambda trial, _: _state_cell(trial_state(trial))),
+        Column("STATE", lambda trial, _: state_cell(trial_state(trial))),
         Column("RUN", lambda trial, _: trial.run, optional=True),
     ]
     return table_text(table, trials, terminal)
@@ -78,10 +76,6 @@ def trial_state(trial: api.Trial) -> str:
     if trial.end is not None:
         return trial.end
     return "waits for the search" if trial.state == "waiting" else trial.run_state or trial.state
-
-
-def _state_cell(word: str) -> Cell:
-    return Cell(word, _STYLES.get(word))
 
 
 def summary_lines(experiment: api.Experiment, trials: Sequence[api.Trial]) -> Iterator[str]:

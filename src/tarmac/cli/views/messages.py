@@ -34,6 +34,7 @@ _STYLES = {
     "stopped": "yellow",
     "lost": "red",
     "preempted": "yellow",
+    "active": "green",
     "up": "green",
     "drained": "yellow",
     "down": "red",

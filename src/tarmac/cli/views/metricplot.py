@@ -5,12 +5,9 @@ Called by `tarmac metrics --plot` and `tarmac experiment show --plot`.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
-from io import BytesIO
 from itertools import groupby
 from math import isfinite
 from pathlib import Path
@@ -19,17 +16,12 @@ from typing import TYPE_CHECKING, Any
 from tarmac import api
 from tarmac.cli.views.experimentview import number_text, value_at, varied_parameters
 from tarmac.cli.views.metricview import metric_text, points_of, series_name
+from tarmac.cli.views.plotting import COLOURS, picture
 from tarmac.cli.views.table import Column, render
 from tarmac.cli.views.terminal import Terminal
-from tarmac.model.errors import InvalidInput, Unavailable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-KINDS = (".png", ".svg")
-
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933")
-"""The palette of Okabe and Ito, which colour-blind people can distinguish."""
 
 BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 ODD = "!"
@@ -43,45 +35,16 @@ MOST_PARAMETERS = 5
 METRIC_COLUMNS = TRIAL_COLUMNS = 3
 
 
-def require_plotting(file: str) -> None:
-    """Raise the errors that prevent drawing `file`, before any request."""
-    path = Path(file)
-    if path.suffix.lower() not in KINDS:
-        raise InvalidInput(
-            f"--plot {file!r}: name a file that ends in {' or '.join(KINDS)}",
-            hint="without a file, write --plot last",
-        )
-    if not path.parent.is_dir():
-        raise InvalidInput(f"--plot {file!r}: there is no directory {str(path.parent)!r}")
-    if find_spec("matplotlib") is None:
-        raise Unavailable(
-            "--plot FILE needs matplotlib, and it is not installed here",
-            hint=f"install matplotlib for {sys.executable}, or give --plot without a file",
-        )
-
-
 @contextmanager
 def _panels(count: int, columns: int, path: Path) -> Iterator[Sequence[Axes]]:
     """Empty panels for `count` curves, which are drawn into the file at the end. Raises OSError."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     columns = min(count, columns)
     rows = -(-count // columns)
-    with mpl.rc_context({"font.size": 9, "svg.hashsalt": "tarmac"}):
-        figure = Figure(figsize=(5.0 * columns, 3.4 * rows), layout="constrained")
+    with picture(path, 5.0 * columns, 3.4 * rows) as figure:
         axes = figure.subplots(rows, columns, squeeze=False).flatten()
         for panel in axes[count:]:
             panel.remove()
         yield list(axes[:count])
-        for panel in axes[:count]:
-            panel.grid(visible=True, color="#dddddd", linewidth=0.6)
-            panel.set_axisbelow(True)
-            for side in ("top", "right"):
-                panel.spines[side].set_visible(False)
-        picture = BytesIO()
-        figure.savefig(picture, format=path.suffix[1:].lower(), dpi=150)
-    path.write_bytes(picture.getvalue())
 
 
 def plot(found: Sequence[api.MetricSeries], path: Path) -> None:

@@ -1,10 +1,7 @@
 """The queue as tables, one for each pool, and what runs use at present. Used by `queue`, `top` and `show`."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-
-from msgspec.structs import replace
 
 from tarmac import api
 from tarmac.cli.views.amounts import age, number, size, until
@@ -50,36 +47,6 @@ def queue_text(
     return "\n\n".join(parts)
 
 
-def with_arrays(pools: Sequence[api.QueuePool], *, limit: int | None) -> list[api.QueuePool]:
-    """The queues with one line for all members of an array, at the place of its first."""
-    found: list[api.QueuePool] = []
-    for pool in pools:
-        groups: dict[str, list[api.QueueEntry]] = {}
-        for run in pool.runs:
-            groups.setdefault(run.array_id or run.id, []).append(run)
-        shown = [_array_line(runs) if runs[0].array_id else runs[0] for runs in groups.values()]
-        found.append(replace(pool, runs=tuple(shown[:limit]), total=len(shown)))
-    return found
-
-
-def _array_line(members: Sequence[api.QueueEntry]) -> api.QueueEntry:
-    """The line of all these members of an array, with the estimate of the next one to start."""
-    first = members[0]
-    waiting = [run for run in members if run.estimate is not None]
-    states = Counter(str(run.state) for run in members)
-    return replace(
-        first,
-        id=str(first.array_id),
-        name=f"{first.name}[{len(members)} runs]",
-        array_index=None,
-        slots_acquired=sum(run.slots_acquired for run in members),
-        slots_needed=sum(run.slots_needed for run in members),
-        state=counts_text(states),
-        estimate=waiting[0].estimate if waiting else None,
-        native=None,
-    )
-
-
 def start_text(estimate: api.Estimate | None, now: float) -> str:
     """The likely start of a run: "in 12 min", "unknown"; empty for one that has its slots."""
     if estimate is None:
@@ -100,7 +67,7 @@ def _queue_table(used: Used, *, shared: bool) -> Table[api.QueueEntry]:
         Column("#", lambda run, _: run.number, right=True),
         Column("ID", lambda run, _: run.id),
         Column("TYPE", lambda run, _: run.mode, optional=True),
-        Column("NAME", lambda run, _: Cell(member_name(run.name, run.array_index), "bold"), flexible=True),
+        Column("NAME", lambda run, _: Cell(_name(run), "bold"), flexible=True),
         Column("WEIGHT", lambda run, _: number(run.weight), right=True)
         if shared
         else Column("PRIORITY", lambda run, _: run.priority, right=True, optional=True),
@@ -116,9 +83,14 @@ def _queue_table(used: Used, *, shared: bool) -> Table[api.QueueEntry]:
     )
 
 
+def _name(run: api.QueueEntry) -> str:
+    members = sum(run.members.values())
+    return f"{run.name}[{members} runs]" if members else member_name(run.name, run.array_index)
+
+
 def _state(run: api.QueueEntry, now: float) -> Cell:
     """The run's state; if it waits, the runs it waits for, or the time of its next try."""
-    cell = state_cell(run.state)
+    cell = state_cell(counts_text(run.members) or run.state)
     if run.awaits:
         more = f" +{len(run.awaits) - 1}" if len(run.awaits) > 1 else ""
         return Cell(f"after {run.awaits[0].name}{more}", cell.style)

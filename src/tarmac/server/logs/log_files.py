@@ -15,9 +15,8 @@ from tarmac.model.errors import NotFound
 from tarmac.node.files import untrusted
 from tarmac.node.files.logroom import cut_note, gap_of
 from tarmac.node.files.masking import Mask, split_at
-from tarmac.server.logs.log_times import LogTimes, Read
+from tarmac.server.logs.log_times import BLOCK_BYTES, LogTimes, Read
 
-BLOCK_BYTES = 65536
 LONGEST_BYTES = 16 << 20
 """Maximum bytes of one read; of a longer file, the end is read."""
 

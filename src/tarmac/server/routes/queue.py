@@ -1,6 +1,8 @@
 """`/queue`: running and waiting runs, and changes of their order. Joined by `server.app`."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from tarmac import api
 from tarmac.control.queue.delegated_queue import queue_of_pool
@@ -24,9 +26,10 @@ def add_queue_routes(routes: Routes, service: Service) -> None:
         """
         query = call.query
         pools = _selected_pools(plane.pools(call.actor), query)
-        part = Part(limit=query.limit, after=query.after - 1, owner=call.actor.user if query.mine else None)
+        limit = None if query.arrays else query.limit
+        part = Part(limit=limit, after=query.after - 1, owner=call.actor.user if query.mine else None)
         found = plane.queue(call.actor, part, cluster=query.cluster, pool=query.pool)
-        return _joined(found, pools)
+        return _joined([_with_arrays(page, query.limit) for page in found] if query.arrays else found, pools)
 
     @routes.serve(api.CHANGE_QUEUE)
     def change(call: Call[api.QueueChangeQuery, api.ChangesBody]) -> list[api.QueuePool]:
@@ -48,6 +51,29 @@ def add_queue_routes(routes: Routes, service: Service) -> None:
 
 def _key(page: api.QueuePool) -> tuple[str, str]:
     return page.cluster, page.pool
+
+
+def _with_arrays(page: api.QueuePool, limit: int | None) -> api.QueuePool:
+    """The queue with one line for all members of an array."""
+    units: dict[str, list[api.QueueEntry]] = {}
+    for run in page.runs:
+        units.setdefault(run.array_id or run.id, []).append(run)
+    shown = islice(units.values(), limit)
+    lines = tuple(_array_line(runs) if runs[0].array_id else runs[0] for runs in shown)
+    return replace(page, runs=lines, total=len(units))
+
+
+def _array_line(members: Sequence[api.QueueEntry]) -> api.QueueEntry:
+    return replace(
+        members[0],
+        id=str(members[0].array_id),
+        array_index=None,
+        slots_acquired=sum(run.slots_acquired for run in members),
+        slots_needed=sum(run.slots_needed for run in members),
+        members=Counter(run.state.value for run in members),
+        estimate=next((run.estimate for run in members if run.estimate is not None), None),
+        native=None,
+    )
 
 
 def _joined(pages: Iterable[api.QueuePool], pools: Iterable[Pool]) -> list[api.QueuePool]:

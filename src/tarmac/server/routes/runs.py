@@ -11,8 +11,9 @@ from starlette.responses import Response, StreamingResponse
 
 from tarmac import api
 from tarmac.api.operation import JSON, Query
+from tarmac.control.service import ControlPlane
 from tarmac.model.codec import inherited
-from tarmac.model.errors import InvalidInput
+from tarmac.model.errors import InvalidInput, TarmacError
 from tarmac.model.loss import loss_of
 from tarmac.model.run_records import Annotation
 from tarmac.model.summary import RunQuery
@@ -63,6 +64,10 @@ def add_run_routes(routes: Routes, service: Service) -> None:
         """
         return run_record(service.remover.remove(call.actor, call.reference))
 
+    _add_commands(routes, plane)
+
+
+def _add_commands(routes: Routes, plane: ControlPlane) -> None:
     @routes.serve(api.STOP)
     def stop(call: Call[api.StopQuery]) -> api.Run:
         """End a run for good, with `now` without its grace.
@@ -86,6 +91,21 @@ def add_run_routes(routes: Routes, service: Service) -> None:
         The name or id of an array refers to all its members.
         """
         return run_record(plane.resume(call.actor, call.reference))
+
+    @routes.serve(api.COMMAND_RUNS)
+    def command(call: Call[Query, api.CommandBody]) -> list[api.RunResult]:
+        """Stop, pause or resume many runs in one transaction, and return a result for each, in their order.
+
+        A refusal of one run does not affect the others. The name or id of an array refers to all its members.
+        """
+        body = call.body
+        found = plane.command(call.actor, body.command, body.runs, at_once=body.now)
+        return [
+            api.RunResult(error=api.error_form(each))
+            if isinstance(each, TarmacError)
+            else api.RunResult(run=run_record(each))
+            for each in found
+        ]
 
 
 def _add_questions(routes: Routes, service: Service) -> None:

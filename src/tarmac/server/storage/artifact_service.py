@@ -24,11 +24,9 @@ from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.model.spec import Conventions
 from tarmac.server.storage.reported_checkpoints import deletions, is_deleted
 from tarmac.server.storage.site_artifacts import SiteArtifacts
-from tarmac.server.storage.trial_checkpoints import apply_policies
+from tarmac.server.storage.trial_checkpoints import CHECKPOINT, apply_policies
 
 TIDY_EVERY_S = 600.0
-
-_CHECKPOINT = "checkpoint"
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +91,7 @@ class ArtifactService:
         """The names of runs by id, as far as this server knows them."""
         return {run_id: run.name for run_id, run in self._store.load_runs(run_ids).items()}
 
-    def find(self, reference: str, *, kind: str = _CHECKPOINT) -> Version:
+    def find(self, reference: str, *, kind: str = CHECKPOINT) -> Version:
         """The version of a user's reference: an id, or a run (by id or name) for its latest of a kind.
 
         Raises NotFound with the nearest.
@@ -130,7 +128,7 @@ class ArtifactService:
         text = f"not all artifacts that {cluster} keeps at its site are here: {missing}. They stay there; "
         return [f"{text}a cluster with the same directory, added again, brings them"]
 
-    def content(self, actor: Actor, reference: str, *, kind: str = _CHECKPOINT) -> Manifest:
+    def content(self, actor: Actor, reference: str, *, kind: str = CHECKPOINT) -> Manifest:
         """The content of a version; raises NotFound as `find` does."""
         check(actor, Action.READ)
         version = self.find(reference, kind=kind)
@@ -233,7 +231,7 @@ class ArtifactService:
         """
         versions: dict[str, list[Version]] = defaultdict(list)
         for item in summaries:
-            if item.version.kind == _CHECKPOINT:
+            if item.version.kind == CHECKPOINT:
                 versions[item.version.run_id].append(item.version)
         for run_id, records in reports.items():
             deleted, found = deletions(records), versions[run_id]

@@ -104,7 +104,9 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     spec = reading.spec
     check_repositories(spec, filename=draft.body.filename)
     if draft.caller.local:
-        spec = _inheriting(spec, draft.body.submitter)
+        submitter = draft.body.submitter
+        inherited = {name: submitter[name] for name in INHERITED_VARIABLES if name in submitter}
+        spec = replace(spec, environment=replace(spec.environment, inherited=inherited))
     # A submission without a key gets one, so that `submit_together` may submit it again after a clash.
     key = draft.body.idempotency_key or uuid4().hex
     if spec.unique_name:
@@ -221,13 +223,6 @@ def _from_checkpoint(spec: RunSpec, run: Run) -> RunSpec:
         )
     others = [text for text in spec.input_artifacts if ".checkpoint." not in text]
     return replace(spec, input_artifacts=(*others, run.id))
-
-
-def _inheriting(spec: RunSpec, submitter: Mapping[str, str]) -> RunSpec:
-    inherited = {name: submitter[name] for name in INHERITED_VARIABLES if name in submitter}
-    if not inherited:
-        return spec
-    return replace(spec, environment=replace(spec.environment, inherited=inherited))
 
 
 def resolve_references(

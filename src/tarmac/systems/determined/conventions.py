@@ -17,13 +17,14 @@ from tarmac.dialects.section import Value
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch
 from tarmac.node.attempt.protocol import LATE_PORT
+from tarmac.search.space import RandomNumbers, draw
 from tarmac.systems.determined.fields import EXPERIMENT
-from tarmac.systems.determined.hyperparameters import draw_values
 from tarmac.systems.determined.identity import experiment_id, number_of, trial_id, uuid_of
 from tarmac.systems.determined.library import ADDRESS, NO_RETRY, library_steps
 from tarmac.systems.determined.merging import complete, normalise
 from tarmac.systems.determined.reader import USER_TOKEN, WORK_DIRECTORY
 from tarmac.systems.determined.schema import partial_record
+from tarmac.systems.determined.search import ranges
 from tarmac.systems.determined.storage import CHECKPOINTS
 
 RUN_DIRECTORY = "/run/determined"
@@ -155,14 +156,20 @@ class _Trial:
     def hyperparameters(self) -> Mapping[str, Any]:
         if self.run.spec.trial is not None:
             return self.run.spec.parameters or {}
-        return draw_values(self.config["hyperparameters"], self.seed)
+        return self.drawn[0]
 
     @cached_property
     def seed(self) -> int:
         """The trial's seed: the same in every attempt."""
         if self.run.spec.trial is not None:
             return self.run.spec.trial.seed
-        return number_of("trial seed", str(self.config["reproducibility"]["experiment_seed"])) - 1
+        return self.drawn[1]
+
+    @cached_property
+    def drawn(self) -> tuple[Mapping[str, Any], int]:
+        """The hyperparameters of a run without a search, and its seed: as of the first trial of a search."""
+        numbers = RandomNumbers(self.config["reproducibility"]["experiment_seed"])
+        return draw(tuple(ranges(self.config["hyperparameters"])), numbers)
 
     @cached_property
     def numbers(self) -> tuple[int, int]:

@@ -4,7 +4,6 @@ A mapping with a `type` is a hyperparameter of that type; one without is a mappi
 else is a constant.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +13,6 @@ from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.schema import FREE, Custom, Field, ListOf, Record, Shape, read_value
 from tarmac.dialects.section import Section, Value, words_for
-from tarmac.systems.determined.identity import fraction_of
 from tarmac.systems.determined.schema import record, whole
 
 RANGES = frozenset({"int", "double", "log"})
@@ -89,31 +87,3 @@ _KINDS: Mapping[str, Record] = {
 """The fields of each type."""
 
 HYPERPARAMETERS = Custom(read_hyperparameters)
-
-
-def draw_values(parameters: Mapping[str, Any], seed: int, prefix: str = "") -> dict[str, Any]:
-    """The value of each hyperparameter, with the nesting kept."""
-    return {
-        name: _value(value, seed, f"{prefix}{name}")
-        if isinstance(value, Mapping) and "type" in value
-        else draw_values(value, seed, f"{prefix}{name}.")
-        for name, value in parameters.items()
-    }
-
-
-def _value(parameter: Mapping[str, Any], seed: int, path: str) -> Any:
-    fraction = fraction_of(str(seed), path)
-    match parameter["type"]:
-        case "const":
-            return parameter.get("val")
-        case "categorical":
-            values = parameter["vals"]
-            return values[int(fraction * len(values))]
-        case "int":
-            return parameter["minval"] + int(fraction * (parameter["maxval"] - parameter["minval"] + 1))
-    try:
-        value = parameter["minval"] + fraction * (parameter["maxval"] - parameter["minval"])
-        value = parameter["base"] ** value if parameter["type"] == "log" else value
-    except OverflowError:
-        return parameter["minval"]
-    return value if math.isfinite(value) else parameter["minval"]

@@ -26,11 +26,6 @@ def number_of(kind: str, *parts: str, below: int = _LARGEST) -> int:
     return int.from_bytes(digest[:8]) % below + 1
 
 
-def fraction_of(*parts: str) -> float:
-    """A pseudo-random number from 0 up to 1, the same for the same parts."""
-    return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:6]) / 2**48
-
-
 def uuid_of(kind: str, *parts: str) -> str:
     """A UUID, the same for the same parts."""
     return str(uuid5(NAMESPACE_URL, "/".join((f"tarmac:{kind}", *parts))))

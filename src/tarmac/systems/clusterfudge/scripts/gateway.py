@@ -15,6 +15,7 @@ from itertools import product
 from typing import Any
 
 from tarmac import api
+from tarmac.cli.selecting import pages
 from tarmac.client import Client
 from tarmac.client.launching import json_text
 from tarmac.model.errors import InvalidInput, NeverFits, NotFound, TarmacError, Unauthorized
@@ -32,7 +33,6 @@ DECISION_LIMIT_S = 20.0
 """How long to wait for the scheduler's decision on a launch that may not queue."""
 
 _GLANCE_S = 0.02
-_PAGE = 500
 
 
 def replied(
@@ -154,15 +154,8 @@ def _reference(client: Client, launch: str) -> str:
     if not (launch.isdecimal() or launch.count("-") == 4):
         return launch
     launch = launch.lower()
-    before: str | None = None
-    while True:
-        page = client.runs(limit=_PAGE, before=before, everything=True)
-        for run in page.runs:
-            if launch in (launch_uuid(run.id), str(launch_number(run.id))):
-                return run.id
-        before = page.next
-        if before is None:
-            return launch
+    every = (run.id for run in pages(client, None, {"everything": True}))
+    return next((each for each in every if launch in (launch_uuid(each), str(launch_number(each)))), launch)
 
 
 LOG_LINES = 10_000

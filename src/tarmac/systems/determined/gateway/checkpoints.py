@@ -220,12 +220,18 @@ def _newest(gateway: Gateway, run_id: str, version: str | None) -> RunRecord | N
 
 def leave_resources(call: Call, record: RunRecord, left: Mapping[str, Any]) -> None:
     """Reduce a checkpoint to these files; without any, it is deleted."""
+    run = change_report(call, reduced(record, left))
+    if run is not None:
+        call.gateway.service.artifacts.clear_reported(call.actor, run)
+
+
+def change_report(call: Call, record: RunRecord) -> Run | None:
+    """Store another record of a checkpoint; returns its run, unless that was removed."""
     run = call.store.run(record.run_id)
     if run is not None:
         call.check_change(run)
-    call.gateway.records.put(reduced(record, left))
-    if run is not None:
-        call.gateway.service.artifacts.clear_reported(call.actor, run)
+    call.gateway.records.put(record)
+    return run
 
 
 def reported(call: Call, uuid: str) -> RunRecord | None:

@@ -160,10 +160,7 @@ def _metadata(call: Call) -> None:
         raise NotFound(
             f"checkpoint not found: {uuid}", hint="those that a run made by itself have no metadata to change"
         )
-    run = call.store.run(found.run_id)
-    if run is not None:
-        call.check_change(run)
-    call.gateway.records.put(replace(found, body={**found.body, "metadata": dict(metadata)}))
+    checkpoints.change_report(call, replace(found, body={**found.body, "metadata": dict(metadata)}))
 
 
 def _uuid(text: Any) -> str:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.cli.views.playplot import plot
+from tarmac.cli.views.plotting import require_plotting
 from tarmac.model.cluster import Policy
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.simulator.comparing import Result, Setting, play
 from tarmac.simulator.jobs import Job, Trace
 from tarmac.simulator.playing import Rules
-from tarmac.simulator.plot import plot, require_plotting
 from tarmac.simulator.shapes import shape_of
 
 

@@ -1,65 +1,35 @@
 """Draws plays: the queue and the use of the cluster over time, one line per play.
 
-Called by `tarmac simulate --plot`. The plotting library is an extra, imported when something is drawn.
+Called by `tarmac simulate --plot`.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.util import find_spec
-from io import BytesIO
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.node.files import untrusted
+from tarmac.cli.views.plotting import COLOURS, picture
 from tarmac.simulator.comparing import Result, Setting
-from tarmac.simulator.jobrows import check_path
 from tarmac.simulator.playing import EPOCH_S, NO_DATES_S
 from tarmac.simulator.shapes import shape_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-KINDS = (".png", ".svg")
-
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933")
-"""The palette of Okabe and Ito, which people with colour blindness can distinguish."""
-
 DAY_S = 86_400.0
 HOUR_S = 3_600.0
 
 
-def require_plotting(file: str) -> None:
-    """Raise InvalidInput if `file` cannot be drawn, and Unavailable without matplotlib, before any play."""
-    if Path(file).suffix.lower() not in KINDS:
-        raise InvalidInput(f"--plot {file!r}: name a file that ends in {' or '.join(KINDS)}")
-    check_path("--plot", file)
-    if find_spec("matplotlib") is None:
-        raise Unavailable(
-            "--plot needs matplotlib, and it is not installed here",
-            hint=f"install matplotlib for {sys.executable}",
-        )
-
-
 def plot(played: Sequence[tuple[Setting, Result]], path: Path) -> None:
-    """Replace a file by a picture of the plays, a column of two panels for each trace; raises OSError."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
+    """Draw the plays into a file; a column of two panels for each trace. Raises OSError."""
     parts = [list(part) for _, part in groupby(played, key=lambda item: id(item[0].trace))]
-    with mpl.rc_context({"font.size": 9, "svg.hashsalt": "tarmac"}):
-        figure = Figure(figsize=(7.2 * len(parts), 5.6), layout="constrained")
+    with picture(path, 7.2 * len(parts), 5.6) as figure:
         panels = figure.subplots(2, len(parts), sharex="col", squeeze=False)
         for column, part in enumerate(parts):
             _draw(part, panels[0][column], panels[1][column])
-        dateless: dict[str, Any] = {"Date": None} if path.suffix.lower() == ".svg" else {}
-        picture = BytesIO()
-        figure.savefig(picture, format=path.suffix[1:].lower(), dpi=150, metadata=dateless)
-    untrusted.replace(str(path), picture.getvalue())
 
 
 def _draw(part: Sequence[tuple[Setting, Result]], above: Axes, below: Axes) -> None:
@@ -94,10 +64,6 @@ def _dress(above: Axes, below: Axes) -> None:
     below.set_ylabel("slots held, %")
     below.set_ylim(0, 102)
     for axes in (above, below):
-        axes.grid(visible=True, color="#dddddd", linewidth=0.6)
-        axes.set_axisbelow(True)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
         axes.margins(x=0.01)
 
 
