@@ -30,7 +30,8 @@ def test_an_account_is_kept_with_its_password_until_it_is_removed(sql_store: Sql
     records = sql_store.accounts
     assert records.people().accounts == {}
     records.put_account(ADA, password="hash")
-    records.put_account(BOB)
+    assert records.add_account(BOB)
+    assert not records.add_account(replace(BOB, disabled=True))
     records.put_account(replace(ADA, disabled=True))
     assert records.people().accounts == {"ada": replace(ADA, disabled=True), "bob": BOB}
     assert (records.password("ada"), records.password("bob"), records.password("eve")) == ("hash", None, None)
@@ -60,8 +61,8 @@ def test_memberships_and_organisations_replace_those_before(sql_store: SqlStore)
 
 def test_a_token_is_found_by_its_digest_and_revoked_once(sql_store: SqlStore) -> None:
     records = sql_store.accounts
-    records.add_token(TOKEN, digest="d1")
-    records.add_token(replace(TOKEN, id="t2", created_at=1.0), digest="d2")
+    assert records.add_token(TOKEN, digest="d1")
+    assert records.add_token(replace(TOKEN, id="t2", created_at=1.0), digest="d2")
     assert not records.add_token(replace(TOKEN, id="t3"), digest="d1")
     assert not records.add_token(TOKEN, digest="d3")
     assert records.token("d1") == TOKEN

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
@@ -16,6 +14,7 @@ import pytest
 
 from attempts import wait_until
 from shell import LIMIT_S, LOOK_AGAIN_S, Shell
+from small_disks import small_disk
 
 MARK = "STRAY_MARK"
 
@@ -127,19 +126,6 @@ def test_code_that_leads_out_of_its_directory_ends_the_run_with_the_place(shell:
     result = shell.tarmac("run", "run.yaml")
     assert result.returncode in (1, 2)
     assert "secrets" in result.stderr
-
-
-@contextmanager
-def small_disk(directory: Path, size: str) -> Iterator[None]:
-    """A file system of that size, mounted on the directory."""
-    directory.mkdir()
-    subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tarmac-test", directory], check=True
-    )
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", directory], check=True)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")

@@ -133,7 +133,7 @@ def test_the_options_of_the_server_are_those_of_the_page(admin: Reader) -> None:
 
 @pytest.mark.postgres
 def test_the_guide_of_postgresql_does_what_it_says(admin: Reader, postgres: Server) -> None:
-    """Made, used, backed up and restored: with the tools of PostgreSQL, as the guides have them."""
+    """N16: made, used, backed up and restored."""
     url = make_url(postgres.create())
     directory, name = str(url.query["host"]), str(url.database)
     variables = {"PGHOST": directory, "PGUSER": str(url.username)}
@@ -147,19 +147,21 @@ def test_the_guide_of_postgresql_does_what_it_says(admin: Reader, postgres: Serv
         )
         text = text.replace("tarmac@/tarmac", f"{role}@/{name}").replace("--owner tarmac", f"--owner {role}")
         text = text.replace("--username tarmac", f"--username {role}")
-        text = re.sub(r"(template0|--dbname|dropdb) tarmac", rf"\1 {name}", text)
-        return text.replace("tarmac.dump tarmac", f"tarmac.dump {name}")
+        return re.sub(r"(template0|--dbname|dropdb) tarmac", rf"\1 {name}", text)
 
     admin.expect(f"dropdb {name}", "")
     try:
         admin.follow(named(page("operating/postgresql.md")))
-        plain = re.findall(r"^```\n(.*?)^```$", named(page("operating/backup.md")), re.DOTALL | re.MULTILINE)
-        (dump,), (restore,) = ([text for text in plain if word in text] for word in ("pg_dump", "pg_restore"))
-        admin.expect("mkdir -p backups/monday", "")
-        admin.expect(dump, "")
+        restore = "".join(
+            re.findall(r"^(?:dropdb|tarmac server restore) .*\n", named(page("operating/backup.md")), re.M)
+        )
+        admin.expect("tarmac server backup backups/monday", "...")
+        admin.expect("ls backups/monday", "home.tar.gz\nmanifest.json\ntarmac.dump\n")
         admin.expect("tarmac run --name later -- true", "...")
-        admin.expect("tarmac server stop", "...")
-        admin.expect(restore, "")
+        admin.expect(f"tarmac server stop; mv {STATE} lost", "...")
+        refused = admin.run("tarmac server restore backups/monday")
+        assert (refused.returncode, "is not empty" in refused.stdout) == (2, True), refused.stdout
+        admin.expect(restore, "restored: ...")
         listed = admin.run("tarmac ls").stdout
         assert "completed" in listed
         assert "later" not in listed

@@ -22,6 +22,7 @@ LAZY_MODULES = {
     "tarmac.cli.commands.metrics",
     "tarmac.cli.people.tokens",
     "tarmac.cli.commands.run",
+    "tarmac.cli.commands.server",
     "tarmac.cli.commands.simulate",
     "tarmac.cli.views.errors",
     "tarmac.cli.options",

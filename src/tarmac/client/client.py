@@ -125,6 +125,11 @@ class Client(ResourceCalls):
         """Close idle connections. The server and its runs continue."""
         self._transport.close()
 
+    @property
+    def remote(self) -> bool:
+        """Whether the server is behind a URL."""
+        return self._transport.remote
+
     def version(self) -> api.Version:
         """The version of the server."""
         return self._call(api.VERSION)

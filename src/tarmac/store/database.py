@@ -154,7 +154,7 @@ class Database:
     """Connections to one database, by URL: sqlite:///PATH or postgresql+psycopg://..."""
 
     def __init__(self, url: str, *, patience_s: float = PATIENCE_S) -> None:
-        parsed = _parse(url)
+        parsed = parse_url(url)
         self.name = parsed.difference_update_query(_PASSWORDS).render_as_string(hide_password=True)
         self.dialect = parsed.get_backend_name()
         self.path: Path | None = None
@@ -250,7 +250,7 @@ def _storable(values: Mapping[str, Any]) -> bool:
     return all(storable(value) for value in values.values() if isinstance(value, str))
 
 
-def _parse(url: str) -> URL:
+def parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):  # its text may quote a password, as the URL does

@@ -284,8 +284,8 @@ def put_position(dialect: str) -> sa.Insert:
 
 
 def insert_or_skip(table: sa.Table, dialect: str) -> sa.Insert:
-    """Insert a row unless there is one with its key."""
-    return _insert(table, dialect).on_conflict_do_nothing()
+    """Insert a row unless there is one with its key; the number of rows of the result says which."""
+    return _insert(table, dialect).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 
 
 def _insert(table: sa.Table, dialect: str) -> postgresql.Insert | sqlite.Insert:

@@ -29,10 +29,10 @@ def bring_up_to_date(database: Database) -> None:
     Raises Refused for a database of a newer tarmac, or of one from before the first release.
     """
     with database.reading() as connection:
-        if _version(connection) == HEAD:
+        if schema_of(connection) == HEAD:
             return
     with database.writing() as connection:
-        found = _version(connection)  # another server may have done it meanwhile
+        found = schema_of(connection)  # another server may have done it meanwhile
         if found is None and not inspect(connection).get_table_names():
             _create(connection)
         elif found is None or found < BASE:
@@ -57,7 +57,8 @@ def _create(connection: Connection) -> None:
     connection.execute(text("INSERT INTO alembic_version (version_num) VALUES (:head)"), {"head": HEAD})
 
 
-def _version(connection: Connection) -> str | None:
+def schema_of(connection: Connection) -> str | None:
+    """The schema of a database; None if it has no tables of tarmac."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     version: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()

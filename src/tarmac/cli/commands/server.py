@@ -6,17 +6,19 @@ import time
 from base64 import b64decode
 from collections import deque
 from hashlib import sha256
+from pathlib import Path
 
 import click
 
 from tarmac import api
-from tarmac.cli.dialogue import answer, connect, print_verbatim, remark
+from tarmac.cli.dialogue import answer, connect, print_verbatim, remark, tell
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import duration, flag, json_option, local_time, tail_option
 from tarmac.cli.views.amounts import age, until
 from tarmac.cli.views.terminal import one_line
 from tarmac.model.codec import json_form
-from tarmac.model.errors import NotFound, TarmacError, Unavailable
+from tarmac.model.errors import NotFound, Refused, TarmacError, Unavailable
+from tarmac.model.home import Home
 from tarmac.model.people.announcement import Announcement
 from tarmac.node.kernel import procfs
 
@@ -130,6 +132,78 @@ def ca() -> None:
     digest = sha256(b64decode("".join(pem.splitlines()[1:-1]))).hexdigest()
     remark(f"{path}, SHA-256 {digest}")
     answer({"path": str(path), "sha256": digest, "pem": pem}, pem.rstrip())
+
+
+directory_argument = click.argument("directory", type=click.Path(path_type=Path))
+without_key = flag("--without-key", help="Without the key of the secrets, which is kept elsewhere.")
+
+
+@server.command()
+@directory_argument
+@without_key
+@json_option
+def backup(*, directory: Path, without_key: bool) -> None:
+    """Back up the database and the home into a new directory. The server and its runs continue."""
+    answer(_back_up(directory, without_key=without_key), f"backup: {directory}")
+
+
+@server.command()
+@directory_argument
+@click.option(
+    "--home", type=click.Path(path_type=Path), metavar="DIR", help="Into this home, not TARMAC_HOME."
+)
+@click.option("--key", type=click.Path(path_type=Path), metavar="FILE", help="The key, if it is elsewhere.")
+@without_key
+@flag("--without-database", help="The home alone, for a database that is restored already.")
+@json_option
+def restore(
+    *, directory: Path, home: Path | None, key: Path | None, without_key: bool, without_database: bool
+) -> None:
+    """Restore a backup into a home that has no server yet."""
+    from tarmac.server import backup as backups
+
+    into = Home(home.absolute()) if home is not None else _own_home()
+    used = None if without_key else key or directory / backups.KEY
+    backups.restore(directory, into, key=used, with_database=not without_database)
+    answer({"home": str(into.root)}, f"restored: {into.root}; tarmac server start starts its server")
+
+
+@server.command()
+@directory_argument
+@json_option
+def upgrade(*, directory: Path) -> None:
+    """Back up into a new directory, and replace the server by the installed version. Runs continue."""
+    _back_up(directory, without_key=False)
+    tell(f"backup: {directory}")
+    stopped, home = _stop(), _own_home().root
+    older = "the older version" if stopped is None else f"tarmac {stopped.version}"
+    restoring = f"mv {home} {home}.new; tarmac server restore {directory.absolute()}"
+    back = f"to go back: tarmac server stop; install {older}; {restoring}"
+    try:
+        version = connect().version()
+        connect().runs(limit=1)
+    except TarmacError as error:
+        raise TarmacError(f"the installed version does not work: {error}", hint=back) from error
+    remark(back)
+    _print_version(version)
+
+
+def _own_home() -> Home:
+    """The home of this user's own server; raises Refused if commands use a server behind a URL."""
+    client = connect(start=False)
+    if client.remote:
+        hint = "unset TARMAC_URL, and set TARMAC_HOME to the home of the server"
+        raise Refused(
+            "this command is for the server's own machine, not for a server behind a URL", hint=hint
+        )
+    return client.home
+
+
+def _back_up(directory: Path, *, without_key: bool) -> dict[str, object]:
+    from tarmac.server.backup import back_up
+
+    made = back_up(_own_home(), directory.absolute(), with_key=not without_key)
+    return {"directory": str(directory.absolute()), **json_form(made)}
 
 
 def _print_version(version: api.Version) -> None:

@@ -107,6 +107,8 @@ class Authenticator:
             raise Unauthorized(f"the token {token.id} of {token.user} was revoked", hint=_TOKEN_HINT)
         if token.expires_at is not None and token.expires_at <= now:
             raise Unauthorized(f"the token {token.id} of {token.user} has expired", hint=_TOKEN_HINT)
+        if token.user not in self.people().accounts:
+            self.forget()  # another server may just have made the account
         people = self.people()
         if (account := people.accounts.get(token.user)) is None:
             raise Unauthorized("this token is unknown", hint=_TOKEN_HINT)
