@@ -9,6 +9,7 @@
 #   make launchers     the guide of launchers, typed: DeepSpeed, accelerate, JAX and others train on two nodes
 #   make determined    the command `det` and the library of Determined, from PyPI, against a server and inside runs
 #   make sign-on       logins through two real identity providers: oidc-provider (needs Node 20 or later) and canaille
+#   make fuzz-api      requests made from the description of the API, with tokens of each role (Schemathesis, from PyPI)
 #   make check         formatting, lint, types, layers, tidy tests
 #   make bench         the benchmark table, against the peers that this machine can have
 #   make clean         remove the environments
@@ -23,6 +24,7 @@ BENCH_VENV := .venv-bench
 LAUNCHERS_VENV := .venv-launchers
 DETERMINED_VENV := .venv-determined
 SIGN_ON_VENV := .venv-sign-on
+FUZZING_VENV := .venv-schemathesis
 PROVIDER := tests/data/identity_provider
 DETERMINED_RELEASES := 0.23.4 0.34.0 0.38.1
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -35,7 +37,7 @@ COMPILE = $(BIN)/python -m compileall -q src
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sharing test test-engines frameworks launchers determined sign-on check format bench clean
+.PHONY: help demo sharing test test-engines frameworks launchers determined sign-on fuzz-api check format bench clean
 
 help:
 	@sed -n '/^# *make /s/^# *//p' Makefile
@@ -66,6 +68,9 @@ determined: $(VENV)/.dev $(VENV)/.demo $(DETERMINED_RELEASES:%=$(DETERMINED_VENV
 sign-on: $(VENV)/.dev $(PROVIDER)/node_modules $(SIGN_ON_VENV)/.provider
 	$(BIN)/python -m pytest tests/e2e/test_sign_on.py
 
+fuzz-api: $(VENV)/.dev $(FUZZING_VENV)/.schemathesis
+	$(BIN)/python -m pytest tests/integration/server/test_described_requests.py
+
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -83,7 +88,7 @@ bench: $(VENV)/.dev $(VENV)/.bench $(BENCH_VENV)/.ray
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) $(LAUNCHERS_VENV) $(DETERMINED_VENV) $(SIGN_ON_VENV) $(PROVIDER)/node_modules
+	rm -rf $(VENV) $(BENCH_VENV) $(LAUNCHERS_VENV) $(DETERMINED_VENV) $(SIGN_ON_VENV) $(FUZZING_VENV) $(PROVIDER)/node_modules
 
 # Stamps: what is installed, newer than what says what to install.
 
@@ -134,6 +139,12 @@ $(PROVIDER)/node_modules: $(PROVIDER)/package-lock.json
 $(SIGN_ON_VENV)/.provider: constraints.txt
 	$(PYTHON) -m venv $(SIGN_ON_VENV)
 	$(SIGN_ON_VENV)/bin/python -m pip --disable-pip-version-check install --quiet pytest-iam==0.3.0 canaille==0.3.6
+	@touch $@
+
+# Its plug-in for pytest would be loaded by every test.
+$(FUZZING_VENV)/.schemathesis: constraints.txt
+	$(PYTHON) -m venv $(FUZZING_VENV)
+	$(FUZZING_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt schemathesis
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.package

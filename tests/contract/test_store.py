@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from histories import new_run, placed, step
+from tarmac.model.actor import Sight
 from tarmac.model.array import AwaitedRun, Condition
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Refused
@@ -280,6 +281,29 @@ def test_lists_are_filtered(store: Store) -> None:
     assert ids(store, labels={"team": "x", "size": "l"}) == []
     assert ids(store, user="ada", project="p", name="a", states=frozenset({RunState.QUEUED})) == ["r1"]
     assert ids(store, user="nobody") == []
+
+
+@pytest.mark.parametrize("users", [None, frozenset(), frozenset({"bob", "eve"})])
+@pytest.mark.parametrize("closed", [frozenset(), frozenset({"q"})])
+@pytest.mark.parametrize("projects", [frozenset(), frozenset({"p"}), frozenset({"p", "r"})])
+def test_lists_and_references_have_what_a_sight_covers(
+    store: Store, users: frozenset[str] | None, closed: frozenset[str], projects: frozenset[str]
+) -> None:
+    """N15."""
+    places = [(user, project) for user in ("ada", "bob", "eve", "dan") for project in "pqr"]
+    runs = [
+        new_run(f"r{number:02}", name="same", user=user, project=project)
+        for number, (user, project) in enumerate(places)
+    ]
+    store.create_runs(runs)
+    sight = Sight(user="ada", users=users, projects=projects, closed=closed)
+    covered = [each.run.id for each in runs if sight.covers(each.run.user, each.run.project)][::-1]
+    assert ids(store, sight=sight) == covered
+    assert {each.id for each in store.find_runs("r", sight=sight, limit=99)} == set(covered)
+    assert [each.id for each in store.find_runs("same", sight=sight, limit=2)] == covered[:2]
+    for each in runs:
+        found = store.find_runs(each.run.id, sight=sight)
+        assert [run.id for run in found] == [each.run.id] * (each.run.id in covered)
 
 
 def test_lists_without_what_ended_long_ago(store: Store) -> None:

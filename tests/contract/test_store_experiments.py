@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from histories import new_run, spec, step
-from tarmac.model.actor import Lease
+from tarmac.model.actor import Lease, Sight
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, LeaseLost
 from tarmac.model.experiment import Experiment, ExperimentChange, ExperimentQuery, Trial
@@ -151,8 +151,13 @@ def test_lists_and_references(store: Store) -> None:
     assert listed(project="none") == []
     [project] = store.experiments.projects(None)
     assert store.experiments.projects(None) == {project: 3}
-    assert store.experiments.projects(frozenset({"bob", "nobody"})) == {project: 1}
-    assert store.experiments.projects(frozenset()) == {}
+    of_bob = Sight(user="bob", users=frozenset())
+    nothing = Sight(user="eve", closed=frozenset({project}))
+    assert store.experiments.projects(of_bob) == {project: 1}
+    assert store.experiments.projects(nothing) == {}
+    assert (listed(sight=of_bob), listed(sight=nothing)) == (["e2"], [])
+    assert [each.id for each in store.experiments.find("digits", user="ada", sight=of_bob)] == ["e2"]
+    assert store.experiments.find("e1", sight=of_bob) == store.experiments.find("e", sight=nothing) == []
     assert [each.id for each in store.experiments.find("e2")] == ["e2"]
     assert [each.id for each in store.experiments.find("digits", user="bob")] == ["e2"]
     assert [each.id for each in store.experiments.find("digits")] == ["e3", "e2", "e1"]

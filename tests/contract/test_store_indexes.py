@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Select, text
 from sqlalchemy.dialects import sqlite
 
+from tarmac.model.actor import Sight
 from tarmac.model.lifecycle import RunState
 from tarmac.model.summary import RunQuery
 from tarmac.store import limits, open_store, secrets, spans
@@ -18,6 +19,7 @@ from tarmac.store import statements as sql
 from tarmac.store.database import Database
 from tarmac.store.schema import metadata
 
+SIGHT = Sight(user="a", users=frozenset({"b"}), projects=frozenset({"p"}), closed=frozenset({"q"}))
 QUERIES: dict[str, Select[Any]] = {
     "runs by id": sql.RUNS_BY_ID.params(ids=["a", "b"]),
     "runs by key": sql.RUNS_BY_KEY.params(ids=["a", "b"]),
@@ -51,6 +53,7 @@ QUERIES: dict[str, Select[Any]] = {
     "charges of runs": limits.CHARGED.params(ids=["a", "b"]),
     "ledger": limits.PAGE.params(before=9, at_most=1),
     "ledger of an account": limits.PAGE_OF.params(before=9, at_most=1, of_account="a"),
+    "list of what one may see": sql.summaries(RunQuery(sight=SIGHT)),
     "lease": sql.LEASE.params(of_cluster="a"),
     "servers": sql.SERVERS,
 }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tarmac.model.actor import Lease
+from tarmac.model.actor import Lease, Sight
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.experiment import Experiment, ExperimentChange, ExperimentHead, ExperimentQuery, Trial
 from tarmac.model.lifecycle import ExperimentState
@@ -60,9 +60,12 @@ class MemoryExperiments:
         with self._lock:
             return self._found.get(experiment_id)
 
-    def find(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Experiment]:
+    def find(
+        self, reference: str, *, user: str | None = None, sight: Sight | None = None, limit: int = 10
+    ) -> list[Experiment]:
         with self._lock:
-            newest = [self._found[each] for each in sorted(self._found, reverse=True)]
+            every = [self._found[each] for each in sorted(self._found, reverse=True)]
+            newest = [each for each in every if _seen(each, sight)]
         if not reference:
             return []
         found = (
@@ -81,9 +84,9 @@ class MemoryExperiments:
     def heads(self, query: ExperimentQuery) -> list[ExperimentHead]:
         return [ExperimentHead(each.id, each.name, each.user) for each in self.experiments(query)]
 
-    def projects(self, users: Collection[str] | None) -> dict[str, int]:
+    def projects(self, sight: Sight | None) -> dict[str, int]:
         found = self._found.values()
-        return dict(Counter(each.project for each in found if users is None or each.user in users))
+        return dict(Counter(each.project for each in found if _seen(each, sight)))
 
     def load(self, experiment_ids: Sequence[str]) -> dict[str, Experiment]:
         with self._lock:
@@ -127,10 +130,14 @@ def _key(found: Experiment) -> tuple[str, str | None]:
     return found.user, found.idempotency_key
 
 
+def _seen(found: Experiment, sight: Sight | None) -> bool:
+    return sight is None or sight.covers(found.user, found.project)
+
+
 def _matches(found: Experiment, query: ExperimentQuery) -> bool:
     return (
         query.user in (None, found.user)
-        and (query.users is None or found.user in query.users)
+        and _seen(found, query.sight)
         and query.project in (None, found.project)
         and (not query.states or found.state in query.states)
         and query.archived in (None, found.archived)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 
 from tarmac.model.run import Run
 from tarmac.model.summary import RunQuery
+
+
+def newest_of(runs: Mapping[str, Run], query: RunQuery) -> list[Run]:
+    """The runs that a query without a limit matches, newest first."""
+    return [run for _, run in sorted(runs.items(), reverse=True) if matches(run, query)]
 
 
 def matches(run: Run, query: RunQuery) -> bool:
@@ -13,7 +19,7 @@ def matches(run: Run, query: RunQuery) -> bool:
     return (
         (not query.states or run.state in query.states)
         and query.user in (None, run.user)
-        and (query.users is None or run.user in query.users)
+        and (query.sight is None or query.sight.covers(run.user, run.project))
         and query.project in (None, run.project)
         and query.name in (None, run.name)
         and query.array_id in (None, run.array_id)

@@ -15,12 +15,12 @@ from memory_limits import MemoryLimits
 from memory_metrics import MemoryMetrics
 from memory_notifications import MemoryNotifications
 from memory_numbers import MemoryNumbers
-from memory_queries import matches
+from memory_queries import newest_of
 from memory_run_records import MemoryRunRecords
 from memory_secrets import MemorySecrets
 from memory_spans import span_of
 from memory_writes import CountedWrites
-from tarmac.model.actor import HomeIdentity, Lease, ServerRecord
+from tarmac.model.actor import HomeIdentity, Lease, ServerRecord, Sight
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
 from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.codec import encode, replace
@@ -154,19 +154,19 @@ class MemoryStore:
     def load_runs(self, run_ids: Sequence[str]) -> dict[str, Run]:
         return {run_id: self._runs[run_id] for run_id in run_ids if run_id in self._runs}
 
-    def find_runs(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Run]:
+    def find_runs(
+        self, reference: str, *, user: str | None = None, sight: Sight | None = None, limit: int = 10
+    ) -> list[Run]:
         with self._lock:
-            if not reference or reference in self._runs:
-                return [self._runs[reference]] if reference else []
-            newest = [self._runs[run_id] for run_id in sorted(self._runs, reverse=True)]
+            newest = newest_of(self._runs, RunQuery(sight=sight)) if reference else []
         named = [run for run in newest if run.name == reference]
         own = [run for run in named if run.user == user]
-        return (own or named or [run for run in newest if run.id.startswith(reference)])[:limit]
+        started = [run for run in newest if run.id.startswith(reference)]
+        return ([run for run in started if run.id == reference] or own or named or started)[:limit]
 
     def runs(self, query: RunQuery) -> list[RunSummary]:
         with self._lock:
-            newest = [self._runs[run_id] for run_id in sorted(self._runs, reverse=True)]
-            found = [run for run in newest if matches(run, query)][: query.limit]
+            found = newest_of(self._runs, query)[: query.limit]
             return [summary_of(run, self._where[run.id][0], self._where[run.id][1]) for run in found]
 
     def array_counts(self, array_id: str) -> dict[tuple[RunState, Outcome | None], int]:

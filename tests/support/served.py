@@ -70,6 +70,7 @@ from tarmac.server.submitting.submissions import resolve_references
 from tarmac.systems.determined.gateway.application import at_addresses
 from tarmac.systems.determined.gateway.gateway import Gateway
 from tarmac.systems.determined.gateway.tokens import TokenMaker
+from tarmac.systems.gateways import sources_of
 from tarmac.vault import KeyFile, Vault
 
 OWNER = "ada"
@@ -159,8 +160,7 @@ class Served:
         )
         self.datasets = DatasetService(self.store, root / "datasets", self.clock)
         self.keys = KeyFile(root / "secrets.key")
-        vault = Vault(self.store.secrets, self.keys, self.clock)
-        self.secrets = SecretService(vault, self.store)
+        self.secrets = SecretService(Vault(self.store.secrets, self.keys, self.clock), self.store)
         access = Access(owner=OWNER, socket_name=str(self.home.socket), token=TOKEN)
         callers = Authenticator(self.store.accounts, self.clock, access)
         self.accounts = AccountService(self.store.accounts, callers, self.clock)
@@ -178,7 +178,9 @@ class Served:
                 pools=pools,
             ),
             starter=lambda: self.starter,
-            resolve=resolve_references(self.artifacts, self.datasets, self.secrets),
+            resolve=resolve_references(
+                self.artifacts, self.datasets, self.secrets, sources=sources_of(self.store)
+            ),
             sender=Sender(mail=None, secrets=self.secrets.values, private_addresses=False),
         )
         self.changes = Changes()
@@ -330,8 +332,6 @@ def served(
         server.encrypted = listener, tls
     thread = threading.Thread(target=_serve, args=(server, made, sockets), name="served")
     thread.start()
-    made.auditor.start()
-    made.closing.callback(made.auditor.stop)
     try:
         yield made
     finally:

@@ -18,24 +18,24 @@ from source_tree import ROOT, Module, package_modules, snippet
 
 CODE_LINES = {
     "": 75,
-    "api": 1010,
+    "api": 1013,
     "artifacts": 4673,
     "cli": 7220,
-    "client": 1750,
-    "control": 6600,
+    "client": 1744,
+    "control": 6623,
     "dialects": 3366,
     "engines": 7063,
     "launch": 919,
-    "model": 2609,
+    "model": 2636,
     "node": 11930,
     "samplers": 214,
     "sched": 5171,
     "search": 574,
-    "server": 7383,
+    "server": 7411,
     "simulator": 1320,
-    "store": 2690,
-    "systems": 10469,
-    "vault": 618,
+    "store": 2702,
+    "systems": 10476,
+    "vault": 619,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
 

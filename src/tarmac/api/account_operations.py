@@ -11,6 +11,7 @@ from tarmac.api.operation import Body, Count, Operation, Query
 from tarmac.model.actor import Action, ActorRole
 from tarmac.model.notification import ENDED, Channel, Occasion
 from tarmac.model.people.account import (
+    TOKEN_DAYS,
     Account,
     AccountSettings,
     AuditEntry,
@@ -124,7 +125,7 @@ class TokenBody(Body, frozen=True, kw_only=True):
     label: Annotated[str, Meta(min_length=1, max_length=200)]
     user: str | None = None
     scopes: tuple[Action, ...] | None = None
-    lifetime_s: Annotated[float, Meta(gt=0)] | None = 90 * 86400.0
+    lifetime_s: Annotated[float, Meta(gt=0)] | None = TOKEN_DAYS * 86400.0
 
 
 class SubscriptionsQuery(Query, frozen=True, kw_only=True):

@@ -166,4 +166,6 @@ START_CLUSTER = Operation(
 )
 END_CLUSTER = Operation("POST", "/clusters/{cluster}/down", Action.MANAGE, ClusterChange, body=DownBody)
 CLUSTER_MACHINES = Operation("GET", "/clusters/{cluster}/machines", Action.READ, ClusterStatus)
-CLUSTER_CHANGE = Operation("GET", "/clusters/{cluster}/change", Action.READ, ClusterChange, query=ChangeQuery)
+CLUSTER_CHANGE = Operation(
+    "GET", "/clusters/{cluster}/change", Action.MANAGE, ClusterChange, query=ChangeQuery
+)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
         Visibility,
     )
 
-USUAL_LIFETIME_S = 90 * 86400.0
-
 
 class AccountCalls(Calls):
     """One method per route. The texts of tokens are only in the answers that make them."""
@@ -88,17 +86,11 @@ class AccountCalls(Calls):
         return self._call(api.TOKENS, query=api.TokensQuery(user=user, all=everybody))
 
     def add_token(
-        self,
-        label: str,
-        *,
-        user: str | None = None,
-        scopes: Sequence[Action] | None = None,
-        lifetime_s: float | None = USUAL_LIFETIME_S,
+        self, label: str, *, scopes: Sequence[Action] | None = None, **options: Any
     ) -> api.NewToken:
-        """A new token, with its text. `lifetime_s` None, which service accounts may have, is no end."""
+        """A new token, with its text. The options are the other fields of `TokenBody`."""
         chosen = None if scopes is None else tuple(scopes)
-        body = api.TokenBody(label=label, user=user, scopes=chosen, lifetime_s=lifetime_s)
-        return self._call(api.ADD_TOKEN, body=body)
+        return self._call(api.ADD_TOKEN, body=api.TokenBody(label=label, scopes=chosen, **options))
 
     def revoke_token(self, token_id: str) -> Token:
         """Revoke a token, by its id."""

@@ -15,6 +15,7 @@ import tarmac
 from tarmac.api.operation import Body, BodyOf, Operation, Query, QueryOf
 from tarmac.client.http1 import Response
 from tarmac.client.transport import Transport
+from tarmac.model.codec import ready
 from tarmac.model.errors import NotFound, Unavailable
 
 Record = TypeVar("Record")
@@ -76,7 +77,7 @@ def decoded(kind: type[Record], content: str | bytes) -> Record:
     Raises Unavailable for the answer of another API.
     """
     try:
-        return msgspec.json.decode(content, type=kind)
+        return msgspec.json.decode(content, type=ready(kind))
     except msgspec.DecodeError as error:
         raise Unavailable(f"the server sent an answer that this version cannot read: {error}") from None
 

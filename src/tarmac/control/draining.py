@@ -8,6 +8,7 @@ from collections.abc import Collection
 from tarmac.api.cluster_operations import NodeChoice
 from tarmac.control.reports import NodeReport, node_reports
 from tarmac.control.state.control_state import ControlState
+from tarmac.model.actor import Actor
 from tarmac.model.cluster import REHEARSAL_PREFIX, Drain, Node, NodeState
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused, listed, suggestion
@@ -51,9 +52,9 @@ def _slot_drain(node: Node, drain: Drain | None, slot: int) -> Drain | None:
     return replace(drain or before, slots=tuple(sorted(slots)), reason=reason) if slots else None
 
 
-def chosen_reports(control: ControlState, choice: NodeChoice) -> list[NodeReport]:
-    """The chosen nodes with their load; all nodes without a choice."""
-    reports = node_reports(control)
+def chosen_reports(control: ControlState, choice: NodeChoice, actor: Actor | None = None) -> list[NodeReport]:
+    """The chosen nodes with their load, and the runs that an actor may see; all nodes without a choice."""
+    reports = node_reports(control, actor)
     if choice == ALL_NODES:
         return reports
     chosen = _chosen([report.node for report in reports], choice)

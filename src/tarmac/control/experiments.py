@@ -10,7 +10,7 @@ from tarmac import api
 from tarmac.control.admission import Admission, Submission, same_request, with_system_user
 from tarmac.control.decisions import steps
 from tarmac.control.decisions.trials import ChangeDraft
-from tarmac.control.permissions import Action, check, may_see
+from tarmac.control.permissions import Action, check
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.searches import Searches
 from tarmac.model.actor import Actor
@@ -214,9 +214,9 @@ class ExperimentService:
         """The experiment that an actor means: id, name (newest, own first), unique prefix of an id."""
         check(actor, Action.READ)
         store = self._control.store.experiments
-        found = [each for each in store.find(reference, user=actor.user) if may_see(actor, each.user)]
+        found = store.find(reference, user=actor.user, sight=actor.sees)
         if not found:
-            raise NotFound(f"there is no experiment {reference!r}", hint=self._nearest(reference))
+            raise NotFound(f"there is no experiment {reference!r}", hint=self._nearest(actor, reference))
         if len(found) > 1 and reference not in (found[0].name, found[0].id):
             listed = ", ".join(_named(each) for each in found)
             raise Refused(f"{reference!r} means several experiments: {listed}", hint="give more of the id")
@@ -225,7 +225,7 @@ class ExperimentService:
     def experiments(self, actor: Actor, query: ExperimentQuery) -> list[Experiment]:
         """A page of the list, newest first."""
         check(actor, Action.READ)
-        return self._control.store.experiments.experiments(replace(query, users=actor.sees))
+        return self._control.store.experiments.experiments(replace(query, sight=actor.sees))
 
     def trials(self, actor: Actor, experiment: Experiment) -> list[TrialRow]:
         """All trials, by number, with the current state of their runs."""
@@ -302,8 +302,8 @@ class ExperimentService:
         except InvalidInput:
             return spec
 
-    def _nearest(self, reference: str) -> str:
-        recent = self._control.store.experiments.experiments(ExperimentQuery())
+    def _nearest(self, actor: Actor, reference: str) -> str:
+        recent = self.experiments(actor, ExperimentQuery())
         near = nearest(reference, [each.name for each in recent] + [each.id for each in recent])
         if near:
             return f"did you mean {near}?"

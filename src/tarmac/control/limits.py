@@ -5,14 +5,15 @@ Used by `service`, `admission` and the schedule loop.
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from tarmac.api.limit_operations import GrantBody, LedgerQuery, LimitBody
 from tarmac.api.operation import LARGEST
-from tarmac.control.permissions import Action, check
+from tarmac.control.permissions import Action, check, may_see_credits
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
-from tarmac.model.actor import Actor
+from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.codec import common, replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.lifecycle import RunState
@@ -60,10 +61,10 @@ class LimitService:
         return limit
 
     def accounts(self, actor: Actor) -> list[CreditAccount]:
-        """The accounts with a grant, less all use until now."""
+        """The accounts with a grant, less all use until now: of the actor and their projects, or all."""
         check(actor, Action.READ)
         refresh_limits(self._control)
-        return list(self._control.limits.accounts)
+        return [each for each in self._control.limits.accounts if may_see_credits(actor, each.account)]
 
     def grant(self, actor: Actor, body: GrantBody) -> CreditAccount:
         """Add a grant or a correction to an account; a second one with the same key changes nothing."""
@@ -81,9 +82,15 @@ class LimitService:
         return next(each for each in self.accounts(actor) if each.account == body.account)
 
     def ledger(self, actor: Actor, query: LedgerQuery) -> list[CreditEntry]:
-        """A page of the ledger, the newest entries first."""
+        """A page of the ledger, the newest entries first: of the same accounts as `accounts`."""
         check(actor, Action.READ)
-        return self._store.entries(query.account, before=query.before or LARGEST, limit=query.limit)
+        accounts: list[str | None] = [query.account]
+        if ActorRole.ADMIN not in actor.roles:
+            known = [each.account for each in self._store.accounts() if may_see_credits(actor, each.account)]
+            accounts = [each for each in known if query.account in (None, each)]
+        before = query.before or LARGEST
+        pages = [self._store.entries(each, before=before, limit=query.limit) for each in accounts]
+        return sorted(chain(*pages), key=lambda entry: entry.id, reverse=True)[: query.limit]
 
     def _refresh(self) -> None:
         refresh_limits(self._control)

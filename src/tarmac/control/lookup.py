@@ -31,16 +31,16 @@ def find_run(store: Store, actor: Actor, reference: str) -> Run:
     Raises NotFound with the nearest names, and Refused if a prefix means several runs.
     """
     if reference == LAST:
-        everyone = RunQuery(users=actor.sees, limit=1)
+        everyone = RunQuery(sight=actor.sees, limit=1)
         newest = store.runs(RunQuery(user=actor.user, limit=1)) or store.runs(everyone)
         if not newest:
             raise NotFound("there is no run yet", hint="tarmac run -- echo hello makes one")
         reference = newest[0].id
     exact = store.run(reference)
-    if exact is not None and may_see(actor, exact.user):
+    if exact is not None and may_see(actor, exact):
         return exact
-    found = store.find_runs(reference, user=actor.user) or _in_array(store, actor, reference)
-    found = [run for run in found if may_see(actor, run.user)]
+    found = store.find_runs(reference, user=actor.user, sight=actor.sees)
+    found = found or _in_array(store, actor, reference)
     if not found:
         raise NotFound(f"there is no run {reference!r}", hint=_nearest(store, actor, reference))
     if len(found) > 1 and found[0].name != reference:
@@ -53,21 +53,21 @@ def _in_array(store: Store, actor: Actor, reference: str) -> list[Run]:
     """The run that `NAME[3]` means; for an array's own id, its newest member."""
     member = split_member(reference)
     if member is None:
-        query = RunQuery(array_id=reference, limit=1)
+        query = RunQuery(array_id=reference, sight=actor.sees, limit=1)
     else:
         name, index = member
-        named = store.find_runs(name, user=actor.user)
+        named = store.find_runs(name, user=actor.user, sight=actor.sees)
         array_id = named[0].array_id if named else name
         if array_id is None:
             return []
-        query = RunQuery(array_id=array_id, array_index=index, limit=1)
+        query = RunQuery(array_id=array_id, array_index=index, sight=actor.sees, limit=1)
     return list(store.load_runs([each.id for each in store.runs(query)]).values())
 
 
 def _nearest(store: Store, actor: Actor, reference: str) -> str:
-    if store.experiments.find(reference, user=actor.user):
+    if store.experiments.find(reference, user=actor.user, sight=actor.sees):
         return f"it is an experiment: tarmac experiment show {reference}"
-    recent = store.runs(RunQuery(users=actor.sees, limit=200))
+    recent = store.runs(RunQuery(sight=actor.sees, limit=200))
     names = dict.fromkeys([run.name for run in recent] + [run.id for run in recent])
     close = difflib.get_close_matches(reference, names, n=3)
     if close:

@@ -4,10 +4,12 @@ Called by `server.http.routing` for the action of each operation, and by `servic
 server's services, for what belongs to a user or a project.
 """
 
+from typing import Protocol
+
 from tarmac.model.actor import Action, Actor, ActorRole
 from tarmac.model.errors import Forbidden
 
-__all__ = ["ALLOWED", "Action", "check", "may_see", "may_use_project"]
+__all__ = ["ALLOWED", "Action", "check", "may_see", "may_see_credits", "may_use_project"]
 
 ALLOWED = {
     ActorRole.ADMIN: frozenset(Action),
@@ -57,9 +59,25 @@ def check(
         raise Forbidden(f"{actor.user} may not change {what} of {owner}", hint="ask their owner or an admin")
 
 
-def may_see(actor: Actor, owner: str) -> bool:
-    """Whether the actor may see runs of this user."""
-    return actor.sees is None or owner == actor.user or owner in actor.sees
+class Owned(Protocol):
+    """A run or an experiment, or a record about one."""
+
+    @property
+    def user(self) -> str: ...
+    @property
+    def project(self) -> str: ...
+
+
+def may_see(actor: Actor, item: Owned) -> bool:
+    """Whether the actor may see this run or experiment."""
+    return actor.sees is None or actor.sees.covers(item.user, item.project)
+
+
+def may_see_credits(actor: Actor, account: str) -> bool:
+    """Whether the actor may see an account of credits: their own, and those of projects that they may use."""
+    kind, _, name = account.partition(":")
+    own = name == actor.user if kind == "user" else actor.projects.get(name, ActorRole.MEMBER) is not None
+    return own or ActorRole.ADMIN in actor.roles
 
 
 def may_use_project(actor: Actor, project: str) -> bool:

@@ -56,10 +56,13 @@ class DryRun(Prospects, frozen=True, kw_only=True):
     missing: tuple[Problem, ...] = ()
 
 
-def node_reports(control: ControlState) -> list[NodeReport]:
-    """Every present node."""
+def node_reports(control: ControlState, actor: Actor | None = None) -> list[NodeReport]:
+    """Every present node, with the runs that the actor may see (None: all); the slots of others count."""
     by_node: dict[str, dict[str, NodeRun]] = {}
+    hidden: set[str] = set()
     for run, attempt in control.live():
+        if actor is not None and not may_see(actor, run):
+            hidden.add(run.id)
         for placement in attempt.current_allocation.placements:
             on_node = by_node.setdefault(placement.node, {})
             before = on_node.get(run.id, NodeRun(id=run.id, name=run.name, slots=0))
@@ -68,7 +71,8 @@ def node_reports(control: ControlState) -> list[NodeReport]:
     reports = []
     for node in control.nodes():
         runs = tuple(by_node.get(node.name, {}).values())
-        reports.append(NodeReport(node=node, slots_used=sum(run.slots for run in runs), runs=runs))
+        seen = tuple(run for run in runs if run.id not in hidden)
+        reports.append(NodeReport(node=node, slots_used=sum(run.slots for run in runs), runs=seen))
     return reports
 
 
@@ -154,7 +158,7 @@ class UsageReport:
             raise InvalidInput("the range of time is empty: `since` must lie before `until`, and before now")
         spans: dict[tuple[float, float, tuple[str, ...]], list[AttemptSpan]] = {}
         for span in self._control.store.attempt_spans(begin, end):
-            if not may_see(actor, span.user):
+            if not may_see(actor, span):
                 continue
             key, last = tuple(inherited(UsageKey, span).values()), end if span.end is None else span.end
             parts = periods(per, max(begin, span.begin), min(end, last)) if per else ((begin, end),)
@@ -183,7 +187,7 @@ class UsageReport:
         found: list[RunUtilization] = []
         for attached in self._control.engines:
             live = self._control.live_on(attached)
-            runs = {attempt.id: run.id for run, attempt in live if may_see(actor, run.user)}
+            runs = {attempt.id: run.id for run, attempt in live if may_see(actor, run)}
             if not runs:
                 continue
             with attached.question() as engine:

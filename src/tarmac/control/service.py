@@ -202,7 +202,7 @@ class ControlPlane:
     def runs(self, actor: Actor, query: RunQuery, *, scope: RunScope = RunScope.ALL) -> list[RunSummary]:
         """A page of the list of runs in that scope, newest first."""
         check(actor, Action.READ)
-        query = replace(query, users=actor.sees)
+        query = replace(query, sight=actor.sees)
         if scope is RunScope.MINE:
             query = replace(query, user=actor.user)
         return with_stuck(self.control, self.control.store.runs(query))
@@ -274,9 +274,7 @@ class ControlPlane:
         found = queueing.queue(self.control, part, cluster=cluster, pool=pool)
         if actor.sees is None:
             return found
-        return [
-            replace(each, runs=tuple(run for run in each.runs if may_see(actor, run.user))) for each in found
-        ]
+        return [replace(each, runs=tuple(run for run in each.runs if may_see(actor, run))) for each in found]
 
     def pools(self, actor: Actor) -> tuple[Pool, ...]:
         """All pools with their rules."""
@@ -286,12 +284,12 @@ class ControlPlane:
     def why(self, actor: Actor, reference: str) -> Why:
         """The reason why the run waits."""
         run = self.find(actor, reference)
-        return replace(why(self.control, run), hook_changes=run.spec.hook_changes)
+        return replace(why(self.control, run, actor.sees), hook_changes=run.spec.hook_changes)
 
     def nodes(self, actor: Actor, choice: NodeChoice = ALL_NODES) -> list[NodeReport]:
-        """The chosen nodes with their load; raises NotFound if there are none."""
+        """The chosen nodes with their load and visible runs; raises NotFound if there are none."""
         check(actor, Action.READ)
-        return draining.chosen_reports(self.control, choice)
+        return draining.chosen_reports(self.control, choice, actor)
 
     def dry_run(self, submission: Submission) -> DryRun:
         """The effect of a submission, even before everything that it names exists; nothing is stored."""

@@ -12,6 +12,7 @@ from tarmac.control.limits import limit_book, request_of
 from tarmac.control.serving import whereabouts
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
+from tarmac.model.actor import Sight
 from tarmac.model.array import AwaitedRun, Condition
 from tarmac.model.codec import common
 from tarmac.model.lifecycle import Mode, RunEvent, RunState
@@ -25,8 +26,8 @@ NAMES_SHOWN = 4
 """The number of awaited runs that are named."""
 
 
-def why(control: ControlState, run: Run) -> Why:
-    """Explain the current state of the run."""
+def why(control: ControlState, run: Run, sight: Sight | None = None) -> Why:
+    """Explain the current state of the run; names other runs only if `sight` covers them (None: all)."""
     if run.server != control.server and run.state is not RunState.ENDED:
         who = whereabouts(control.store, run.server, now=control.clock.now())
         return _why(run, f"{run.state}: it is looked after by {who}")
@@ -35,7 +36,7 @@ def why(control: ControlState, run: Run) -> Why:
         headline, lost = _before_the_cluster(control, run, engine), _lost(control, run)
         return _why(run, headline, awaits=len(run.awaits), lost=lost, previous=_previous(control, run))
     if run.state is RunState.QUEUED:
-        answer = replace(_why_queued(control, run), lost=_lost(control, run))
+        answer = replace(_why_queued(control, run, sight), lost=_lost(control, run))
         if run.awaits:
             return replace(answer, headline=_awaiting(control, run), reasons=())
         if (reason := next(iter(answer.reasons), None)) and reason.code is ReasonCode.GROUP_LIMIT:
@@ -159,7 +160,7 @@ def _lost(control: ControlState, run: Run) -> str:
     return loss_text(*astuple(lost)) if lost is not None else ""
 
 
-def _why_queued(control: ControlState, run: Run) -> Why:
+def _why_queued(control: ControlState, run: Run, sight: Sight | None) -> Why:
     now = control.clock.now()
     try:
         answer, scope = control.scheduler_state.ask(
@@ -187,19 +188,21 @@ def _why_queued(control: ControlState, run: Run) -> Why:
         f"queued: it waits for {slots_text}",
         reasons=answer.reasons,
         ahead=answer.ahead,
-        ahead_first=_named(control, answer.ahead_first),
+        ahead_first=_named(control, answer.ahead_first, sight),
         awaits=len(answer.awaits),
-        awaits_first=_named(control, answer.awaits[:NAMES_SHOWN]),
+        awaits_first=_named(control, answer.awaits[:NAMES_SHOWN], sight),
         unblocked_by=answer.unblocked_by,
         estimate=WhyEstimate(**common(WhyEstimate, estimate), text=_estimate_text(estimate, now)),
     )
 
 
-def _named(control: ControlState, run_ids: Sequence[str]) -> tuple[NamedRun, ...]:
-    """Runs with their names, if they are still live."""
+def _named(control: ControlState, run_ids: Sequence[str], sight: Sight | None) -> tuple[NamedRun, ...]:
+    """Runs with their names, if they are still live and `sight` covers them."""
     with control.lock:
         runs = control.run_cache().runs
-        return tuple(NamedRun(id=run_id, name=runs[run_id].name) for run_id in run_ids if run_id in runs)
+        live = [runs[run_id] for run_id in run_ids if run_id in runs]
+    seen = (run for run in live if sight is None or sight.covers(run.user, run.project))
+    return tuple(NamedRun(id=run.id, name=run.name) for run in seen)
 
 
 def _estimate_text(estimate: sched.Estimate, now: float) -> str:

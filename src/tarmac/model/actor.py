@@ -40,19 +40,37 @@ class Action(StrEnum):
     MANAGE = "manage"
 
 
+class Sight(Struct, frozen=True, kw_only=True):
+    """The runs and experiments that an actor may see: those of `user`, and all those of `projects`.
+
+    Beside them, those of `users` (None: of all users) outside `closed`, the other projects with members.
+    """
+
+    user: str
+    users: frozenset[str] | None = None
+    projects: frozenset[str] = frozenset()
+    closed: frozenset[str] = frozenset()
+
+    def covers(self, user: str, project: str) -> bool:
+        """Whether it includes the runs of a user in a project."""
+        if user == self.user or project in self.projects:
+            return True
+        return project not in self.closed and (self.users is None or user in self.users)
+
+
 class Actor(Struct, frozen=True, kw_only=True):
     """A user of a server, with roles there.
 
     `scopes`: only these actions (None: all of the roles). `projects` has each project with members, and the
-    actor's role there (None: no member). `sees` names the users whose runs the actor may see (None: all),
-    `controls` those whose runs a member may change beside their own.
+    actor's role there (None: no member). `sees`: the runs that the actor may see (None: all); `controls`
+    names the users whose runs a member may change beside their own.
     """
 
     user: str
     roles: frozenset[ActorRole] = frozenset({ActorRole.MEMBER})
     scopes: frozenset[Action] | None = None
     projects: Mapping[str, ActorRole | None] = NO_PROJECTS
-    sees: frozenset[str] | None = None
+    sees: Sight | None = None
     controls: frozenset[str] = frozenset()
 
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from functools import cache
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec.json import Decoder
 from msgspec.structs import fields
 
 from tarmac.model.errors import InvalidInput
@@ -50,10 +52,25 @@ def json_form(value: Any) -> Any:
     return to_builtins(value)
 
 
+def ready(kind: type[T]) -> type[T]:
+    """The type, once msgspec has read its fields, as each use of a decoder needs.
+
+    msgspec reads them at the first use, and crashes if two threads do so at once (0.22).
+    """
+    if kind not in _READY:
+        with _READING:
+            Decoder(kind)
+        _READY.add(kind)
+    return kind
+
+
+_READING, _READY = Lock(), set[Any]()
+
+
 def decode(kind: type[T], value: Any, path: str = "") -> T:
     """The record of type `kind` that `value` (parsed JSON) describes; raises InvalidInput."""
     try:
-        return convert(value, kind)
+        return convert(value, ready(kind))
     except ValidationError as error:
         problem, _, inside = str(error).partition(" - at `$")
         inside = inside.removesuffix("`")

@@ -5,12 +5,12 @@ An experiment is a spec with a search over its parameters; each of its trials is
 steps of runs are in one transaction.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from tarmac.model.actor import Lease
+from tarmac.model.actor import Lease, Sight
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.lifecycle import ExperimentState
 from tarmac.model.search import ExperimentProgress, SearchSpec, TrialProgress
@@ -115,8 +115,13 @@ class Experiments(Protocol):
     def experiment(self, experiment_id: str) -> Experiment | None:
         """The experiment with exactly this id."""
 
-    def find(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Experiment]:
-        """Experiments with that id, otherwise that name (newest first), otherwise that id prefix."""
+    def find(
+        self, reference: str, *, user: str | None = None, sight: Sight | None = None, limit: int = 10
+    ) -> list[Experiment]:
+        """Experiments with that id, otherwise that name (newest first), otherwise that id prefix.
+
+        Only those that `sight` covers (None: all).
+        """
 
     def experiments(self, query: ExperimentQuery) -> list[Experiment]:
         """A page of the list, newest first."""
@@ -124,8 +129,8 @@ class Experiments(Protocol):
     def heads(self, query: ExperimentQuery) -> list[ExperimentHead]:
         """The heads of a page of the list; quick for any number."""
 
-    def projects(self, users: Collection[str] | None) -> dict[str, int]:
-        """The number of experiments in each project: of these users, or of all."""
+    def projects(self, sight: Sight | None) -> dict[str, int]:
+        """The number of experiments in each project, of those that `sight` covers, or of all."""
 
     def load(self, experiment_ids: Sequence[str]) -> dict[str, Experiment]:
         """The experiments with these ids; missing ones are left out."""

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
-from tarmac.model.actor import Actor, HomeIdentity, Lease, ServerRecord
+from tarmac.model.actor import Actor, HomeIdentity, Lease, ServerRecord, Sight
 from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.experiment import Experiments
@@ -75,8 +75,13 @@ class Store(Protocol):
     def run(self, run_id: str) -> Run | None:
         """The run with exactly this id."""
 
-    def find_runs(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Run]:
-        """Runs with that id, otherwise that name (newest first; of `user` if any), otherwise id prefix."""
+    def find_runs(
+        self, reference: str, *, user: str | None = None, sight: Sight | None = None, limit: int = 10
+    ) -> list[Run]:
+        """Runs with that id, otherwise that name (newest first; of `user` if any), otherwise id prefix.
+
+        Only those that `sight` covers (None: all).
+        """
 
     def runs(self, query: RunQuery) -> list[RunSummary]:
         """A page of the list, newest first (ids sort by time of creation)."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from tarmac.model.actor import Sight
 from tarmac.model.codec import common
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.progress import CauseCode, Outcome
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 class ListQuery(Struct, frozen=True, kw_only=True):
     """A page of a list: newest first, at most `limit`, those before `before_id` when paging.
 
-    `users`: only theirs (None: of all users).
+    `sight`: only those that it covers (None: all).
     """
 
     user: str | None = None
-    users: frozenset[str] | None = None
+    sight: Sight | None = None
     project: str | None = None
     before_id: str | None = None
     limit: int = 100

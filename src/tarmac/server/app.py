@@ -3,20 +3,18 @@
 Called by `daemon`, and by tests over fakes.
 """
 
-from collections.abc import Callable
-
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp
 
 import tarmac
 from tarmac.api.operation import BASE
 from tarmac.model.home import Home
 from tarmac.server.announcing import Announced
 from tarmac.server.http.answers import JsonAnswer, error_handlers
-from tarmac.server.http.auth import Access, AuthMiddleware
+from tarmac.server.http.auth import Access, Audit, AuthMiddleware
 from tarmac.server.http.connections import Bodies
 from tarmac.server.http.hosts import RequestChecks, machine_names
 from tarmac.server.http.openapi import openapi
@@ -52,9 +50,7 @@ def build(service: Service, *, home: Home, access: Access) -> AuthMiddleware:
     )
 
 
-def checked(
-    app: ASGIApp, settings: AddressSettings, rates: Rates, *, audit: Callable[[Scope, int], None]
-) -> ASGIApp:
+def checked(app: ASGIApp, settings: AddressSettings, rates: Rates, *, audit: Audit) -> ASGIApp:
     """An application for addresses of TCP, behind the checks of each request."""
     names = [*settings.tls_names, *settings.host_names, *machine_names()]
     return RequestChecks(app, names=names, rates=rates, hops=settings.trusted_proxies, audit=audit)

@@ -9,7 +9,7 @@ import msgspec
 from tarmac import api
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.model.cluster import Disks
-from tarmac.model.codec import common, encode, inherited
+from tarmac.model.codec import common, encode, inherited, ready
 from tarmac.model.lifecycle import RunState
 from tarmac.model.notification import Delivery, Notification
 from tarmac.model.progress import (
@@ -117,7 +117,7 @@ def dry_run_record(dry_run: DryRun, *, warnings: Sequence[str]) -> api.DryRun:
         artifact_paths={} if dry_run.request is None else dict(dry_run.request.artifact_paths),
         nodes=() if launch is None else tuple(map(_node_launch_record, launch.nodes)),
     )
-    return msgspec.convert(hidden_tree(msgspec.to_builtins(record), _inline_keys(spec)), api.DryRun)
+    return msgspec.convert(hidden_tree(msgspec.to_builtins(record), _inline_keys(spec)), ready(api.DryRun))
 
 
 def shown(spec: RunSpec) -> tuple[dict[str, Any], str]:

@@ -6,8 +6,6 @@ Made by `wiring` (and by tests, over fakes); passed to every function that makes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from starlette.types import Scope
-
 from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.control.service import ControlPlane
@@ -22,7 +20,7 @@ from tarmac.server.accounts.account_service import AccountService
 from tarmac.server.accounts.sign_on import SignOnService
 from tarmac.server.announcing import Announcements
 from tarmac.server.changes import Changes
-from tarmac.server.http.auth import RequestCounts
+from tarmac.server.http.auth import Audit, RequestCounts, no_audit
 from tarmac.server.http.rates import Rates
 from tarmac.server.local_images import LocalImages
 from tarmac.server.settings import CodeSettings
@@ -85,5 +83,5 @@ class Service:
     stop: Callable[[], None] = lambda: None
     loop_trouble: Callable[[], Sequence[str]] = tuple
     requests: RequestCounts = field(default_factory=RequestCounts)
-    audit: Callable[[Scope, int], None] = lambda _scope, _status: None
+    audit: Audit = no_audit
     rates: Rates = field(default_factory=Rates)

@@ -287,9 +287,8 @@ class _Joining:
         code = CodeCleaner(self._code, store, clock, keep_days=settings.code.keep_days)
         heralds = Janitor("announcement", self._announcements.read_again, every_s=READ_EVERY_S)
         loops = Loops(self._plane)
-        auditor = Auditor(self._accounts, clock)
         return Parts(
-            service=self._service(loops, images, remover, auditor),
+            service=self._service(loops, images, remover),
             loops=loops,
             store=store,
             check=self._check,
@@ -301,18 +300,11 @@ class _Joining:
                 Janitor("remains", attempts.tidy),
                 Janitor("images", images.clear),
                 Janitor("runs", remover.tidy),
-                auditor,
                 *([heralds] if settings.database.url else []),
             ),
         )
 
-    def _service(
-        self,
-        loops: Loops,
-        images: ImageService,
-        remover: RunRemover,
-        auditor: Auditor,
-    ) -> Service:
+    def _service(self, loops: Loops, images: ImageService, remover: RunRemover) -> Service:
         """The common state of this server's routes."""
         home, settings = self._home, self._settings
         changes = Changes()
@@ -341,7 +333,7 @@ class _Joining:
             secrets=self._secrets,
             accounts=self._accounts,
             sign_on=SignOnService(settings.sign_on, self._accounts, self._keys, self._clock),
-            audit=auditor.note,
+            audit=Auditor(self._accounts, self._clock).note,
             images=images,
             remover=remover,
             numbers=self._store.numbers,

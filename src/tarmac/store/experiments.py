@@ -4,12 +4,12 @@ A change of an experiment and its effects on runs are in one transaction: `write
 """
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
 
-from tarmac.model.actor import Lease
+from tarmac.model.actor import Lease, Sight
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.codec import common, decode
 from tarmac.model.experiment import Experiment, ExperimentChange, ExperimentHead, ExperimentQuery, Trial
@@ -18,7 +18,7 @@ from tarmac.store.checks import check_experiment_change
 from tarmac.store.database import Conflict, Database, Stale
 from tarmac.store.rows import body, written
 from tarmac.store.schema import experiment, trial
-from tarmac.store.statements import by_reference, page
+from tarmac.store.statements import by_reference, page, seen
 
 WriteRuns = Callable[[Connection, Sequence[NewRun], Sequence[RunStep]], None]
 """Stores new runs and applies steps within a transaction; raises Stale if a step is stale."""
@@ -90,8 +90,11 @@ class SqlExperiments:
     def experiment(self, experiment_id: str) -> Experiment | None:
         return self.load([experiment_id]).get(experiment_id)
 
-    def find(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Experiment]:
-        found = self._database.rows_by_reference(_BY_REFERENCE, reference, user=user, limit=limit)
+    def find(
+        self, reference: str, *, user: str | None = None, sight: Sight | None = None, limit: int = 10
+    ) -> list[Experiment]:
+        statements = [seen(each, experiment, sight) for each in _BY_REFERENCE]
+        found = self._database.rows_by_reference(statements, reference, user=user, limit=limit)
         return [_experiment(row) for row in found]
 
     def experiments(self, query: ExperimentQuery) -> list[Experiment]:
@@ -103,11 +106,9 @@ class SqlExperiments:
         )
         return [ExperimentHead(*row) for row in self._database.rows(statement)]
 
-    def projects(self, users: Collection[str] | None) -> dict[str, int]:
+    def projects(self, sight: Sight | None) -> dict[str, int]:
         counts = select(experiment.c.project, func.count()).group_by(experiment.c.project)
-        if users is not None:
-            counts = counts.where(experiment.c.user_name.in_(sorted(users)))
-        return {row[0]: row[1] for row in self._database.rows(counts)}
+        return {row[0]: row[1] for row in self._database.rows(seen(counts, experiment, sight))}
 
     def load(self, experiment_ids: Sequence[str]) -> dict[str, Experiment]:
         found = map(_experiment, self._database.rows_of(_BY_IDS, experiment_ids))
@@ -156,7 +157,7 @@ class SqlExperiments:
 
 
 def _matching(query: ExperimentQuery) -> Select[Any]:
-    return page(_EXPERIMENTS, experiment.c.id, query, experiment.c, "archived")
+    return page(_EXPERIMENTS, experiment.c.id, query, experiment, "archived")
 
 
 def _row(record: Experiment) -> dict[str, Any]:

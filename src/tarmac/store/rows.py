@@ -13,8 +13,6 @@ from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from msgspec.json import Decoder
-
 from tarmac.model.actor import HomeIdentity, Lease, ServerRecord
 from tarmac.model.array import AwaitedRun
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
@@ -302,9 +300,6 @@ def to_server(row: Sequence[Any]) -> ServerRecord:
     """The home that serves a cluster, from the columns of `statements.SERVERS`."""
     home = HomeIdentity(id=row[1], machine=row[2], hostname=row[3], path=row[4])
     return ServerRecord(cluster=row[0], home=home, token=row[5], seen_at=row[6])
-
-
-Decoder(RunSpec)  # msgspec reads the fields of a type at its first use: two threads at once crash there
 
 
 @lru_cache(maxsize=_MOST_SPECS)

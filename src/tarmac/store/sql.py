@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection
 
-from tarmac.model.actor import HomeIdentity, Lease, ServerRecord
+from tarmac.model.actor import HomeIdentity, Lease, ServerRecord, Sight
 from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.codec import decode
@@ -40,6 +40,7 @@ from tarmac.store.run_records import SqlAnnotations, SqlRunRecords
 from tarmac.store.schema import cluster as cluster_table
 from tarmac.store.schema import dataset as dataset_table
 from tarmac.store.schema import node as node_table
+from tarmac.store.schema import run as run_table
 from tarmac.store.secrets import SqlSecrets
 from tarmac.store.spans import keep_spans, read_spans
 from tarmac.store.upgrade import bring_up_to_date
@@ -126,8 +127,11 @@ class SqlStore:
     def load_runs(self, run_ids: Sequence[str]) -> dict[str, Run]:
         return {row[0]: rows.to_run(row) for row in self._database.rows_of(sql.RUNS_BY_ID, run_ids)}
 
-    def find_runs(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Run]:
-        found = self._database.rows_by_reference(sql.RUNS_BY_REFERENCE, reference, user=user, limit=limit)
+    def find_runs(
+        self, reference: str, *, user: str | None = None, sight: Sight | None = None, limit: int = 10
+    ) -> list[Run]:
+        statements = [sql.seen(each, run_table, sight) for each in sql.RUNS_BY_REFERENCE]
+        found = self._database.rows_by_reference(statements, reference, user=user, limit=limit)
         return [rows.to_run(row) for row in found]
 
     def remove_runs(self, run_ids: Collection[str]) -> frozenset[str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
+from tarmac.model.actor import Sight
 from tarmac.model.experiment import ExperimentQuery
 from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, TERMINAL_STATES, RunEvent, sources
 from tarmac.model.progress import Event
@@ -35,6 +36,8 @@ from tarmac.store.schema import (
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql
+
+Chosen = TypeVar("Chosen", bound=sa.Select[Any])
 
 LAST_CHARACTER = "\U0010ffff"
 """Sorts after every other: all texts with a prefix sort between the prefix and the prefix plus this."""
@@ -67,17 +70,16 @@ def page(
     statement: sa.Select[Any],
     newest: sa.ColumnElement[Any],
     query: RunQuery | ExperimentQuery,
-    columns: sa.sql.ColumnCollection[Any, Any],
+    table: sa.Table,
     *others: str,
 ) -> sa.Select[Any]:
     """The newest rows of a query, by this column of ids; `others` are further fields with equal columns."""
     same = {"user_name": query.user} | {name: getattr(query, name) for name in ("project", *others)}
-    equal = (columns[name] == value for name, value in same.items() if value is not None)
+    equal = (table.c[name] == value for name, value in same.items() if value is not None)
     statement = statement.where(*equal).order_by(newest.desc()).limit(query.limit)
-    if query.users is not None:
-        statement = statement.where(columns.user_name.in_(sorted(query.users)))
+    statement = seen(statement, table, query.sight)
     if query.states:
-        statement = statement.where(columns.state.in_(words(query.states)))
+        statement = statement.where(table.c.state.in_(words(query.states)))
     if query.before_id is not None:
         statement = statement.where(newest < query.before_id)
     return statement
@@ -177,10 +179,21 @@ def _matching(statement: sa.Select[Any], query: RunQuery) -> sa.Select[Any]:
         same = (pair.c.run_id == newest) & (pair.c.key == key) & (pair.c.value == value)
         statement = statement.join(pair, same)
         newest = pair.c.run_id if number == 0 else newest
-    statement = page(statement, newest, query, run.c, "name", "array_id", "array_index")
+    statement = page(statement, newest, query, run, "name", "array_id", "array_index")
     if query.ended_before is not None:
         statement = statement.where(run.c.ended_at < query.ended_before)
     return statement
+
+
+def seen(statement: Chosen, table: sa.Table, sight: Sight | None) -> Chosen:
+    """The statement for those runs or experiments alone that `sight` covers (None: all)."""
+    if sight is None:
+        return statement
+    user, project = table.c.user_name, table.c.project
+    of_others = user.not_in(sorted(sight.users)) if sight.users is not None else sa.false()
+    closed = sa.or_(project.in_(sorted(sight.closed)), of_others)
+    hidden = sa.and_(user != sight.user, project.not_in(sorted(sight.projects)), closed)
+    return statement.where(~hidden)  # so SQLite still reads the newest first, and sorts nothing
 
 
 # --- attempts ---------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from functools import partial
 from starlette.types import ASGIApp
 
 from tarmac.dialects.dialect import Dialect
+from tarmac.model.actor import Actor
 from tarmac.model.home import Home
 from tarmac.model.spec import RunSpec
 from tarmac.server.http.auth import Access
@@ -34,9 +35,9 @@ def dialects_of(systems: Systems, *, filename: str) -> Sequence[Dialect]:
     return for_cluster(read_defaults(systems.determined.of_experiments, filename=filename))
 
 
-def sources_of(store: SqlStore) -> Mapping[str, Callable[[RunSpec], RunSpec]]:
-    """By system, what adds the runs that its files name by number to the inputs of a spec."""
-    return {NAME: partial(with_source, numbers=store.numbers, records=store.run_records)}
+def sources_of(store: SqlStore) -> Mapping[str, Callable[[RunSpec, Actor | None], RunSpec]]:
+    """By system, what adds the runs that its files name by number to the inputs of a user's spec."""
+    return {NAME: partial(with_source, store=store, numbers=store.numbers)}
 
 
 def serve_gateway(

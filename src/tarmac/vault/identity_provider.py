@@ -23,6 +23,7 @@ from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 from msgspec import Struct
 
+from tarmac.model.codec import ready
 from tarmac.model.errors import TarmacError, Unauthorized, Unavailable
 from tarmac.model.ports import Clock
 from tarmac.vault.turns import Turns
@@ -208,8 +209,8 @@ class IdentityProvider:
         """An answer as a record; raises Pending, or Unauthorized with the provider's own words."""
         try:
             if status == 200:
-                return msgspec.json.decode(content, type=kind)
-            failure = msgspec.json.decode(content, type=_Failure)
+                return msgspec.json.decode(content, type=ready(kind))
+            failure = msgspec.json.decode(content, type=ready(_Failure))
         except (msgspec.DecodeError, UnicodeDecodeError) as problem:
             sentence = f"the identity provider {self.issuer} answers {status}: {problem}"
             raise Unavailable(sentence, hint=_LATER) from None

@@ -282,7 +282,17 @@ def test_projects_have_members(here: Served, admin: Client) -> None:
         submitted(cleo, SINGLE + "workspace: w\nproject: vision\n"),
     ):
         assert (status, "cleo may not submit runs in project vision" in found["message"]) == (403, True)
-    assert cleo.get("/api/v1/experiments", projectId=number)[1]["experiments"][0]["id"] == inside["id"]
+    assert bob.get("/api/v1/experiments", projectId=number)[1]["experiments"][0]["id"] == inside["id"]
+    assert cleo.get("/api/v1/experiments", projectId=number)[1]["experiments"] == []
+    assert cleo.get(f"/api/v1/experiments/{inside['id']}")[0] == 404
+    [trial] = bob.get(f"/api/v1/experiments/{inside['id']}/trials")[1]["trials"]
+    assert cleo.get(f"/api/v1/trials/{trial['id']}")[0] == 404
+    texts = [
+        submitted(cleo, SINGLE.replace("{name", f"{{source_trial_id: {source}, name"))
+        for source in (trial["id"], 987654)
+    ]
+    assert [status for status, _ in texts] == [400, 400]
+    assert [found["message"].count("there is no trial") for _, found in texts] == [1, 1]
 
 
 def test_changes_and_refusals_are_in_the_audit_log(here: Served, admin: Client) -> None:
@@ -291,7 +301,6 @@ def test_changes_and_refusals_are_in_the_audit_log(here: Served, admin: Client) 
     viewer.post("/api/v1/experiments/1/kill")
     viewer.get("/api/v1/experiments")
     login(here, BOB, "guess")
-    here.auditor.stop()  # writes the rest
     found = [(each.user, each.action, each.target, each.status) for each in admin.audit()]
     assert found[:3] == [
         ("", "POST", "/auth/login", 403),

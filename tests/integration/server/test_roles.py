@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,15 @@ from tarmac.api.operation import Operation
 from tarmac.client import Client
 from tarmac.control.permissions import ALLOWED
 from tarmac.model.actor import Action, ActorRole
-from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Refused, TooManyRequests, Unauthorized
+from tarmac.model.errors import (
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    Refused,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+)
 from tarmac.model.people.account import AccountSettings, Visibility
 from tarmac.server.app import routes_of
 
@@ -213,6 +222,19 @@ def test_a_project_with_members_is_for_them(plane: Served, people: dict[str, Cli
     owner.submit(source)
 
 
+def test_a_token_gives_no_role_with_more_than_its_scopes(plane: Served, people: dict[str, Client]) -> None:
+    """N15: in a project, to its own account or to another."""
+    people["owner"].set_member("vision", "member", ActorRole.ADMIN)
+    scopes = [Action.ACCOUNT, Action.SUBMIT]
+    narrow = plane.remote_client(people["owner"].add_token("narrow", user="member", scopes=scopes).text)
+    for user in ("viewer", "*", "member"):
+        for role in (ActorRole.MEMBER, ActorRole.ADMIN):
+            with pytest.raises(Forbidden, match="your own token has not the scope"):
+                narrow.set_member("vision", user, role)
+        narrow.set_member("vision", user, ActorRole.VIEWER)
+    assert {each.role for each in people["owner"].members("vision")} == {ActorRole.VIEWER}
+
+
 @pytest.mark.parametrize("visibility", list(Visibility))
 def test_an_organisation_decides_about_each_others_runs(
     plane: Served, people: dict[str, Client], visibility: Visibility
@@ -249,8 +271,6 @@ def test_changes_and_refusals_are_in_the_audit_log(plane: Served, people: dict[s
     people["member"].submit(HELLO)
     with pytest.raises(Unauthorized):
         plane.remote_client("tarmac_wrong").runs()
-    plane.auditor.stop()  # it has written all
-    plane.auditor.stop = lambda: None  # type: ignore[method-assign]
     found = [(entry.user, entry.action, entry.target, entry.status) for entry in people["owner"].audit()]
     assert ("viewer", "POST", "/code/needed", 403) in found
     assert ("member", "POST", "/runs", 201) in found
@@ -258,3 +278,31 @@ def test_changes_and_refusals_are_in_the_audit_log(plane: Served, people: dict[s
     assert json.dumps([str(entry) for entry in people["owner"].audit()]).count("tarmac_") == 0
     assert {entry.user for entry in people["owner"].audit(user="viewer")} == {"viewer"}
     assert people["owner"].audit(since=plane.clock.now() + 1) == []
+
+
+def test_a_change_is_in_the_audit_log_before_its_answer(plane: Served, people: dict[str, Client]) -> None:
+    """N15: where the log cannot be written, the answer says so; the entry follows with the next one."""
+    owner, database = people["owner"], plane.store.database
+    for _ in range(20):
+        made = people["member"].submit(HELLO)
+        newest = owner.audit(limit=1)[0]
+        assert (newest.user, newest.target, newest.status) == ("member", "/runs", 201), made.id
+    database.failures_before[database.writes + 2] = Unavailable("the disk is full")
+    with pytest.raises(Unavailable, match="audit log cannot be written: the disk is full"):
+        owner.set_user("dora")
+    assert owner.audit(limit=1)[0].target == "/runs"
+    assert "dora" in {user.name for user in owner.users()}, "as the hint says"
+    owner.set_user("emil")
+    assert [each.target for each in owner.audit(limit=2)] == ["/users/emil", "/users/dora"]
+
+
+def test_entries_of_many_requests_at_once_are_all_there(plane: Served, people: dict[str, Client]) -> None:
+    """N15."""
+    clients = [plane.remote_client(people["owner"].add_token("x", user="member").text) for _ in range(8)]
+    with ThreadPoolExecutor(len(clients)) as pool:
+        runs = list(pool.map(lambda client: [client.submit(HELLO).id for _ in range(5)], clients))
+    assert len({run for some in runs for run in some}) == 40
+    found = [
+        each for each in people["owner"].audit(limit=500) if (each.target, each.status) == ("/runs", 201)
+    ]
+    assert len(found) == 40

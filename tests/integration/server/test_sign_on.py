@@ -100,6 +100,9 @@ def test_a_user_logs_in_by_a_code(site: Site) -> None:
     assert site.provider.revoked == ["of-the-user"]
     with pytest.raises(Unauthorized, match="given its token already"):
         site.client.finish_sign_on(begun.request)
+    recorded = [(each.target, each.status) for each in site.plane.client().audit()][::-1]
+    ends = [status for target, status in recorded if target == "/login/sso/token"]
+    assert ends == [200, 401], "neither question before the user had confirmed"
 
 
 def test_a_user_logs_in_by_a_browser(site: Site) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
+import subprocess
+import sys
 import types
 from collections.abc import Mapping
 from enum import Enum
@@ -174,3 +176,32 @@ def test_nested_records_and_their_defaults():
     encoded = {"name": "digits", "roles": [{"processes": [{"command": {"script": "true"}}]}]}
     assert json.loads(json.dumps(encode(spec))) == encoded
     assert decode(RunSpec, encoded) == spec
+
+
+AT_ONCE = """
+import sys, threading
+from msgspec import defstruct
+from tarmac.model.codec import decode
+
+sys.setswitchinterval(1e-6)
+for number in range(40):
+    parts = [defstruct(f"Part{number}_{part}", [(f"f{n}", int, 0) for n in range(20)]) for part in range(20)]
+    fields = [(f"p{part}", tuple[parts[part], ...] | None, None) for part in range(20)]
+    kind, begin = defstruct(f"Whole{number}", fields), threading.Barrier(8)
+
+    def read():
+        begin.wait()
+        assert decode(kind, {"p3": [{"f1": 2}]}).p3[0].f1 == 2
+
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+"""
+
+
+def test_many_threads_decode_a_record_for_the_first_time_at_once() -> None:
+    """msgspec 0.22 crashes the process where two threads read the fields of a type at once."""
+    result = subprocess.run([sys.executable, "-c", AT_ONCE], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")

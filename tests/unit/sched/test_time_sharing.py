@@ -228,15 +228,17 @@ def test_i11_between_the_turns_of_a_cycle_run_nobody_gives_way_to_a_run_that_wou
 @example(
     [6, 4], [1, 3], [2, 2], 2, 50
 )  # one that was refused follows a cycle run whose turn ends while the victim leaves
+@example([8, 1], [1], [2], 2, 3551)  # the last victims are asked just before the end, and leave after it
 def test_i11_i12_whoever_gives_way_does_so_for_a_run_that_then_starts(sizes, late, wide, turns, at):
     """However cycle runs take turns meanwhile: their slots are not counted on before the last turn."""
     runs = [interruptible(f"r{number}", slots) for number, slots in enumerate(sizes)]
     runs += [interruptible(f"s{number}", slots, at=START + 10) for number, slots in enumerate(late)]
     cycles = [cycle(f"c{number}", slots, at=START + at) for number, slots in enumerate(wide)]
     life = Living(nodes(2, 4), RULES, [*runs, *cycles], leave_s=LEAVE_S, turns=turns)
-    life.run(until=START + PERIOD_S - 60)
+    asked = list(life.run(until=START + PERIOD_S - 60).preemptions)
+    life.run(until=life.now + LEAVE_S)
     arrives = (START + at - LEAVE_S, START + at)
-    for moment, item, _ in life.preemptions:
+    for moment, item, _ in asked:
         if item.for_run_id is not None and not arrives[0] <= moment <= arrives[1]:
             begun = [start for start, run_id in life.starts if run_id == item.for_run_id]
             assert any(moment <= start <= moment + LEAVE_S for start in begun)

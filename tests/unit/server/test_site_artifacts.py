@@ -146,17 +146,17 @@ def test_the_newest_are_fetched_as_many_as_are_kept_here_and_of_trials_all(kept:
 @pytest.mark.parametrize("reference", ["r1.checkpoint.7", "r1.checkpoint", "digits", "r1"])
 def test_a_version_is_fetched_when_somebody_names_it(kept: Kept, reference: str) -> None:
     kept.keep(7)
-    assert kept.service.find(reference).id == "r1.checkpoint.7"
+    assert kept.service.find(None, reference).id == "r1.checkpoint.7"
 
 
 def test_what_is_here_is_found_without_the_site(kept: Kept) -> None:
     kept.keep(7)
-    kept.service.find("r1.checkpoint.7")
+    kept.service.find(None, "r1.checkpoint.7")
     kept.files.down = "login: Connection refused"
     calls = kept.files.calls
-    assert kept.service.find("r1.checkpoint.7").number == 7
+    assert kept.service.find(None, "r1.checkpoint.7").number == 7
     assert kept.files.calls == calls
-    assert kept.service.find("digits").number == 7
+    assert kept.service.find(None, "digits").number == 7
     assert kept.listed() == [7]
 
 
@@ -165,7 +165,7 @@ def test_an_error_says_why_it_is_not_here(kept: Kept, reference: str) -> None:
     kept.keep(7)
     kept.files.down = "login: Connection refused"
     with pytest.raises(NotFound) as failure:
-        kept.service.find(reference)
+        kept.service.find(None, reference)
     assert failure.value.hint == (
         "what cluster site keeps of digits is not all here yet: login: Connection refused"
     )
@@ -176,7 +176,7 @@ def test_a_site_that_hangs_holds_nobody_up_for_long(tmp_path: Path) -> None:
     kept.keep(7)
     kept.files.free.clear()
     with pytest.raises(NotFound) as failure:
-        kept.service.find("digits")
+        kept.service.find(None, "digits")
     assert failure.value.hint is not None
     assert failure.value.hint.endswith("it is being fetched")
     missing: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from histories import new_run
 from scratch_store import ScratchStore
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
@@ -15,29 +16,20 @@ from tarmac.systems.registry import read
 UUID = "3dfe5b86-8a5b-4b92-9bbb-16c4b9d62681"
 
 
-class Records:
-    """One checkpoint that was reported."""
-
-    def put(self, record: RunRecord) -> bool:
-        raise AssertionError("nothing is written")
-
-    def of(self, run_id: str, kind: RunRecordKind) -> list[RunRecord]:
-        raise AssertionError("nobody asks")
-
-    def named(self, kind: RunRecordKind, name: str) -> list[RunRecord]:
-        record = RunRecord(run_id="r2", kind=kind, name=UUID, attempt=1, at=1.0)
-        return [record] if name == UUID else []
-
-
 def spec_of(searcher: str) -> RunSpec:
     text = f"entrypoint: python3 train.py\nsearcher: {{name: single, metric: x{searcher}}}\n"
     return read(text, filename="const.yaml", directory="/home/ada").spec
 
 
 def inputs(spec: RunSpec) -> tuple[str, ...]:
-    numbers = ScratchStore().numbers
-    assert numbers.numbers(NumberKind.TRIAL, ["r1"]) == {"r1": 1}
-    return with_source(spec, numbers=numbers, records=Records()).input_artifacts
+    """The inputs with the source, where trial 1 is the run r1, and r2 has reported a checkpoint."""
+    store = ScratchStore()
+    store.create_runs([new_run("r1"), new_run("r2")])
+    assert store.run_records.put(
+        RunRecord(run_id="r2", kind=RunRecordKind.CHECKPOINT, name=UUID, attempt=1, at=1.0)
+    )
+    assert store.numbers.numbers(NumberKind.TRIAL, ["r1"]) == {"r1": 1}
+    return with_source(spec, None, store=store, numbers=store.numbers).input_artifacts
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tarmac.cli.people.users import typed_password
 from tarmac.cli.views.amounts import age, until
 from tarmac.cli.views.table import Column, Table
 from tarmac.model.actor import Action
-from tarmac.model.people.account import AuditEntry, Token
+from tarmac.model.people.account import TOKEN_DAYS, AuditEntry, Token
 
 _DISPLAYS = {"BROWSER", "DISPLAY", "WAYLAND_DISPLAY"}
 """Variables of a shell from which a browser can be opened."""
@@ -152,7 +152,7 @@ def ls(*, user: str | None, everybody: bool) -> None:
     "--for",
     "lifetime_s",
     type=duration,
-    default="90d",
+    default=f"{TOKEN_DAYS}d",
     show_default=True,
     metavar="TIME",
     help="Its lifetime.",

@@ -165,7 +165,7 @@ def ls_members(*, project: str) -> None:
 @click.option("--role", type=ROLES, default=ActorRole.MEMBER.value, show_default=True, help="The role there.")
 @json_option
 def set_member(*, project: str, user: str, role: str) -> None:
-    """Give a user a role in a project: viewer, member or admin."""
+    """Give a user, or with * every account, a role in a project: viewer, member or admin."""
     found = connect().set_member(project, user, ActorRole(role))
     answer({"members": found}, f"{user} is {_with_article(role)} of {project}")
 

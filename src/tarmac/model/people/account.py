@@ -15,6 +15,12 @@ from tarmac.model.actor import Action, ActorRole
 
 DEFAULT_ORGANISATION = "default"
 
+TOKEN_DAYS = 90
+"""The lifetime of a token that names no other."""
+
+EVERY_USER = "*"
+"""The user of a membership that all accounts have; one's own counts before it."""
+
 TOKEN_PREFIX = "tarmac_"
 """The beginning of every token: scanners for leaked secrets find it."""
 
@@ -69,7 +75,7 @@ class Organisation(Struct, frozen=True, kw_only=True):
 
 
 class Membership(Struct, frozen=True, kw_only=True):
-    """The role of a user in a project. A project with members admits only these and admins of the server."""
+    """The role of a user in a project. Only its members and admins of the server see and use a project."""
 
     project: str
     user: str

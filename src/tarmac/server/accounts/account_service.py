@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict, replace
 
 from tarmac import api
-from tarmac.control.permissions import Action, check
+from tarmac.control.permissions import ALLOWED, Action, check
 from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Refused, Unauthorized
 from tarmac.model.people.account import (
+    EVERY_USER,
     TOKEN_PREFIX,
     Account,
     AccountRecords,
@@ -86,9 +88,10 @@ class AccountService:
         return self.put(replace(account, has_password=True), new)
 
     def users(self, actor: Actor) -> list[Account]:
-        """All accounts by name; for others than admins, those whose runs they may see."""
+        """All accounts by name; those of other organisations only for users who may see their runs."""
         accounts = sorted(self.callers.people().accounts.values(), key=lambda account: account.name)
-        return [each for each in accounts if actor.sees is None or each.name in actor.sees]
+        users = actor.sees.users if actor.sees is not None else None
+        return [each for each in accounts if users is None or each.name in users]
 
     def set_user(
         self, caller: Caller, name: str, body: api.UserBody, *, password: str | None = None
@@ -153,11 +156,13 @@ class AccountService:
             raise Forbidden(
                 f"{actor.user} may not change the members of {project}", hint="ask one of its admins"
             )
+        _check_scopes(actor, () if body.role is None else ALLOWED[body.role])
         if body.role is None:
             self.records.remove_membership(project, body.user)
         else:
-            user = self.account(body.user).name
-            self.records.put_membership(Membership(project=project, user=user, role=body.role))
+            if body.user != EVERY_USER:
+                self.account(body.user)
+            self.records.put_membership(Membership(project=project, user=body.user, role=body.role))
         self.callers.forget()
         return self.members(actor, project)
 
@@ -176,8 +181,7 @@ class AccountService:
         scopes = body.scopes
         if actor.scopes is not None:
             scopes = tuple(sorted(actor.scopes)) if scopes is None else scopes
-            if beyond := sorted(set(scopes) - actor.scopes):
-                raise Forbidden(f"your own token has not the scope {beyond[0]}")
+            _check_scopes(actor, scopes)
         lifetime_s = body.lifetime_s
         if not account.service and (lifetime_s is None or lifetime_s > LONGEST_TOKEN_S):
             raise InvalidInput(
@@ -256,6 +260,12 @@ def first_account(name: str) -> Refused:
         "the first account is created on the server's own machine, at the socket of its home",
         hint=f"there: tarmac users add {name}",
     )
+
+
+def _check_scopes(actor: Actor, given: Iterable[Action]) -> None:
+    """Refuse that a token with scopes gives more than it has."""
+    if actor.scopes is not None and (beyond := sorted({*given} - actor.scopes)):
+        raise Forbidden(f"your own token has not the scope {beyond[0]}")
 
 
 def _check_name(what: str, name: str) -> None:

@@ -1,13 +1,12 @@
-"""Writes the audit log: every change and refusal, once the server has accounts. Called by `http.auth`."""
+"""Writes the audit log: every change and refusal, once the server has accounts. Called before each answer."""
 
-import logging
-import queue
-from threading import Thread
+import asyncio
 
+from starlette.concurrency import run_in_threadpool
 from starlette.types import Scope
 
 from tarmac.api.operation import BASE
-from tarmac.model.errors import TarmacError
+from tarmac.model.errors import TarmacError, Unavailable
 from tarmac.model.people.account import AuditEntry
 from tarmac.model.ports import Clock
 from tarmac.server.accounts.account_service import AccountService
@@ -15,26 +14,30 @@ from tarmac.server.http.auth import CALLER, Caller
 from tarmac.server.http.origins import ORIGIN
 
 MOST_WAITING = 10_000
-MOST_AT_ONCE = 500
 LONGEST_TARGET = 500
+
+UNCHANGED = "tarmac.unchanged"
+"""The key in the scope of a request that changed nothing, whatever its method."""
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _REFUSED = frozenset({401, 403, 421, 429})
 
-log = logging.getLogger(__name__)
-
 
 class Auditor:
-    """A background thread that appends entries in batches."""
+    """The audit log of one server. In its event loop."""
 
     def __init__(self, accounts: AccountService, clock: Clock) -> None:
         self._accounts, self._clock = accounts, clock
-        self._entries: queue.Queue[AuditEntry | None] = queue.Queue(MOST_WAITING)
-        self._thread = Thread(target=self._write, name="audit", daemon=True)
+        self._entries: list[AuditEntry] = []
+        self._turn = asyncio.Lock()
 
-    def note(self, scope: Scope, status: int) -> None:
-        """Record an answered request, if it was a change or was refused. Does not wait for the database."""
-        reading = scope.get("method") in _READING
+    async def note(self, scope: Scope, status: int) -> None:
+        """Record a request durably, if it is a change or is refused; raises Unavailable if that fails.
+
+        Entries that arrive during a write are written together. Those of a failed write are tried again with
+        the next one.
+        """
+        reading = scope.get("method") in _READING or UNCHANGED in scope
         if scope["type"] != "http" or (reading and status not in _REFUSED) or not self._accounts.exist():
             return
         caller: Caller | None = scope.get(CALLER)
@@ -47,31 +50,15 @@ class Auditor:
             target=scope["path"].removeprefix(BASE)[:LONGEST_TARGET],
             status=status,
         )
-        try:
-            self._entries.put_nowait(entry)
-        except queue.Full:
-            log.warning("the audit log cannot keep up: %s %s of %r", entry.action, entry.target, entry.user)
-
-    def start(self) -> None:
-        """Begin to write."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Write the rest, and end."""
-        if self._thread.is_alive():
-            self._entries.put(None)
-            self._thread.join()
-
-    def _write(self) -> None:
-        ended = False
-        while not ended:
-            batch = [self._entries.get()]
-            while len(batch) < MOST_AT_ONCE and not self._entries.empty():
-                batch.append(self._entries.get())
-            ended = None in batch
-            entries = [entry for entry in batch if entry is not None]
+        self._entries.append(entry)
+        async with self._turn:
+            entries, self._entries = self._entries, []
             try:
                 if entries:
-                    self._accounts.records.add_audit(entries)
+                    await run_in_threadpool(self._accounts.records.add_audit, entries)
             except TarmacError as error:
-                log.warning("%d entries of the audit log are lost: %s", len(entries), error)
+                self._entries = [*entries, *self._entries][-MOST_WAITING:]
+                raise Unavailable(
+                    f"the audit log cannot be written: {error.message}",
+                    hint="look whether the change was made before you repeat it",
+                ) from None

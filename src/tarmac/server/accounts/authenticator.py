@@ -7,9 +7,10 @@ import pwd
 import time
 from threading import Lock
 
-from tarmac.model.actor import Action, Actor, ActorRole
+from tarmac.model.actor import Action, Actor, ActorRole, Sight
 from tarmac.model.errors import Unauthorized
 from tarmac.model.people.account import (
+    EVERY_USER,
     TOKEN_PREFIX,
     Account,
     AccountRecords,
@@ -121,22 +122,26 @@ class Authenticator:
 def actor_of(account: Account, people: People, token: Token | None = None) -> Actor:
     """The actor of an account, limited by the scopes of a token."""
     projects: dict[str, ActorRole | None] = dict.fromkeys(each.project for each in people.memberships)
-    projects |= {each.project: each.role for each in people.memberships if each.user == account.name}
-    sees, controls = None, frozenset[str]()
+    for name in (EVERY_USER, account.name):
+        projects |= {each.project: each.role for each in people.memberships if each.user == name}
+    users, controls, own = None, frozenset[str](), {project for project, role in projects.items() if role}
     if account.role is not ActorRole.ADMIN:
         group = people.organisations.get(account.organisation, Organisation(name=account.organisation))
         if group.visibility is not Visibility.VIEW:
-            sees = frozenset({account.name})
+            users = frozenset({account.name})
         if group.visibility is Visibility.CONTROL:
             mates = (each for each in people.accounts.values() if each.organisation == group.name)
-            sees = controls = frozenset(each.name for each in mates)
+            users = controls = frozenset(each.name for each in mates)
+    sees = Sight(
+        user=account.name, users=users, projects=frozenset(own), closed=frozenset(projects.keys() - own)
+    )
     scopes = frozenset(token.scopes) if token is not None and token.scopes is not None else None
     return Actor(
         user=account.name,
         roles=frozenset({account.role}),
         scopes=scopes if scopes is None else scopes | {Action.OPEN, Action.READ},
         projects=projects,
-        sees=sees,
+        sees=None if account.role is ActorRole.ADMIN else sees,
         controls=controls,
     )
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from tarmac import api
 from tarmac.model.actor import ActorRole
+from tarmac.model.codec import ready
 from tarmac.model.errors import InvalidInput, Refused, Unauthorized
 from tarmac.model.people.account import Account
 from tarmac.model.ports import Clock
@@ -111,7 +112,7 @@ class SignOnService:
     def _opened(self, request: str) -> _Begun:
         for key in self._keys.read():
             with suppress(CannotOpen):
-                begun = msgspec.json.decode(unseal(request, key, _PLACE), type=_Begun)
+                begun = msgspec.json.decode(unseal(request, key, _PLACE), type=ready(_Begun))
                 if begun.expires_at <= self._clock.now():
                     raise Unauthorized("this login took too long", hint=_AGAIN)
                 return begun

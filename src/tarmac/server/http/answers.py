@@ -3,7 +3,7 @@
 Errors have the form of docs/using/api.md. All are caught; none ends as a traceback.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +12,7 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from tarmac import api
 from tarmac.model.errors import InvalidInput, TarmacError, TooManyRequests
@@ -61,6 +62,26 @@ def error_handlers(home: Home) -> Mapping[Any, Callable[[Request, Exception], Js
         HTTPException: unrouted,
         Exception: unexpected,
     }
+
+
+def send_after_record(
+    send: Send, scope: Scope, receive: Receive, record: Callable[[int], Awaitable[None]]
+) -> Send:
+    """Sends an answer once `record` has stored its status, or the error that `record` raises in its place."""
+    lost = False
+
+    async def send_recorded(message: Message) -> None:
+        nonlocal lost
+        if message["type"] == "http.response.start":
+            try:
+                await record(message["status"])
+            except TarmacError as error:
+                lost = True
+                await response(error)(scope, receive, send)
+        if not lost:
+            await send(message)
+
+    return send_recorded
 
 
 def response(error: TarmacError) -> JsonAnswer:

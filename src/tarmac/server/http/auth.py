@@ -7,8 +7,9 @@ home comes from its owner; every other request needs the token.
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from starlette.concurrency import run_in_threadpool
@@ -19,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tarmac.api.operation import BASE
 from tarmac.model.actor import Actor
 from tarmac.model.errors import TarmacError, Unauthorized
-from tarmac.server.http.answers import response
+from tarmac.server.http.answers import response, send_after_record
 
 
 class RequestCounts:
@@ -81,6 +82,14 @@ class Access:
     token: str | None = None
 
 
+Audit = Callable[[Scope, int], Awaitable[None]]
+"""Records a request with the status of its answer, which waits for it. Raises Unavailable."""
+
+
+async def no_audit(_scope: Scope, _status: int) -> None:
+    """Records nothing."""
+
+
 class AuthMiddleware:
     """The application behind its access rules."""
 
@@ -92,9 +101,9 @@ class AuthMiddleware:
         callers: FindsCallers,
         version: str,
         requests: RequestCounts | None = None,
-        audit: Callable[[Scope, int], None] = lambda _scope, _status: None,
+        audit: Audit = no_audit,
     ) -> None:
-        """`audit` is called with each answered request and its status."""
+        """`audit` stores each request and its status before the answer."""
         self._requests, self._audit = requests or RequestCounts(), audit
         self._app = app
         self._socket_name, self._callers = socket_name, callers
@@ -105,16 +114,16 @@ class AuthMiddleware:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), self._version]
                 self._requests.note(scope.get("method", ""), message["status"])
-                self._audit(scope, message["status"])
             await send(message)
 
+        answer = send_after_record(send_with_version, scope, receive, partial(self._audit, scope))
         try:
             scope[CALLER] = await self._caller(scope)
         except TarmacError as error:
             if not _open_to_all(scope):
-                await response(error)(scope, receive, send_with_version)
+                await response(error)(scope, receive, answer)
                 return
-        await self._app(scope, receive, send_with_version)
+        await self._app(scope, receive, answer)
 
     async def _caller(self, scope: Scope) -> Caller:
         """The caller. Raises Unauthorized, and Unavailable if accounts cannot be read."""

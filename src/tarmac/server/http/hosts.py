@@ -5,14 +5,16 @@ address (DNS rebinding), or directly, with the user's session. `daemon` wraps th
 """
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from functools import partial
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tarmac.model.errors import Forbidden, Misdirected, TarmacError
-from tarmac.server.http.answers import response
+from tarmac.server.http.answers import response, send_after_record
+from tarmac.server.http.auth import Audit
 from tarmac.server.http.origins import ORIGIN, network_of, origin_of, parse_address
 from tarmac.server.http.rates import RateKind, Rates
 
@@ -31,9 +33,9 @@ class RequestChecks:
         names: Collection[str],
         rates: Rates,
         hops: int,
-        audit: Callable[[Scope, int], None],
+        audit: Audit,
     ) -> None:
-        """`audit` is called with each refused request and its status."""
+        """`audit` stores each refused request and its status before the answer."""
         self._app, self._audit = app, audit
         self._names = frozenset(name.lower() for name in names)
         self._rates = rates
@@ -48,8 +50,9 @@ class RequestChecks:
                 self._check_host(Headers(scope=scope).getlist("host"), local)
                 self._check_site(scope)
             except TarmacError as error:
-                self._audit(scope, error.http_status)
-                await response(error)(scope, receive, send)
+                await response(error)(
+                    scope, receive, send_after_record(send, scope, receive, partial(self._audit, scope))
+                )
                 return
         await self._app(scope, receive, send)
 

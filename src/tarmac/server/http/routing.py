@@ -17,6 +17,7 @@ from starlette.routing import Route
 from tarmac.api.operation import LARGEST, Answer, Body, BodyOf, Operation, Query, QueryOf
 from tarmac.control.permissions import check
 from tarmac.model.actor import Actor
+from tarmac.model.codec import ready
 from tarmac.model.errors import InvalidInput
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CALLER, Caller
@@ -119,14 +120,14 @@ def _is_list(kind: Any) -> bool:
 def _query(kind: type[Query], request: Request, lists: frozenset[str]) -> Query:
     given = request.query_params
     values = {name: given.getlist(name) if name in lists else value for name, value in given.items()}
-    return checked("query", lambda: msgspec.convert(values, kind, strict=False))
+    return checked("query", lambda: msgspec.convert(values, ready(kind), strict=False))
 
 
 async def _body(kind: type[Body] | None, request: Request) -> Body:
     if kind is None:
         return Body()
     content = await request.body()
-    return checked("body", lambda: msgspec.json.decode(content, type=kind))
+    return checked("body", lambda: msgspec.json.decode(content, type=ready(kind)))
 
 
 def checked(where: str, decode: Callable[[], Record]) -> Record:

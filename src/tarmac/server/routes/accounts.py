@@ -7,6 +7,7 @@ from tarmac.api.operation import Query
 from tarmac.model.errors import Refused
 from tarmac.model.people.account import Account, AuditEntry, Membership, Organisation, Token
 from tarmac.server.accounts.account_service import SESSION_S
+from tarmac.server.accounts.auditing import UNCHANGED
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CALLER, SESSION_COOKIE
 from tarmac.server.http.origins import ORIGIN, network_of
@@ -90,7 +91,10 @@ def _add_sign_on(routes: Routes, service: Service) -> None:
 
         401 if the provider refuses the user, 503 if it is down.
         """
-        return service.sign_on.finish(call.body)
+        found = service.sign_on.finish(call.body)
+        if found.login is None:
+            call.request.scope[UNCHANGED] = True  # the client asks again
+        return found
 
 
 def _add_users(routes: Routes, service: Service) -> None:

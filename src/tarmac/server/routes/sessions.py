@@ -10,6 +10,7 @@ from starlette.responses import Response
 from tarmac import api
 from tarmac.control.sessions import Session
 from tarmac.model.actor import Actor
+from tarmac.model.codec import ready
 from tarmac.node.session import frames
 from tarmac.node.wire.frames import Splitter, pack_document
 from tarmac.server.http.routing import Call, Routes, checked
@@ -37,7 +38,7 @@ def add_session_routes(routes: Routes, service: Service) -> None:
         """
         actor, splitter, body = call.actor, Splitter(), call.request.stream()
         opening = await opening_frame(body, splitter)
-        form = checked("", lambda: msgspec.json.decode(opening.content, type=api.SessionBody))
+        form = checked("", lambda: msgspec.json.decode(opening.content, type=ready(api.SessionBody)))
         run = await run_in_threadpool(service.plane.find_here, actor, call.reference)
         session = await run_in_threadpool(service.plane.open_session, actor, run.id, form)
         far = FarSide(session.channel)

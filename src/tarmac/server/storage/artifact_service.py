@@ -15,7 +15,7 @@ from tarmac.artifacts.versions.catalog import Catalog, Rules, VersionSummary, co
 from tarmac.artifacts.versions.manifest import Manifest, Version, clashes, parse_id
 from tarmac.artifacts.versions.store_server import Grant, StoreServer
 from tarmac.control.permissions import Action, check, may_see
-from tarmac.model.actor import Actor
+from tarmac.model.actor import Actor, Sight
 from tarmac.model.errors import NotFound, Problem, Refused, TarmacError
 from tarmac.model.lifecycle import AttemptState
 from tarmac.model.ports import Clock, Store
@@ -85,24 +85,31 @@ class ArtifactService:
         if run is not None or actor.sees is None:
             return found
         runs = self._store.load_runs(sorted({each.version.run_id for each in found}))
-        return [each for each in found if (own := runs.get(each.version.run_id)) and may_see(actor, own.user)]
+        return [each for each in found if (own := runs.get(each.version.run_id)) and may_see(actor, own)]
 
     def names(self, run_ids: Sequence[str]) -> dict[str, str]:
         """The names of runs by id, as far as this server knows them."""
         return {run_id: run.name for run_id, run in self._store.load_runs(run_ids).items()}
 
-    def find(self, reference: str, *, kind: str = CHECKPOINT) -> Version:
+    def find(self, actor: Actor | None, reference: str, *, kind: str = CHECKPOINT) -> Version:
         """The version of a user's reference: an id, or a run (by id or name) for its latest of a kind.
 
-        Raises NotFound with the nearest.
+        Raises NotFound with the nearest, also for one that the actor may not see (None: the server).
         """
-        missing = self._fetch(parse_id(reference))
+        exact, (user, sight) = (
+            parse_id(reference),
+            (actor.user, actor.sees) if actor is not None else (None, None),
+        )
+        if exact is not None and not self._is_seen(sight, exact.run_id):
+            raise _unknown(reference)
+        missing = self._fetch(exact)
         version = self._catalog.exact(reference)
         if version is not None:
             return version
-        runs = self._store.find_runs(reference, limit=2)
+        runs = self._store.find_runs(reference, user=user, sight=sight, limit=2)
         if missing or not runs or (len(runs) > 1 and runs[0].name != reference):
-            error = self._catalog.unknown(reference, others=[run.name for run in self._store.live_runs()])
+            live = [run.name for run in self._store.live_runs()]
+            error = self._catalog.unknown(reference, others=live) if sight is None else _unknown(reference)
             raise NotFound(error.message, hint=missing or error.hint)
         missing = self._sites.fetch(runs[0])
         latest = self._catalog.latest(runs[0].id, kind)
@@ -112,6 +119,10 @@ class ArtifactService:
                 hint=missing or f"tarmac artifacts ls {runs[0].id} lists what it has",
             )
         return latest
+
+    def _is_seen(self, sight: Sight | None, run_id: str) -> bool:
+        run = self._store.load_runs([run_id]).get(run_id) if sight is not None else None
+        return sight is None or (run is not None and sight.covers(run.user, run.project))
 
     def _fetch(self, reference: Version | None) -> str:
         """Request a missing version from its site; returns the reason if it is still missing, or ""."""
@@ -131,11 +142,7 @@ class ArtifactService:
     def content(self, actor: Actor, reference: str, *, kind: str = CHECKPOINT) -> Manifest:
         """The content of a version; raises NotFound as `find` does."""
         check(actor, Action.READ)
-        version = self.find(reference, kind=kind)
-        run = self._store.load_runs([version.run_id]).get(version.run_id) if actor.sees is not None else None
-        if actor.sees is not None and (run is None or not may_see(actor, run.user)):
-            raise NotFound(f"there is no artifact {reference!r}")
-        return self._catalog.manifest(version)
+        return self._catalog.manifest(self.find(actor, reference, kind=kind))
 
     def piece(self, actor: Actor, digest: str) -> bytes:
         """A piece of a file."""
@@ -150,7 +157,8 @@ class ArtifactService:
         if version is None:
             raise self._catalog.unknown(reference)
         run = self._store.load_runs([version.run_id]).get(version.run_id)
-        check(actor, Action.CONTROL, owner=run.user if run is not None else None, what="artifacts")
+        owned = {"owner": run.user, "project": run.project} if run is not None else {}
+        check(actor, Action.CONTROL, **owned, what="artifacts")
         live = self._store.live_runs()
         reader = next((run for run in live if version.id in run.spec.input_artifacts), None)
         if reader is not None:
@@ -170,13 +178,13 @@ class ArtifactService:
         reports = {run.id: self._store.run_records.of(run.id, RunRecordKind.CHECKPOINT)}
         self._clear(reports, {run.id: run}, self._catalog.summaries(run.id), self._inputs())
 
-    def resolve(self, inputs: Sequence[str]) -> tuple[tuple[str, ...], list[Problem]]:
-        """The inputs that a new run names, as exact versions; and the problems with them."""
+    def resolve(self, actor: Actor | None, inputs: Sequence[str]) -> tuple[tuple[str, ...], list[Problem]]:
+        """The inputs that a new run of the actor names, as exact versions; and the problems with them."""
         problems: list[Problem] = []
         found: list[Version] = []
         for text in inputs:
             try:
-                found.append(self.find(text.strip()))
+                found.append(self.find(actor, text.strip()))
             except (NotFound, Refused) as error:
                 problems.append(Problem(message=f"input artifact: {error.message}", hint=error.hint))
         if not problems:
@@ -262,3 +270,7 @@ class ArtifactService:
                 rest_s = min(max(1.0, rest_s * 2), TIDY_EVERY_S)
             else:
                 return
+
+
+def _unknown(reference: str) -> NotFound:
+    return NotFound(f"there is no artifact {reference!r}", hint="tarmac artifacts ls lists them")

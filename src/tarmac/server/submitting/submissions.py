@@ -44,7 +44,9 @@ _STAND_IN = frozenset({"name", "slots", "code"})
 """Overrides that supply values missing in a text; other overrides do not affect its reading."""
 
 
-NO_SOURCES: Mapping[str, Callable[[RunSpec], RunSpec]] = {}
+Source = Callable[[RunSpec, Actor | None], RunSpec]
+
+NO_SOURCES: Mapping[str, Source] = {}
 
 _MOST_READINGS = 64
 _END = 6
@@ -231,7 +233,7 @@ def resolve_references(
     secrets: SecretService,
     *,
     sends_mail: bool = False,
-    sources: Mapping[str, Callable[[RunSpec], RunSpec]] = NO_SOURCES,
+    sources: Mapping[str, Source] = NO_SOURCES,
 ) -> ResolveReferences:
     """Checks all three, and pins input artifacts to current versions, so that the record names those in use.
 
@@ -241,7 +243,7 @@ def resolve_references(
 
     def resolve(spec: RunSpec, actor: Actor | None) -> RunSpec:
         if (with_source := sources.get(spec.conventions.system)) is not None:
-            spec = with_source(spec)
+            spec = with_source(spec, actor)
         spec, unknown = (spec, []) if actor is None else secrets.resolved(spec, actor)
         if not sends_mail:
             receivers = [each.receiver for each in spec.notify]
@@ -249,7 +251,7 @@ def resolve_references(
         if not (spec.datasets or spec.input_artifacts or unknown):
             return spec
         problems = datasets.problems(spec.datasets) if spec.datasets else []
-        pinned, wrong = artifacts.resolve(spec.input_artifacts)
+        pinned, wrong = artifacts.resolve(actor, spec.input_artifacts)
         problems += [*wrong, *unknown]
         if problems:
             raise InvalidInput(problems)

@@ -13,12 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as WebRoute
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tarmac.control.permissions import check
 from tarmac.model.actor import Actor
 from tarmac.model.errors import InvalidInput, TarmacError, TooLarge, Unauthorized
-from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.answers import JsonAnswer, send_after_record
 from tarmac.server.http.auth import CALLER
 from tarmac.systems.determined.gateway.calls import Access, Call, Route, bearer
 from tarmac.systems.determined.gateway.gateway import Gateway
@@ -90,15 +90,13 @@ def at_addresses(addresses: Collection[Address], gateway: Gateway, *, otherwise:
     inner = Starlette(routes=routes, exception_handlers=handlers)
 
     async def choose(scope: Scope, receive: Receive, send: Send) -> None:
-        async def audited(message: Message) -> None:
-            if message["type"] == "http.response.start" and (
-                CALLER in scope or message["status"] in _REFUSED
-            ):
-                gateway.service.audit(scope, message["status"])  # but not each report of a run
-            await send(message)
+        async def audit(status: int) -> None:
+            if CALLER in scope or status in _REFUSED:  # but not each report of a run
+                await gateway.service.audit(scope, status)
 
         ours = tuple(scope.get("server") or ()) in addresses
-        await (inner if ours else otherwise)(scope, receive, audited if ours else send)
+        answer = send_after_record(send, scope, receive, audit) if ours else send
+        await (inner if ours else otherwise)(scope, receive, answer)
 
     return choose
 

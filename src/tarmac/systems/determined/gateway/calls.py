@@ -73,13 +73,13 @@ class Call:
         """The experiment with a number (None: that in the path); raises NotFound, also for a hidden one."""
         number = self.number("experiment") if number is None else number
         experiment = self.gateway.experiment(number)
-        self.check_visible(experiment.user, f"experiment not found: {number}")
+        self.check_visible(experiment, f"experiment not found: {number}")
         return experiment
 
     def run_of_trial(self, number: int) -> Run:
         """The run of a trial; raises NotFound, also for a hidden one, and Forbidden like `check_owner`."""
         run = self.gateway.run_of_trial(number)
-        self.check_visible(run.user, f"trial not found: {number}")
+        self.check_visible(run, f"trial not found: {number}")
         self.check_owner(run.user, f"trial {number}")
         return run
 
@@ -91,12 +91,12 @@ class Call:
     def run_of_task(self, task: str) -> Run:
         """The run of the trial behind a task; raises NotFound, also for a hidden one."""
         run = self.gateway.run_of_task(task)
-        self.check_visible(run.user, f"task not found: {task:.100}")
+        self.check_visible(run, f"task not found: {task:.100}")
         return run
 
-    def check_visible(self, owner: str, message: str) -> None:
-        """Raises NotFound with this message for an object of a user whose runs the caller may not see."""
-        if not may_see(self.actor, owner):
+    def check_visible(self, item: Run | Experiment, message: str) -> None:
+        """Raises NotFound with this message for a run or an experiment that the caller may not see."""
+        if not may_see(self.actor, item):
             raise NotFound(message)
 
     def check_change(self, run: Run) -> None:

@@ -83,7 +83,7 @@ def warm_start(call: Call, spec: RunSpec) -> str | None:
         return source
     try:
         run = call.gateway.run_of_trial(source)
-        call.check_visible(run.user, f"trial not found: {source}")
+        call.check_visible(run, f"trial not found: {source}")
         found = of_run(call, run)
     except NotFound:
         return None
@@ -241,6 +241,6 @@ def reported(call: Call, uuid: str) -> RunRecord | None:
         return None
     run = call.store.run(found[-1].run_id)
     if run is not None:
-        call.check_visible(run.user, f"checkpoint not found: {uuid}")
+        call.check_visible(run, f"checkpoint not found: {uuid}")
         call.check_owner(run.user, f"checkpoint {uuid}")
     return found[-1]

@@ -75,7 +75,7 @@ def _named_task(call: Call) -> Task:
     if run_id is None:
         raise NotFound("a trial of its own calls this, with the token of its task")
     found = find_task(call, run_id, attempt)
-    call.check_visible(found.run.user, _GONE)
+    call.check_visible(found.run, _GONE)
     if call.request.method != "GET":
         call.check_change(found.run)
     return found

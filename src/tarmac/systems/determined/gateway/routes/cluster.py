@@ -187,7 +187,7 @@ def _pool(pool: Pool, nodes: list[NodeReport], *, first: bool) -> dict[str, Any]
 
 def _tasks(call: Call) -> Any:
     """Every active attempt as the allocation of a task."""
-    live = [each for each in call.plane.control.live() if may_see(call.actor, each[0].user)]
+    live = [each for each in call.plane.control.live() if may_see(call.actor, each[0])]
     records = [_task(call.gateway, run, attempt) for run, attempt in live if attempt is not None]
     return {"allocationIdToSummary": {each["allocationId"]: each for each in records}}
 

@@ -154,7 +154,7 @@ def _list(call: Call) -> Any:
     """The experiments with the requested users, names and so on; oldest first, as in `det`."""
     project = projects.named(call, call.whole("projectId"))
     users, name = call.texts("users"), (call.text("name") or "").lower()
-    query = ExperimentQuery(archived=call.flag("archived"), project=project, users=call.actor.sees, limit=ALL)
+    query = ExperimentQuery(archived=call.flag("archived"), project=project, sight=call.actor.sees, limit=ALL)
     found = heads_of(call, query)
     numbers = call.gateway.experiment_numbers([each.id for each in found])
     ids = [

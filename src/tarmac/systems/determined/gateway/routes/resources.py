@@ -132,7 +132,7 @@ def _day(at: float) -> datetime:
 def _spans(call: Call, within: Range) -> list[AttemptSpan]:
     """The attempts that held slots within a time range, by start time."""
     store = call.store
-    found = (each for each in store.attempt_spans(*within) if may_see(call.actor, each.user))
+    found = (each for each in store.attempt_spans(*within) if may_see(call.actor, each))
     return sorted(found, key=lambda each: (each.begin, each.run_id))
 
 

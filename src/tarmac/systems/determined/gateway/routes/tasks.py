@@ -163,7 +163,7 @@ def _put_metadata(call: Call) -> Any:
 def _get_metadata(call: Call) -> Any:
     run_id = call.gateway.numbers.numbered(NumberKind.TRIAL, call.number("run")) or ""
     run = call.store.run(run_id)
-    visible = run is not None and may_see(call.actor, run.user)
+    visible = run is not None and may_see(call.actor, run)
     found = call.gateway.records.of(run_id, RunRecordKind.METADATA) if visible else []
     return {"metadata": next((dict(each.body) for each in found if each.name == _METADATA), None)}
 
@@ -262,7 +262,7 @@ def _of_checkpoint(call: Call) -> Any:
     """The reports of trials that used a checkpoint for inference."""
     records = call.gateway.records.named(RunRecordKind.METADATA, source_name(call.path("checkpoint")))
     loaded = call.store.load_runs([each.run_id for each in records]).values()
-    runs = [run for run in loaded if may_see(call.actor, run.user)]
+    runs = [run for run in loaded if may_see(call.actor, run)]
     group = call.text("metricGroup")
     return {"metrics": [report for run in runs for report in _reports(call, run, group)]}
 

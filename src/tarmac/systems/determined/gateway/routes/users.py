@@ -8,7 +8,7 @@ from collections.abc import Set
 from typing import Any
 
 from tarmac.api.account_operations import UserBody
-from tarmac.model.actor import Action, Actor, ActorRole
+from tarmac.model.actor import Action, Actor, ActorRole, Sight
 from tarmac.model.codec import inherited, replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.people.account import TOKEN_PREFIX, AccountSettings, salted
@@ -55,7 +55,8 @@ def caller_of(gateway: Gateway, token: str) -> Caller | None:
 def code_of(gateway: Gateway, owner: str) -> Actor:
     """The code of a user's run: it changes runs of this user alone, and sees those that the user may see."""
     people = gateway.people
-    account, sees = people.accounts.get(owner), frozenset({owner}) if people.accounts else None
+    account = people.accounts.get(owner)
+    sees = Sight(user=owner, users=frozenset()) if people.accounts else None
     return Actor(user=owner, sees=sees if account is None else actor_of(account, people).sees)
 
 
