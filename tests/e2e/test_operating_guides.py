@@ -93,7 +93,7 @@ def admin(tmp_path: Path) -> Iterator[Reader]:
         yield reader
 
 
-@pytest.mark.parametrize("guide", ["accounts", "backup", "limits", "security"])
+@pytest.mark.parametrize("guide", ["accounts", "backup", "limits", "reservations", "security"])
 def test_a_guide_does_what_it_says(guide: str, admin: Reader) -> None:
     admin.follow(page(f"operating/{guide}.md").replace("8400", str(free_port())))
 
@@ -183,7 +183,9 @@ def test_every_message_of_the_page_is_provoked(admin: Reader) -> None:
     """By what is typed here, or by the guides that other tests follow."""
     typed = PROVOKED.replace("8443", str(free_port()))
     printed = "".join(admin.run(line).stdout for line in typed.strip().splitlines())
-    printed += "".join(page(f"operating/{guide}.md") for guide in ("backup", "security", "service"))
+    printed += "".join(
+        page(f"operating/{guide}.md") for guide in ("backup", "reservations", "security", "service")
+    )
     rows = re.findall(r"^\| `(.*?)` \|", page("operating/troubleshooting.md"), re.MULTILINE)
     assert len(rows) > 20
     assert [row for row in rows if not matches(row, printed)] == [], printed

@@ -34,6 +34,7 @@ class Stay:
     began_at: float
     ended_at: float
     slots: int
+    nodes: tuple[str, ...] = ()
 
 
 class Living:
@@ -181,7 +182,7 @@ class Living:
         candidate, slots = holding.candidate, holding.allocation.slots
         held_s = self.now - holding.granted_at
         self.left_s[run_id] -= held_s
-        self.stays.append(Stay(run_id, holding.granted_at, self.now, slots))
+        self.stays.append(Stay(run_id, holding.granted_at, self.now, slots, holding.allocation.nodes))
         self.leaves_at.pop(run_id, None)
         usage = UsageBucket(
             cluster=holding.allocation.cluster,

@@ -1,15 +1,18 @@
 """`MemoryAnnotations`: notes and labels as a fake that passes the same suite. Made by `MemoryStore`.
 
-`MemoryAnnouncements`: the same for the announcement.
+`MemoryAnnouncements`: the same for the announcement, `MemoryReservations` for reservations of nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import cached_property
 from threading import Lock
 
 from tarmac.model.codec import replace
 from tarmac.model.people.announcement import Announcement
+from tarmac.model.reservations import ReservedNodes, in_order
 from tarmac.model.run import Run
 from tarmac.model.run_records import Annotation, changed_labels
 from tarmac.store.checks import check_annotation
@@ -54,3 +57,24 @@ class MemoryAnnouncements:
 
     def replace(self, new: Announcement | None) -> None:
         self._only = new
+
+
+class MemoryReservations:
+    """What `MemoryStore` does for reservations of nodes."""
+
+    _write: AbstractContextManager[object]
+
+    @cached_property
+    def _reservations(self) -> dict[str, ReservedNodes]:
+        return {}
+
+    def reservations(self) -> list[ReservedNodes]:
+        return sorted(self._reservations.values(), key=in_order)
+
+    def put_reservation(self, new: ReservedNodes) -> None:
+        with self._write:
+            self._reservations[new.name] = new
+
+    def remove_reservation(self, name: str) -> None:
+        with self._write:
+            self._reservations.pop(name, None)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
-from memory_annotations import MemoryAnnotations, MemoryAnnouncements
+from memory_annotations import MemoryAnnotations, MemoryAnnouncements, MemoryReservations
 from memory_experiments import MemoryExperiments
 from memory_limits import MemoryLimits
 from memory_metrics import MemoryMetrics
@@ -55,7 +55,7 @@ from tarmac.store.checks import (
 from tarmac.store.database import Conflict
 
 
-class MemoryStore:
+class MemoryStore(MemoryReservations):
     """Implements `model.ports.Store` in memory. `writes` counts writes; `disk_full` refuses each of them."""
 
     def __init__(self) -> None:

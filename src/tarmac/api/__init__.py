@@ -42,12 +42,12 @@ else:
             "ADD_CLUSTER CHANGE_QUEUE CHECK_CLUSTER CLUSTER CLUSTERS CLUSTER_CHANGE CLUSTER_MACHINES "
             "ChangeQuery ChangesBody ClusterBody DRAIN DownBody DrainBody END_CLUSTER IMAGES ImageQuery "
             "ImagesQuery MachinesBody NODES NodeChoice NodesQuery QUEUE QueueChange QueueChangeQuery "
-            "QueueQuery REMOVE_CLUSTER REMOVE_IMAGE START_CLUSTER Time UNDRAIN USAGE UTILIZATION "
-            "UsageQuery"
+            "QueueQuery RELEASE REMOVE_CLUSTER REMOVE_IMAGE RESERVATIONS RESERVE ReserveBody START_CLUSTER "
+            "Time UNDRAIN USAGE UTILIZATION UsageQuery"
         ),
         "clusters": (
             "Amounts ChangeKind ChangeLine ChangeState Cluster ClusterChange ClusterKind ClusterMachine "
-            "ClusterStatus ImageList Node NodeKind NodeRun PoolRules"
+            "ClusterStatus ImageList Node NodeKind NodeRun PoolRules Reservation"
         ),
         "experiment_operations": (
             "ACTIVATE_EXPERIMENT ARCHIVE_EXPERIMENT ArchiveQuery BEST_TRIALS BestQuery "

@@ -8,13 +8,14 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from tarmac.api.clusters import Cluster, ClusterChange, ClusterStatus, ImageList, Node
+from tarmac.api.clusters import Cluster, ClusterChange, ClusterStatus, ImageList, Node, Reservation
 from tarmac.api.operation import LARGEST, Body, Count, Operation, Query, Whole
 from tarmac.api.placement import RunUtilization, UsedSlots
 from tarmac.api.queue import QueuePool
 from tarmac.model.abilities import KeptImage
 from tarmac.model.actor import Action
 from tarmac.model.engine_kinds import Finding
+from tarmac.model.reservations import LATEST_S, ReservationTerms
 from tarmac.model.usage import Period
 
 Time = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
@@ -89,6 +90,20 @@ class DrainBody(NodeChoice, frozen=True, kw_only=True):
     reason: Annotated[str, Meta(max_length=500)] = ""
 
 
+class ReserveBody(
+    ReservationTerms, Body, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """The `choice` of nodes to reserve for `duration_s`. From `begin_at` on no other runs use them.
+
+    Without `users` and `projects` no run does. `preempt`: other runs that are still there at the begin are
+    preempted, not only those that their mode or pool lets the scheduler preempt.
+    """
+
+    choice: NodeChoice
+    duration_s: Annotated[float, Meta(gt=0, le=LATEST_S)]
+    name: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64)]
+
+
 class ImagesQuery(Query, frozen=True, kw_only=True):
     """The images of a cluster, or of a node."""
 
@@ -152,6 +167,9 @@ CHANGE_QUEUE = Operation(
 NODES = Operation("GET", "/nodes", Action.READ, list[Node], query=NodesQuery)
 DRAIN = Operation("POST", "/nodes/drain", Action.MANAGE, list[Node], body=DrainBody)
 UNDRAIN = Operation("POST", "/nodes/undrain", Action.MANAGE, list[Node], body=NodeChoice)
+RESERVATIONS = Operation("GET", "/reservations", Action.READ, list[Reservation])
+RESERVE = Operation("POST", "/reservations", Action.MANAGE, Reservation, body=ReserveBody)
+RELEASE = Operation("DELETE", "/reservations/{reservation}", Action.MANAGE, Reservation)
 IMAGES = Operation("GET", "/images", Action.READ, ImageList, query=ImagesQuery)
 REMOVE_IMAGE = Operation("DELETE", "/images", Action.MANAGE, list[KeptImage], query=ImageQuery)
 USAGE = Operation("GET", "/usage", Action.READ, list[UsedSlots], query=UsageQuery)

@@ -10,6 +10,7 @@ from tarmac.api.server import ErrorForm
 from tarmac.model import cluster
 from tarmac.model.abilities import KeptImage
 from tarmac.model.cluster import MachineStatus, NodeStatus, QueueOffer
+from tarmac.model.reservations import ReservedNodes
 
 
 class ClusterKind(StrEnum):
@@ -146,6 +147,16 @@ class NodeRun(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     slots: int
+
+
+class Reservation(ReservedNodes, frozen=True, kw_only=True):
+    """A reservation of nodes: from `begin_at` until `end_at` only runs of its users and projects use them.
+
+    `still_there`: runs on its nodes that it does not admit, and that need not have left by its begin. `user`
+    made it, at `at`.
+    """
+
+    still_there: tuple[NodeRun, ...]
 
 
 class Node(NodeStatus, frozen=True, kw_only=True):

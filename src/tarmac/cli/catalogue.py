@@ -51,7 +51,7 @@ SECTIONS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("convert", "tarmac.cli.commands.check", "Print a run file of any dialect as a native one."),
     ),
     "Machines": (
-        ("nodes", "tarmac.cli.commands.nodes", "List nodes and what runs on them; drain them."),
+        ("nodes", "tarmac.cli.commands.nodes", "List nodes and what runs on them; drain or reserve them."),
         ("images", "tarmac.cli.commands.images", "List, pull and remove images on the nodes."),
         ("usage", "tarmac.cli.commands.usage", "Show slot-hours by user, project, pool, day or month."),
         ("limits", "tarmac.cli.people.limits", "Limit users, projects and pools."),
@@ -106,6 +106,8 @@ _WORDS = {
     "nodes": "sinfo hosts machines gpus",
     "nodes drain": "cordon drain",
     "nodes undrain": "uncordon undrain",
+    "nodes reserve": "reserve maintenance",
+    "nodes reservations": "reservation reservations",
     "clusters": "partitions context",
     "artifacts ls": "checkpoints",
     "artifacts get": "download",

@@ -43,6 +43,9 @@ class NodePart(TypedDict, total=False):
     shard: str | None
 
 
+_PARTS = ("cluster", "pool", "shard")
+
+
 class ResourceCalls(AccountCalls):
     """One method per route. Inherited by `Client`. No method returns the value of a secret."""
 
@@ -96,6 +99,19 @@ class ResourceCalls(AccountCalls):
     def undrain(self, *nodes: str, **part: Unpack[NodePart]) -> list[api.Node]:
         """Give drained nodes work again; selected as for `drain`."""
         return self._call(api.UNDRAIN, body=api.NodeChoice(names=nodes, **part))
+
+    def reservations(self) -> list[api.Reservation]:
+        """The reservations of nodes that have not ended."""
+        return self._call(api.RESERVATIONS)
+
+    def reserve(self, *nodes: str, **terms: Any) -> api.Reservation:
+        """Reserve nodes, selected as for `drain`; terms are those of `ReserveBody` of docs/using/api.md."""
+        choice = api.NodeChoice(names=nodes, **{part: terms.pop(part, None) for part in _PARTS})
+        return self._call(api.RESERVE, body=api.ReserveBody(choice=choice, **terms))
+
+    def release(self, reservation: str) -> api.Reservation:
+        """End a reservation of nodes now, or cancel it."""
+        return self._call(api.RELEASE, reservation)
 
     def usage(self, **query: Any) -> list[api.UsedSlots]:
         """The slot use from `since` to `until` (Unix times), by user, project, cluster and pool.

@@ -29,7 +29,7 @@ def set_drained(
     """
     with control.lock:
         nodes = control.nodes()
-        chosen = _chosen(nodes, choice)
+        chosen = chosen_nodes(nodes, choice)
         if slot is not None:
             drains = {node.name: _slot_drain(node, drain, slot) for node in nodes if node.name in chosen}
             for name, each in drains.items():
@@ -57,11 +57,12 @@ def chosen_reports(control: ControlState, choice: NodeChoice, actor: Actor | Non
     reports = node_reports(control, actor)
     if choice == ALL_NODES:
         return reports
-    chosen = _chosen([report.node for report in reports], choice)
+    chosen = chosen_nodes([report.node for report in reports], choice)
     return [report for report in reports if report.node.name in chosen]
 
 
-def _chosen(nodes: Collection[Node], choice: NodeChoice) -> set[str]:
+def chosen_nodes(nodes: Collection[Node], choice: NodeChoice) -> set[str]:
+    """The names of the chosen nodes, at least one; raises NotFound, and Refused for an ambiguous name."""
     parts = {"cluster": choice.cluster, "pool": choice.pool, "shard": choice.shard}
     filters = {part: value for part, value in parts.items() if value is not None}
     if not filters and not choice.names:

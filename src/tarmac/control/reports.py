@@ -68,8 +68,10 @@ def node_reports(control: ControlState, actor: Actor | None = None) -> list[Node
             before = on_node.get(run.id, NodeRun(id=run.id, name=run.name, slots=0))
             slots = before.slots + len(placement.slots)
             on_node[run.id] = NodeRun(id=run.id, name=run.name, slots=slots)
-    reports = []
-    for node in control.nodes():
+    reports, now = [], control.clock.now()
+    for known in control.nodes():
+        current = tuple(each for each in known.reservations if each.end_at > now)
+        node = replace(known, reservations=current) if known.reservations else known
         runs = tuple(by_node.get(node.name, {}).values())
         seen = tuple(run for run in runs if run.id not in hidden)
         reports.append(NodeReport(node=node, slots_used=sum(run.slots for run in runs), runs=seen))

@@ -37,6 +37,7 @@ from tarmac.control.permissions import Action, check, may_see
 from tarmac.control.queue import queueing
 from tarmac.control.queue.delegated_queue import delegated_pools, with_stuck
 from tarmac.control.reports import DryRun, NodeReport, UsageReport
+from tarmac.control.reserving import NodeReservations
 from tarmac.control.serving import whereabouts
 from tarmac.control.sessions import Session
 from tarmac.control.state.control_state import ControlState
@@ -99,6 +100,7 @@ class ControlPlane:
         self.searches = Searches(self.control, searcher_of)
         self.experiments = ExperimentService(self.control, self._admission, self.searches, resolve)
         self.usage = UsageReport(self.control)
+        self.reservations = NodeReservations(self.control)
         self.limits = LimitService(self.control)
 
     # --- commands

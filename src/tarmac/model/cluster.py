@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 
 from tarmac.model.codec import StoredRecord, replace
+from tarmac.model.reservations import NodeReservation
 from tarmac.model.resources import CPU_ONLY, Resources
 
 LOCAL_CLUSTER = "local"
@@ -67,7 +68,7 @@ class NodeStatus(Struct, frozen=True, kw_only=True):
 
     `name` is unique within all clusters of a control plane; peers connect to `address`. `reason` is why its
     engine has it down, or why a person drained it, if known. `drain` is set if the node or some of its slots
-    are drained.
+    are drained. `reservations` are in order of their begin.
     """
 
     name: str
@@ -79,6 +80,7 @@ class NodeStatus(Struct, frozen=True, kw_only=True):
     state: NodeState = NodeState.UP
     reason: str = ""
     drain: Drain | None = None
+    reservations: tuple[NodeReservation, ...] = ()
 
 
 class Node(NodeStatus, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from tarmac.model.metrics import MetricStore
 from tarmac.model.notification import Notifications
 from tarmac.model.people.limits import Limits
 from tarmac.model.progress import Cause, Event, NativeStatus, Notice, Outcome, Sighting, WorkerStatus
+from tarmac.model.reservations import ReservedNodes
 from tarmac.model.run import Attempt, Release, Run
 from tarmac.model.run_records import Dataset, RunRecords
 from tarmac.model.secret import SecretUse
@@ -133,6 +134,15 @@ class Store(Protocol):
 
     def set_drained(self, nodes: Collection[str], drain: Drain | None) -> None:
         """Drain nodes, or (None) undrain them, all in one transaction; idempotent."""
+
+    def reservations(self) -> list[ReservedNodes]:
+        """The reservations of nodes, by their begin and name."""
+
+    def put_reservation(self, new: ReservedNodes) -> None:
+        """Store a reservation, in place of an earlier one of its name."""
+
+    def remove_reservation(self, name: str) -> None:
+        """Remove a reservation; does nothing if there is none."""
 
     def usage(self, since: float) -> list[UsageBucket]:
         """The usage of every hour that began at `since` or later, by hour, cluster, pool, user, project."""

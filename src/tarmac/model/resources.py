@@ -93,6 +93,7 @@ class ReasonCode(StrEnum):
     NODE_DRAINED = "node_drained"
     NODE_DOWN = "node_down"
     NODE_LOST = "node_lost"
+    NODE_RESERVED = "node_reserved"  # for other users or projects, or for no run
     TOO_SMALL = "too_small"  # even empty, it cannot hold one replica
     BUSY = "busy"  # it could hold one, but other runs hold its slots
     BEHIND = "behind"  # enough is free, but reserved for an earlier run

@@ -26,6 +26,7 @@ from tarmac.sched.estimate.simulation import Estimate, EstimateBasis
 from tarmac.sched.explain.explain import explain
 from tarmac.sched.explain.listing import WHOLE, Part, PoolPage, QueuePlace, pages
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot
+from tarmac.sched.index.forecast import ends
 from tarmac.sched.index.limits import LimitBook
 from tarmac.sched.placing.reasons import duration
 
@@ -59,6 +60,7 @@ __all__ = [
     "Snapshot",
     "Waiting",
     "duration",
+    "ends",
     "estimates",
     "explain",
     "pages",

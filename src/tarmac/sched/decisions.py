@@ -32,6 +32,7 @@ class PreemptionReason(StrEnum):
     TURN_OVER = "turn_over"  # its turn as a cycle run has ended
     POOL_CHANGED = "pool_changed"  # a person moved it to another pool
     NODE_LEAVES = "node_leaves"  # a person took its node out of the cluster
+    RESERVED = "reserved"  # a reservation of its node for others has begun
 
 
 class Preemption(Struct, frozen=True, kw_only=True):

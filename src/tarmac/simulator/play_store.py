@@ -17,6 +17,7 @@ from tarmac.model.codec import encode, replace
 from tarmac.model.lifecycle import LIVE_STATES, AttemptState, RunState
 from tarmac.model.metrics import Position
 from tarmac.model.progress import Event, Outcome, StepEvent
+from tarmac.model.reservations import ReservedNodes
 from tarmac.model.run import Attempt, Run
 from tarmac.model.summary import RunQuery, RunSummary, summary_of
 from tarmac.store.checks import check_new, check_step, guard_states
@@ -107,6 +108,10 @@ class PlayStore:
     def drained_nodes(self) -> dict[str, Drain]:
         """Empty: the nodes of a play are never drained."""
         return {}
+
+    def reservations(self) -> list[ReservedNodes]:
+        """Empty: no nodes of a play are reserved."""
+        return []
 
     def usage(self, since: float) -> list[UsageBucket]:
         return [bucket for key, bucket in sorted(self._usage.items()) if key[0] >= since]

@@ -15,7 +15,7 @@ from tarmac.store.columns import Bytewise, Serial, metadata, one_of
 BASE = "0028"
 """The oldest schema that migrations start from."""
 
-HEAD = "0033"
+HEAD = "0034"
 """The newest migration, which is the `alembic_version` of a database with this schema."""
 
 run = sa.Table(
@@ -329,6 +329,13 @@ node = sa.Table(
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("drained", sa.Boolean, nullable=False),
     sa.Column("drain", sa.Text),  # its user, time and reason
+)
+
+reservation = sa.Table(
+    "reservation",
+    metadata,
+    sa.Column("name", Bytewise, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
 )
 
 # Usage of ended attempts, added up by hour: the basis of fair shares.

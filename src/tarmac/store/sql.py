@@ -22,6 +22,7 @@ from tarmac.model.codec import decode
 from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import IllegalStep, RunState
 from tarmac.model.progress import Event, Outcome
+from tarmac.model.reservations import ReservedNodes, in_order
 from tarmac.model.run import Attempt, Run
 from tarmac.model.run_records import Dataset
 from tarmac.model.summary import RunQuery, RunSummary
@@ -40,6 +41,7 @@ from tarmac.store.run_records import SqlAnnotations, SqlRunRecords
 from tarmac.store.schema import cluster as cluster_table
 from tarmac.store.schema import dataset as dataset_table
 from tarmac.store.schema import node as node_table
+from tarmac.store.schema import reservation as reservation_table
 from tarmac.store.schema import run as run_table
 from tarmac.store.secrets import SqlSecrets
 from tarmac.store.spans import keep_spans, read_spans
@@ -78,6 +80,7 @@ class SqlStore:
         self._put_node = sql.put(node_table, database.dialect)
         self._put_cluster = sql.put(cluster_table, database.dialect)
         self._put_dataset = sql.put(dataset_table, database.dialect)
+        self._put_reservation = sql.put(reservation_table, database.dialect)
 
     def close(self) -> None:
         """Close every connection; a later call opens them again."""
@@ -210,6 +213,16 @@ class SqlStore:
         if changed := [{"name": name, **values} for name in sorted(set(nodes))]:
             with self._database.writing() as connection:
                 connection.execute(self._put_node, changed)
+
+    def reservations(self) -> list[ReservedNodes]:
+        found = [decode(ReservedNodes, json.loads(body)) for (body,) in self._database.rows(sql.RESERVATIONS)]
+        return sorted(found, key=in_order)
+
+    def put_reservation(self, new: ReservedNodes) -> None:
+        self._database.write(self._put_reservation, {"name": new.name, "body": rows.written(new)})
+
+    def remove_reservation(self, name: str) -> None:
+        self._database.write(sql.REMOVE_RESERVATION, {"guard_name": name})
 
     # --- usage and clusters -----------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from tarmac.store.schema import (
     event,
     metric_position,
     node,
+    reservation,
     run,
     run_label,
     run_spec,
@@ -262,6 +263,9 @@ UPDATE_SERVER = sa.update(server).where(
     server.c.cluster == sa.bindparam("guard_cluster"), server.c.token == sa.bindparam("guard_token")
 )
 DRAINED = sa.select(node.c.name, node.c.drain).where(node.c.drained)
+
+RESERVATIONS = sa.select(reservation.c.body)
+REMOVE_RESERVATION = sa.delete(reservation).where(reservation.c.name == sa.bindparam("guard_name"))
 
 # --- clusters and datasets --------------------------------------------------------------------------
 

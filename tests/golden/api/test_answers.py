@@ -199,6 +199,13 @@ def queue_and_nodes(plane: Served, story: Story) -> None:
     story.ask("POST", "/nodes/drain", {"nodes": ["node1"], "reason": "new disk"})
     story.ask("GET", "/nodes")
     story.ask("POST", "/nodes/undrain", {"nodes": ["node1"]})
+    later = {"begin_at": 2e9, "duration_s": 60, "users": ["bob"], "name": "course"}
+    later["choice"] = {"nodes": ["node1"]}
+    story.ask("POST", "/reservations", later)
+    story.ask("POST", "/reservations", {**later, "name": "other"})
+    story.ask("GET", "/reservations")
+    story.ask("DELETE", "/reservations/course")
+    story.ask("DELETE", "/reservations/course")
     story.ask("POST", "/runs/hello/pause")
     story.ask("POST", "/runs/hello/resume")
     story.ask("POST", "/runs/commands", {"command": "pause", "runs": ["later", "nothing"]})

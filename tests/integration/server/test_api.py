@@ -201,6 +201,31 @@ def test_a_drained_node_is_shown_so(plane: Served) -> None:
         client.drain("nowhere")
 
 
+def test_a_reserved_node_is_shown_so(plane: Served) -> None:
+    client = plane.client()
+    names = [node.name for node in client.nodes()]
+    begin_at = plane.clock.now()
+    terms = {"begin_at": begin_at, "duration_s": 60.0, "name": "maint"}
+    made = client.reserve(*names, **terms, projects=["vision"], reason="course")
+    assert (made.name, sorted(made.nodes), made.still_there) == ("maint", sorted(names), ())
+    assert client.reservations() == [made]
+    assert {each.name for node in client.nodes() for each in node.reservations} == {"maint"}
+    run = client.submit("command: echo\nslots: 1\n")
+    plane.turn()
+    reason = client.why(run.id).reasons[0]
+    assert reason.code == "node_reserved"
+    assert "reserved for project vision" in reason.text
+    assert "by reservation maint (course)" in reason.text
+    with pytest.raises(Refused, match="maint has"):
+        client.reserve(names[0], **{**terms, "name": "other", "begin_at": begin_at + 59})
+    assert client.release("maint") == made
+    assert client.reservations() == []
+    with pytest.raises(InvalidInput):
+        client.reserve(names[0], **{**terms, "duration_s": 0.0})
+    with pytest.raises(InvalidInput):
+        client.reserve(names[0], **{**terms, "name": "no/name"})
+
+
 def test_why_a_run_waits(plane: Served) -> None:
     client = plane.client()
     for node in client.nodes():

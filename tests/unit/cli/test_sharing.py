@@ -130,6 +130,11 @@ def test_a_run_moved_to_another_pool_says_so() -> None:
     )
 
 
+def test_a_run_that_left_reserved_nodes_says_so() -> None:
+    asked = ("preempt_requested", {"reason": "reserved"})
+    assert detail_of("queued", BATCH, asked, ("vacated", {})) == "its node is reserved for others"
+
+
 @pytest.mark.parametrize("last", ["retried", "resume_requested", "faulted"])
 def test_a_run_queued_again_for_another_reason_has_no_such_story(last: str) -> None:
     asked = ("preempt_requested", {"reason": "make_way", "for": "r9"})

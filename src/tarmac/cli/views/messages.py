@@ -37,6 +37,7 @@ _STYLES = {
     "active": "green",
     "up": "green",
     "drained": "yellow",
+    "reserved": "cyan",
     "down": "red",
 }
 
@@ -248,6 +249,8 @@ def _leave_reason(client: Client, identifier: str, *, again: bool) -> str:
             run = client.run(identifier)
             turn = run.turns + (run.state == "preempting")
             return f"turn {turn} of {run.max_turns} is over"
+        case "reserved":
+            return "its node is reserved for others"
         case "node_leaves":
             return "its node left the cluster"
         case "pool_changed":

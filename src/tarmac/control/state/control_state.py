@@ -243,10 +243,10 @@ class ControlState:
             return self._run_cache
 
     def look_at_clusters(self) -> None:
-        """Read the described clusters and the drained nodes again. Use it under `lock`."""
+        """Read the described clusters, the drains and the reservations again. Use it under `lock`."""
         own = [cluster for cluster in self.store.clusters() if cluster.server == self.server]
         self.engines.open(own)
-        self.inventory.learn(own, self.store.drained_nodes())
+        self.inventory.learn(own, self.store.drained_nodes(), self.store.reservations())
 
     def known_attempts(self) -> list[Attempt]:
         """The live attempts in this server's last state, without later changes of others."""

@@ -9,13 +9,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from tarmac.control.state.engines import AttachedEngine, Engines
 from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, Drain, Node, NodeState, Pool
 from tarmac.model.codec import replace
+from tarmac.model.reservations import Reserved, ReservedNodes, by_node
 from tarmac.model.run import Run
 
 Offer = tuple[tuple[Pool, ...], tuple[Node, ...]]
 
 
 class NodeInventory:
-    """Pools with their rules, and nodes, drained ones marked. `rules` are of pools of the cluster `own`."""
+    """Pools with their rules, and nodes, drained and reserved ones marked.
+
+    `rules` are of pools of the cluster `own`.
+    """
 
     def __init__(self, engines: Engines, rules: Iterable[Pool], own: str = LOCAL_CLUSTER) -> None:
         self._own_cluster = own
@@ -23,6 +27,7 @@ class NodeInventory:
         self._local_rules = {pool.name: pool for pool in rules}
         self.clusters: tuple[Cluster, ...] = ()
         self.drained: Mapping[str, Drain] = {}
+        self.reserved: Reserved = {}
         self._made_of: tuple[object, ...] = ()
         self._offer: Offer = ((), ())
         self._own: tuple[Sequence[Node], ...] = ()
@@ -32,8 +37,10 @@ class NodeInventory:
         self._addresses: dict[str, frozenset[str | None]] = {}
         self._present_of: dict[int, tuple[Sequence[Node], Sequence[Node]]] = {}
 
-    def learn(self, clusters: Iterable[Cluster], drained: Mapping[str, Drain]) -> None:
-        """Replace the described clusters and the drained nodes."""
+    def learn(
+        self, clusters: Iterable[Cluster], drained: Mapping[str, Drain], reservations: list[ReservedNodes]
+    ) -> None:
+        """Replace the described clusters, the drained nodes and the reservations, ordered by their begin."""
         known = tuple(clusters)
         if known != self.clusters:
             self.clusters = known
@@ -45,6 +52,8 @@ class NodeInventory:
             self._present_of = {}
         if drained != self.drained:
             self.drained = drained
+        if (reserved := by_node(reservations)) != self.reserved:
+            self.reserved = reserved
 
     def described(self, name: str) -> Cluster | None:
         """The described cluster of this name."""
@@ -70,7 +79,7 @@ class NodeInventory:
             made = {cluster.name: cluster for cluster in filter(None, map(rehearsal_of, rehearsals))}
             clusters = (*clusters, *made.values())
         parts = self._parts(clusters)
-        made_of = (*parts, self.drained, self.clusters)
+        made_of = (*parts, self.drained, self.reserved, self.clusters)
         if made_of != self._made_of:
             self._made_of = made_of
             self._offer = self._make(parts, clusters)
@@ -112,6 +121,11 @@ class NodeInventory:
             for part in parts
             for node in part
         )
+        if reserved := self.reserved:
+            nodes = tuple(
+                replace(node, reservations=reserved[node.name]) if node.name in reserved else node
+                for node in nodes
+            )
         rules = {pool.key: pool for cluster in clusters for pool in cluster.pools}
         keys = dict.fromkeys((node.cluster, node.pool) for node in nodes)
         return tuple(rules.get(key) or self._usual(*key) for key in keys), nodes

@@ -26,7 +26,7 @@ from tarmac.sched.index.facts_index import FactsIndex
 from tarmac.sched.index.forecast import Holder
 from tarmac.sched.index.holders import level_of
 from tarmac.sched.index.pool_state import PoolState
-from tarmac.sched.index.queues import ClassQueue, ModeQueue, Queued, RequestClass
+from tarmac.sched.index.queues import ClassQueue, ModeQueue, Queued, RequestClass, limit_s
 from tarmac.sched.placing.board import PoolKey
 from tarmac.sched.placing.reasons import why_never, why_not_now
 from tarmac.sched.policies import blocks
@@ -51,7 +51,7 @@ class Cycle:
         for key in self._index.pools:
             current = self.enter(key)
             walk_queue(current)
-            current.next_at = wakes_at(current)
+            current.next_at = min(wakes_at(current), current.state.zones.next_at())
         if len(self.pools) > 1:
             for current in self.pools.values():
                 self._spill(current)
@@ -66,6 +66,13 @@ class Cycle:
             preemptions += current.preemptions
             shares += current.due.shares
             next_at = min(next_at, current.next_at)
+        leaving = {preemption.run_id for preemption in preemptions}
+        preemptions += [
+            preemption_of(holder.holding, PreemptionReason.RESERVED)
+            for current in self.pools.values()
+            for run_id, holder in sorted(current.state.barred())
+            if run_id not in leaving
+        ]
         return Plan(
             placements=tuple(self._placed.values()),
             preemptions=tuple(preemptions),
@@ -115,6 +122,7 @@ class Cycle:
     def reasons(self, request: RequestClass, *, run_id: str | None = None) -> tuple[Reason, ...]:
         """Why a request class does not start now; reservations for `run_id` itself do not count."""
         index = self._index
+        ended_at = inf if run_id is None else self.now + limit_s(index.candidate(run_id))
         return why_not_now(
             index.cluster(),
             request.demands,
@@ -134,6 +142,11 @@ class Cycle:
                 for reservation in current.reservations
                 if reservation.run_id != run_id
                 for name in reservation.nodes
+            },
+            reserved_by={
+                name: barrier
+                for current in self.pools.values()
+                for name, barrier in current.state.barriers(request.standing, ended_at)
             },
         )
 

@@ -22,6 +22,7 @@ from tarmac.sched.index.forecast import Forecast, Holder, ends, left_at, soonest
 from tarmac.sched.index.limits import LimitBook
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass, limit_s
+from tarmac.sched.placing.board import PoolBoard
 from tarmac.sched.placing.fitting import Part
 from tarmac.sched.placing.gangs import allot
 from tarmac.sched.placing.space import loads_of
@@ -188,17 +189,29 @@ class PoolCycle:
     def fitting(self, candidate: Candidate, request: RequestClass) -> list[Part] | None:
         """A place for a run now. Takes no slots."""
         self.protect()
-        return self._fit(request, self._usable(candidate, request))
+        return self._fit(request, self._usable(candidate, request), self.now + limit_s(candidate))
 
-    def forecast(self, request: RequestClass, *, known: bool = False) -> Forecast | None:
-        """When a request class could start here on unreserved nodes; if `known`, by known ends alone."""
-        state = self.state
-        key = (request, known, tuple(reservation.nodes for reservation in self.reservations))
+    def forecast(self, request: RequestClass, limit_s: float, *, known: bool = False) -> Forecast | None:
+        """When a run that lasts `limit_s` could start here on unreserved nodes; `known`: by known ends alone.
+
+        It leaves zones in time: the later it starts, the fewer are open to it.
+        """
+        ended_at, zones = self.now + limit_s, self.state.zones
+        while (found := self._forecast(request, ended_at, known=known)) is not None:
+            before, ended_at = ended_at, max(ended_at, found.at + limit_s)
+            if zones.open_to(request, before) == zones.open_to(request, ended_at):
+                break
+        return found
+
+    def _forecast(self, request: RequestClass, ended_at: float, *, known: bool) -> Forecast | None:
+        state, zones = self.state, self.state.zones.open_to(request, ended_at)
+        key = (request, zones, known, tuple(reservation.nodes for reservation in self.reservations))
         undisturbed = not self.new_holders
         if undisturbed and key in state.memo.forecasts:
             return state.memo.forecasts[key]
         most = state.known_releases() if known else len(state.releases)
-        found = soonest(request, board=state.board, releases=state.releases, most=most)
+        board = self._part(request, ended_at)
+        found = soonest(request, board=board, releases=state.releases, most=most)
         if undisturbed:
             state.memo.forecasts[key] = found
         return found
@@ -208,7 +221,7 @@ class PoolCycle:
         blocked, self.blocked = self.blocked, []
         for queued in blocked:
             known = not self._window_is_over(queued.candidate)
-            forecast = self.forecast(queued.request, known=known)
+            forecast = self.forecast(queued.request, limit_s(queued.candidate), known=known)
             if forecast is not None and self._justifies_reservation(queued, forecast):
                 self.reserve(queued.candidate.run_id, max(self.now, forecast.at), forecast.nodes)
             else:
@@ -278,10 +291,10 @@ class PoolCycle:
         releases = [((-inf, *holder.ends[1:]), holder) for holder in victims]
         releases += [(end, holder) for end, holder in known if holder not in victims]
         by_then = bisect_right(releases, left_at(victims, self.now), key=lambda release: release[0][0])
-        board = self.state.board
-        found = chain(
-            (soonest(queued.request, board=board, releases=releases) for queued in self._unprotected),
-            (soonest(request, board=board, releases=releases, most=by_then) for request in self._refused),
+        tried = [(queued.request, self.now + limit_s(queued.candidate), None) for queued in self._unprotected]
+        found = (
+            soonest(request, board=self._part(request, ended_at), releases=releases, most=most)
+            for request, ended_at, most in chain(tried, ((each, inf, by_then) for each in self._refused))
         )
         return any(each is not None and not set(nodes).isdisjoint(each.nodes) for each in found)
 
@@ -315,24 +328,28 @@ class PoolCycle:
             if reservation.run_id == candidate.run_id or ended_at <= reservation.at < inf
         ]
 
-    def _fit(self, request: RequestClass, reservations: Sequence[int]) -> list[Part] | None:
-        if not self._may_fit(request, reservations):
+    def _part(self, request: RequestClass, ended_at: float) -> PoolBoard:
+        return self.state.zones.part(self.state.board, request, ended_at)
+
+    def _fit(self, request: RequestClass, reservations: Sequence[int], ended_at: float) -> list[Part] | None:
+        if not self._may_fit(request, reservations, ended_at):
             return None
-        board, count = self.state.board, request.count
+        board, count = self._part(request, ended_at), request.count
         way = None if count is None else count.way(board.at_least(count.shard, count.slot_type, reservations))
         return request.fit(View.of(board, request.target, reserved=reservations), way)
 
-    def _may_fit(self, request: RequestClass, reservations: Sequence[int]) -> bool:
+    def _may_fit(self, request: RequestClass, reservations: Sequence[int], ended_at: float = -inf) -> bool:
         """Whether choosing nodes for a request class can succeed."""
         count = request.count
         if count is None:
             return True
-        return count.fits(self.state.board.at_least(count.shard, count.slot_type, reservations))
+        board = self._part(request, ended_at)
+        return count.fits(board.at_least(count.shard, count.slot_type, reservations))
 
-    def _fits(self, request: RequestClass, reservations: Sequence[int]) -> bool:
+    def _fits(self, request: RequestClass, reservations: Sequence[int], ended_at: float = -inf) -> bool:
         if request.count is not None:
-            return self._may_fit(request, reservations)
-        return self._fit(request, reservations) is not None
+            return self._may_fit(request, reservations, ended_at)
+        return self._fit(request, reservations, ended_at) is not None
 
     def _is_blocked(self, request: RequestClass) -> bool:
         """Whether a request class does not fit even with all reserved nodes; remembered if so."""
@@ -362,14 +379,11 @@ class PoolCycle:
         """The latest end of a run that starts now: inf on unreserved nodes, -inf if not even reserved
         ones fit.
         """
-        if self._fits(request, ()):
-            return inf
-        state, usable = self.state, []
-        for reservation in sorted(self.reservations, key=lambda item: -item.at):
-            if reservation.at < inf:
-                usable.append(reservation.number)
-                if self._fits(request, usable):
-                    return reservation.at
+        state, begins = self.state, {item.at for item in self.reservations}
+        for at in sorted(begins | state.zones.limits(request.standing), reverse=True):
+            usable = [item.number for item in self.reservations if at <= item.at < inf]
+            if self._fits(request, usable, at):
+                return at
         if not self._fits(request, state.board.reservations):
             state.memo.blocked.add(request)
         return -inf

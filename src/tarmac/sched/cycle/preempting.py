@@ -17,7 +17,7 @@ from tarmac.sched.facts import Holding
 from tarmac.sched.index.forecast import Holder, left_at
 from tarmac.sched.index.holders import Group, Groups
 from tarmac.sched.index.pool_state import PoolState
-from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass
+from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass, limit_s
 from tarmac.sched.policies import blocks
 from tarmac.sched.policies.blocks import Member
 from tarmac.sched.policies.fairness import entity_of
@@ -122,8 +122,9 @@ class Preemptor:
 
     def _find(self, queued: Queued, more: Iterable[Holder]) -> Found | None:
         """The victims and the nodes; None if the run would not start even if all of these left."""
-        leaving = self._leaving[queued.mode_queue.rank]
-        return fewest(queued.request, more, leaving=leaving, board=self._state.board)
+        leaving, ended_at = self._leaving[queued.mode_queue.rank], self._now + limit_s(queued.candidate)
+        board = self._state.zones.part(self._state.board, queued.request, ended_at)
+        return fewest(queued.request, more, leaving=leaving, board=board)
 
     def _await_guarded(self, queued: Queued) -> tuple[Found | None, float]:
         """Nodes where a run that has waited long preempts others once their guaranteed time has ended.

@@ -19,7 +19,7 @@ from tarmac.sched.explain.whatif import Smaller, smaller_requests, ways_out
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.index.forecast import Forecast, awaited
 from tarmac.sched.index.pool_state import PoolState
-from tarmac.sched.index.queues import RequestClass
+from tarmac.sched.index.queues import RequestClass, limit_s
 from tarmac.sched.placing.admission import Demands
 from tarmac.sched.placing.reasons import NAMES_SHOWN, counted, duration, grouped, some, weighs
 from tarmac.sched.policies.blocks import Member, Tier, left_s, period_end, tier
@@ -100,7 +100,9 @@ class _Case:
         if request.target.pool is None:
             for key in request.feasibility.pools[1:]:
                 walk_queue(current.enter(key))
-        self._forecast: Forecast | None = None if self._home is None else self._home.forecast(request)
+        self._forecast: Forecast | None = (
+            None if self._home is None else self._home.forecast(request, limit_s(candidate))
+        )
 
     def ahead(self) -> int:
         """The number of waiting runs ordered before it."""
@@ -148,8 +150,10 @@ class _Case:
 
     def gaps_s(self) -> list[float]:
         """The times until reservations of others begin here."""
-        reservations = (item for pool in self._pools() for item in pool.reservations)
-        return [item.at - self._current.now for item in reservations if item.at < inf]
+        pools = self._pools()
+        begins = [item.at for pool in pools for item in pool.reservations]
+        begins += [at for pool in pools for at in pool.state.zones.limits(self._request.standing)]
+        return [at - self._current.now for at in begins if at < inf]
 
     def _pools(self) -> list[PoolCycle]:
         return [self._current.enter(key) for key in self._request.feasibility.pools]
@@ -167,6 +171,8 @@ class _Case:
         if forecast is None or not runs:
             if reserving:
                 return f"It starts after {some(reserving)}, for which nodes are reserved."
+            if barred := self._barred():
+                return barred
             return "It fits what is free: it starts with one of the next scheduling cycles."
         sentence = f"It starts when {self._ended(runs, 'ended')}"
         if self._current.now < forecast.at < inf:
@@ -174,6 +180,14 @@ class _Case:
         return sentence + (
             f", and after {some(reserving)}, for which nodes are reserved." if reserving else "."
         )
+
+    def _barred(self) -> str | None:
+        """The reservation of nodes that ends first of those that keep it out."""
+        ended_at = self._current.now + limit_s(self._candidate)
+        found = (pool.state.barriers(self._request.standing, ended_at) for pool in self._pools())
+        first = min((each for pool in found for _, each in pool), key=lambda each: each.end_at, default=None)
+        left = None if first is None else duration(first.end_at - self._current.now)
+        return None if first is None else f"Reservation {first.name} ends in {left}."
 
     def _ended(self, run_ids: Sequence[str], what: str) -> str:
         return f"{some(self._named(run_ids))} {'has' if len(run_ids) == 1 else 'have'} {what}"

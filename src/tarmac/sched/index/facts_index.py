@@ -11,12 +11,14 @@ from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.codec import replace
 from tarmac.model.people.limits import Cap, SlotUse, pool_key
+from tarmac.model.reservations import NodeReservation
 from tarmac.model.run import Allocation
 from tarmac.sched.facts import Candidate, Holding, Snapshot
 from tarmac.sched.index.forecast import Holder, ends
 from tarmac.sched.index.limits import LimitBook
 from tarmac.sched.index.pool_state import PoolState
-from tarmac.sched.index.queues import RequestClass
+from tarmac.sched.index.queues import UNRESERVED, RequestClass
+from tarmac.sched.index.zones import standing_of
 from tarmac.sched.placing.admission import Admission
 from tarmac.sched.placing.board import PoolKey, boards
 from tarmac.sched.placing.space import Load, loads_of
@@ -108,6 +110,7 @@ class FactsIndex:
         self.deferred = _Deferred()
         self.misplaced: dict[str, Holder] = {}
         self.admission = Admission((), ())
+        self._reservations: set[NodeReservation] = set()
         self._rules: tuple[Pool, ...] = ()
         self._nodes: tuple[Node, ...] = ()
         self._candidates: dict[str, Candidate] = {}
@@ -249,7 +252,8 @@ class FactsIndex:
         target = candidate.target
         if candidate.pool is not None:
             target = replace(target, pool=candidate.pool)
-        key = (candidate.demands, target)
+        standing = standing_of(candidate, self._reservations) if self._reservations else UNRESERVED
+        key = (candidate.demands, target, standing)
         request = self._requests.get(key)
         if request is None:
             if len(self._requests) > IDLE_REQUESTS:
@@ -257,7 +261,7 @@ class FactsIndex:
                     key: request for key, request in self._requests.items() if request.class_queues
                 }
             feasibility = self.admission.feasibility(candidate.demands, target)
-            request = self._requests[key] = RequestClass.of(candidate.demands, target, feasibility)
+            request = self._requests[key] = RequestClass.of(candidate.demands, target, feasibility, standing)
         return request
 
     def candidate(self, run_id: str) -> Candidate:
@@ -335,6 +339,7 @@ class FactsIndex:
         self.refused, self.unassigned, self.misplaced = {}, {}, {}
         self.deferred = _Deferred(self.deferred.now)
         self.admission = Admission(pools, nodes)
+        self._reservations = {each for node in nodes for each in node.reservations}
         loaded = [(holding, loads_of(holding.allocation)) for holding in holdings]
         for holding, loads in loaded:
             for name, load in loads.items():

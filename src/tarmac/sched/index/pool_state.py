@@ -9,10 +9,12 @@ from itertools import count
 from math import inf
 
 from tarmac.model.cluster import Node, Packing, Policy, Pool
+from tarmac.model.reservations import NodeReservation
 from tarmac.sched.facts import Candidate
 from tarmac.sched.index import queues
 from tarmac.sched.index.forecast import Forecast, Holder, ReleaseKey
 from tarmac.sched.index.holders import Group, Groups, Holders
+from tarmac.sched.index.zones import Zones
 from tarmac.sched.placing.board import PoolBoard, PoolKey
 from tarmac.sched.placing.space import Space
 from tarmac.sched.placing.view import View
@@ -189,6 +191,7 @@ class PoolState:
         "queue",
         "releases",
         "rules",
+        "zones",
     )
 
     def __init__(self, rules: Pool, board: PoolBoard) -> None:
@@ -196,6 +199,7 @@ class PoolState:
         self.rules = rules
         self.board = board
         board.spread = rules.packing is Packing.SPREAD
+        self.zones = Zones(rules, (space.node for space in board.spaces.values()))
         changes = Changes()
         self.queue = queues.PoolQueue(rules, changes)
         self.holders = Holders(rules, changes.note)
@@ -243,40 +247,58 @@ class PoolState:
 
     def refresh(self, now: float) -> None:
         """Update the queue for a cycle: its order, and the request classes parked while nodes are closed."""
+        if self.zones.advance(now):
+            self._nodes_changed()
         self.queue.refresh(now)
         self.fair.refresh(now)
         if not self._parking_is_current:
             self._parking_is_current = True
             requests = (request for together in self.queue.requests.values() for request in together)
             self.queue.park(
-                [request for request in requests if not self.possible(request)] if self.board.closed else ()
+                [request for request in requests if not self.possible(request)] if self._closes else ()
             )
 
     def possible(self, request: queues.RequestClass) -> bool:
         """Whether the nodes that take work would fit a request class if all were empty."""
-        if not self.board.closed:
+        if not self._closes:
             return True
         if self._empty is None:
             self._empty = PoolBoard(
                 self.key, map(Space.empty, (space.node for space in self.board.spaces.values()), count())
             )
         self._empty.spread = self.board.spread
+        empty = self.zones.part(self._empty, request)
         if request.count is not None:
-            return request.count.fits(self._empty.at_least(request.count.shard, request.count.slot_type))
-        return request.fit(View.of(self._empty, request.target)) is not None
+            return request.count.fits(empty.at_least(request.count.shard, request.count.slot_type))
+        return request.fit(View.of(empty, request.target)) is not None
+
+    def barriers(self, standing: queues.Standing, ended_at: float) -> Iterator[tuple[str, NodeReservation]]:
+        """The nodes that a run that ends then may not use, each with the reservation that keeps it out."""
+        for name, space in self.board.spaces.items() if self.zones.reserved else ():
+            barrier = self.zones.barrier(standing, space.node.reservations, ended_at)
+            if barrier is not None:
+                yield name, barrier
+
+    def barred(self) -> Iterator[tuple[str, Holder]]:
+        """The holders on nodes where a reservation has begun for which the scheduler preempts them."""
+        spaces = self.board.spaces
+        for run_id, holder in self.holdings.items() if self.zones.reserved else ():
+            zones = [spaces[name].node.reservations for name in spaces.keys() & holder.loads]
+            if not holder.holding.leaving and self.zones.preempt(holder.holding.candidate, zones):
+                yield run_id, holder
 
     def restate(self, node: Node) -> None:
         """Change the state of a node."""
         self.board.restate(self.board.spaces[node.name], node)
         if self._empty is not None:
             self._empty.restate(self._empty.spaces[node.name], node)
-        self._parking_is_current = False
-        self.memo.change(freed=True)
+        self._nodes_changed()
 
     def set_rules(self, rules: Pool) -> None:
         """Change the rules of the pool, which orders its queue again."""
         if rules != self.rules:
             self.rules = rules
+            self.zones.rules = rules
             self.board.spread = rules.packing is Packing.SPREAD
             self.queue.add_all(self.queue.restart(rules))
             self._parking_is_current = False
@@ -284,6 +306,15 @@ class PoolState:
             self.accounts.restart(rules, [holder.holding for holder in self.holdings.values()])
             self.fair.set_rules(rules)
             self.memo.change(freed=True)
+
+    @property
+    def _closes(self) -> bool:
+        """Whether some nodes take no work, or not that of every run."""
+        return bool(self.board.closed) or self.zones.reserved
+
+    def _nodes_changed(self) -> None:
+        self._parking_is_current = False
+        self.memo.change(freed=True)
 
     def _take_up(self, holder: Holder) -> None:
         self.holdings[holder.ends[2]] = holder

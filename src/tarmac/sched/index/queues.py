@@ -28,12 +28,20 @@ NO_LIMIT = -10_000
 """The magnitude of no time limit."""
 
 
+Standing = tuple[frozenset[str], bool]
+"""The reservations that admit a run, and whether its mode lets the scheduler preempt it."""
+
+UNRESERVED: Standing = (frozenset(), False)
+"""The standing of every run as long as no nodes are reserved."""
+
+
 @dataclass(slots=True, eq=False)
 class RequestClass:
     """Runs with equal requests on the same target, and the facts common to them.
 
     `slots` is the total request, `slot_type` the one type that they name (None: any, or several). `parked`:
-    its home pool could not fit it even if all nodes that take work were empty, because others are drained.
+    its home pool could not fit it even if all nodes that take work were empty, because others are drained or
+    reserved.
     """
 
     demands: Demands
@@ -43,13 +51,16 @@ class RequestClass:
     slot_type: str | None
     weightless: bool
     count: Count | None
+    standing: Standing = UNRESERVED
     class_queues: dict[tuple[int, str | None, int], ClassQueue] = field(default_factory=dict)
     plain: dict[ClassQueue, None] = field(default_factory=dict)
     fair: dict[int, EntityQueues] = field(default_factory=dict)
     parked: bool = False
 
     @classmethod
-    def of(cls, demands: Demands, target: Target, feasibility: Feasibility) -> RequestClass:
+    def of(
+        cls, demands: Demands, target: Target, feasibility: Feasibility, standing: Standing
+    ) -> RequestClass:
         """The request class of runs with these demands."""
         types = {demand.each.slot_type for demand in demands if not demand.empty}
         return cls(
@@ -60,6 +71,7 @@ class RequestClass:
             slot_type=types.pop() if len(types) == 1 else None,
             weightless=all(demand.empty for demand in demands),
             count=Count.of(demands, target, uneven=feasibility.uneven),
+            standing=standing,
         )
 
     def fit(self, view: View, way: Way | None = None) -> list[Part] | None:

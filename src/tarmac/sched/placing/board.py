@@ -1,16 +1,19 @@
 """The free resources on each node of a pool, in the order that placing needs.
 
 `PoolState` keeps it up to date (`set_loads`). A cycle changes it temporarily (`take`, `reserve`) and restores
-it at its end (`undo`). Nodes of equal shard and slot type share a `Bucket`, sorted by free slots: best fit is
-a bisection, and taking slots moves one entry.
+it at its end (`undo`). Nodes of equal shard, slot type and zone share a `Bucket`, sorted by free slots: best
+fit is a bisection, and taking slots moves one entry.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import accumulate
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Node, NodeState
 from tarmac.model.resources import Resources, is_of_type
-from tarmac.sched.placing.space import OPEN, Bucket, Left, Load, Space, left_of
+from tarmac.sched.placing.space import OPEN, Bucket, Left, Load, Space, Zone, left_of
 
 PoolKey = tuple[str, str]
 """Cluster and pool."""
@@ -25,6 +28,7 @@ class PoolBoard:
     """
 
     __slots__ = (
+        "_any_state",
         "_at_least",
         "_by_hostname",
         "_journal",
@@ -42,10 +46,11 @@ class PoolBoard:
         """Take over these spaces, which are in no bucket yet; with `any_state` all of them take work."""
         self.key = key
         self.spaces = {space.node.name: space for space in spaces}
-        self.buckets: dict[tuple[str | None, str | None], Bucket] = {}
+        self.buckets: dict[tuple[str | None, str | None, Zone], Bucket] = {}
         self.free: dict[str | None, int] = {None: 0}
         self.closed = 0
         self.spread = False
+        self._any_state = any_state
         self._by_hostname: dict[str, list[Space]] | None = None
         self._journal: list[tuple[Space, Left]] = []
         self._reservation_count = 0
@@ -95,7 +100,17 @@ class PoolBoard:
             for space in self.spaces.values():
                 self._by_hostname.setdefault(space.node.hostname, []).append(space)
         for hostname in dict.fromkeys(hostnames):
-            yield from (space for space in self._by_hostname.get(hostname, ()) if space.bucket is not None)
+            for space in self._by_hostname.get(hostname, ()):
+                bucket = space.bucket
+                if bucket is not None and (bucket.shard, bucket.slot_type, bucket.zone) in self.buckets:
+                    yield space
+
+    def within(self, zones: Collection[Zone]) -> PoolBoard:
+        """The part of the board in these zones, to be read until the board changes."""
+        part = copy(self)
+        part.buckets = {kind: bucket for kind, bucket in self.buckets.items() if bucket.zone in zones}
+        part._at_least = {}
+        return part
 
     def at_least(
         self, shard: str | None, slot_type: str | None, reservations: Sequence[int] = ()
@@ -201,7 +216,7 @@ class PoolBoard:
             self.free[slot_type] = self.free.get(slot_type, 0) + slots
 
     def _bucket(self, node: Node) -> Bucket:
-        kind = (node.shard, node.capacity.slot_type)
+        kind = (node.shard, node.capacity.slot_type, () if self._any_state else node.reservations)
         bucket = self.buckets.get(kind)
         if bucket is None:
             bucket = self.buckets[kind] = Bucket(*kind, self._width)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from tarmac.model.cluster import Drain, Node, NodeState, admits
 from tarmac.model.errors import listed
+from tarmac.model.reservations import NodeReservation
 from tarmac.model.resources import Reason, ReasonCode, Resources, is_of_type
 from tarmac.model.spec import Target
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot
@@ -51,8 +52,11 @@ def why_not_now(
     holdings: Iterable[Holding],
     spaces: Mapping[str, Space],
     reserved_for: Mapping[str, str],
+    reserved_by: Mapping[str, NodeReservation],
 ) -> tuple[Reason, ...]:
-    """Why the demands do not start with these spaces; `reserved_for` maps nodes to labels of runs."""
+    """Why the demands do not start with these spaces; `reserved_for` maps nodes to labels of runs, and
+    `reserved_by` to the reservations that keep the demands out.
+    """
     nodes = _in_scope(snapshot.nodes, target)
     if not nodes:
         return (_no_cluster(snapshot, target),)
@@ -62,6 +66,7 @@ def why_not_now(
         _mismatch(node, demands, target)
         or _too_small(node, pieces)
         or _state(node)
+        or _reserved(node, reserved_by.get(node.name))
         or _occupied(spaces[node.name], pieces, holders.get(node.name, ()), reserved_for.get(node.name))
         for node in nodes
     )
@@ -157,9 +162,22 @@ def _state(node: Node) -> Reason | None:
 
 def _drain_text(drain: Drain) -> str:
     by = f" by {drain.user}" if drain.user else ""
-    at = f" on {datetime.fromtimestamp(drain.at, UTC):%Y-%m-%d %H:%M} UTC" if drain.at is not None else ""
+    at = f" on {_time(drain.at)} UTC" if drain.at is not None else ""
     why = f" ({drain.reason})" if drain.reason else ""
     return f"drained{by}{at}{why}"
+
+
+def _reserved(node: Node, reservation: NodeReservation | None) -> Reason | None:
+    if reservation is None:
+        return None
+    begin, end = _time(reservation.begin_at), _time(reservation.end_at)
+    why = f" ({reservation.reason})" if reservation.reason else ""
+    text = f"{reservation.purpose} from {begin} until {end} UTC by reservation {reservation.name}{why}"
+    return _reason(node, ReasonCode.NODE_RESERVED, text)
+
+
+def _time(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}"
 
 
 def _occupied(

@@ -13,6 +13,7 @@ from math import fsum
 from typing import NamedTuple
 
 from tarmac.model.cluster import Node
+from tarmac.model.reservations import NodeReservation
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation
 
@@ -21,6 +22,9 @@ CPU_DUST = 1e-6
 
 OPEN = -1
 """The number for no reservation: the node is open to all."""
+
+Zone = tuple[NodeReservation, ...]
+"""The reservations of a node, by their begin. Nodes of one pool with the same ones form a zone."""
 
 Left = tuple[int, float, int, int, int]
 """The free resources of a node: slots, processors, memory; the mask of taken slots; weightless replicas."""
@@ -136,17 +140,18 @@ spaces.
 
 
 class Bucket:
-    """Nodes of one pool with equal shard and slot type: the open ones, and those of each reservation.
+    """Nodes of one pool with equal shard, slot type and zone: the open ones, and those of each reservation.
 
     `counts` has, for each reservation and for the open nodes, the number of nodes by free slots.
     """
 
-    __slots__ = ("_by_weightless", "_width", "counts", "open", "reserved", "shard", "slot_type")
+    __slots__ = ("_by_weightless", "_width", "counts", "open", "reserved", "shard", "slot_type", "zone")
 
-    def __init__(self, shard: str | None, slot_type: str | None, width: int) -> None:
+    def __init__(self, shard: str | None, slot_type: str | None, zone: Zone, width: int) -> None:
         """`width` is more than the slots of any node."""
         self.shard = shard
         self.slot_type = slot_type
+        self.zone = zone
         self._width = width
         self.open: list[Entry] = []
         self.reserved: dict[int, list[Entry]] = {}

@@ -11,6 +11,7 @@ from tarmac.server.service import Service
 def add_node_routes(routes: Routes, service: Service) -> None:
     """Add the routes about nodes."""
     plane, images = service.plane, service.images
+    _add_reservation_routes(routes, service)
 
     @routes.serve(api.NODES)
     def nodes(call: Call[api.NodesQuery]) -> list[api.Node]:
@@ -54,3 +55,25 @@ def add_node_routes(routes: Routes, service: Service) -> None:
         """Return the usage in a range of time, by user, project, cluster and pool, and by day or month."""
         query = call.query
         return plane.usage.used_slots(call.actor, query.since, query.until, query.per)
+
+
+def _add_reservation_routes(routes: Routes, service: Service) -> None:
+    known = service.plane.reservations
+
+    @routes.serve(api.RESERVATIONS)
+    def reservations(call: Call) -> list[api.Reservation]:
+        """Return the reservations of nodes that have not ended, by their begin."""
+        return known.all(call.actor)
+
+    @routes.serve(api.RESERVE)
+    def reserve(call: Call[Query, api.ReserveBody]) -> api.Reservation:
+        """Reserve these nodes for a time, all of them or none. Repeating it has no effect.
+
+        409 if another reservation has the name, or one of the nodes at that time.
+        """
+        return known.make(call.actor, call.body)
+
+    @routes.serve(api.RELEASE)
+    def release(call: Call) -> api.Reservation:
+        """End a reservation now, or cancel it, and return it."""
+        return known.release(call.actor, call.reference)
