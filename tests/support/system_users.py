@@ -42,7 +42,7 @@ def two_users() -> Iterator[tuple[pwd.struct_passwd, pwd.struct_passwd]]:
         yield pwd.getpwnam(names[0]), pwd.getpwnam(names[1])
     finally:
         for name in names:
-            _call("userdel", "--remove", name, check=False)
+            _call("userdel", "--force", "--remove", name, check=False)  # a last process may be ending
         _call("groupdel", group, check=False)
 
 
@@ -119,3 +119,15 @@ def worker_of(member: Member, run: str) -> int:
     events = (member.home / "runs" / run).glob("attempts/1/nodes/*/events.jsonl")
     lines = [json.loads(line) for path in events for line in path.read_text().splitlines()]
     return next(int(line["pid"]) for line in lines if line["kind"] == "worker_started")
+
+
+def processes_of(member: Member) -> dict[int, str]:
+    """The command lines of a system user's processes."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if path.stat().st_uid == member.account.pw_uid:
+                found[int(path.name)] = (path / "cmdline").read_text()
+        except OSError:
+            continue
+    return found

@@ -255,10 +255,10 @@ class KeepsFiles(Protocol):
         Copies that are needed later are made again.
         """
 
-    def artifact_files(self) -> StoreFiles | None:
+    def artifact_files(self, system_user: str | None = None) -> StoreFiles | None:
         """The files of a store of artifacts that the server cannot access; None if the nodes use its own.
 
-        Returns at once.
+        `system_user`: the store for the runs of that user. Returns at once.
         """
 
 

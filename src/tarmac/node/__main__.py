@@ -1,4 +1,4 @@
-"""The entry point by path: `python .../tarmac/node run DIRECTORY NODE` (`join`, `take`, `warm`).
+"""The entry point by path: `python .../tarmac/node run DIRECTORY NODE` (`join`, `take`, `warm`, `as`).
 
 Called by engines, through `starting`. If tarmac is not installed, it puts its own copy on the path.
 """
@@ -20,7 +20,7 @@ from tarmac.node import runner
 from tarmac.node.attempt import sealed
 from tarmac.node.attempt.document import GrantedNode, read_granted
 from tarmac.node.attempt.protocol import KEY_VARIABLE, rank_name
-from tarmac.node.kernel import namespaces, syscalls
+from tarmac.node.kernel import namespaces, syscalls, system_users
 from tarmac.node.processes import detach
 
 
@@ -52,6 +52,8 @@ def main(arguments: list[str]) -> None:
 
         detach.default_signals()  # if SIGCHLD is ignored, no child can be waited for
         sys.stdout.write(json.dumps(making.try_container(*arguments[1:])._asdict()))
+    elif len(arguments) == 4 and arguments[0] == "as":
+        system_users.execute(arguments[1], int(arguments[2]), arguments[3])
     else:
         ways = (
             "run DIRECTORY NODE",
@@ -59,6 +61,7 @@ def main(arguments: list[str]) -> None:
             "take DIRECTORY DIGEST",
             "warm FD SECONDS",
             "trial DIRECTORY DRIVER",
+            "as USER LEAST_UID COMMAND",
         )
         raise SystemExit(f"usage: python tarmac/node {' | '.join(ways)}")
 

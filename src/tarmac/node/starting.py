@@ -55,6 +55,10 @@ class Installation(NamedTuple):
         """The argv that tries to make a container and prints JSON: see `making.Trial`."""
         return self._command("trial", directory, driver)
 
+    def as_user(self, name: str, least_uid: int) -> list[str]:
+        """The argv that executes a command of the shell, appended to it, as a system user; for root."""
+        return self._command("as", name, str(least_uid))
+
     def warm(self, fd: int, *, idle_s: int = 0) -> list[str]:
         """The argv of a warm parent that serves the connected unix stream socket inherited as `fd`.
 

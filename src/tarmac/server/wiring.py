@@ -251,12 +251,16 @@ class _Joining:
                 send=self._sites.send,
             ),
             artifacts=self._artifacts.answer,
-            attempts=self._attempts,
+            attempts=replace(self._attempts, least_uid=self._settings.runs.least_uid),
+            runs_as=self._system_user_of_run,
             containers=self._settings.containers,
             copies=self._home.copies,
             forward=forward,
-            least_uid=self._settings.runs.least_uid,
         )
+
+    def _system_user_of_run(self, run_id: str) -> str | None:
+        run = self._store.load_runs([run_id]).get(run_id)
+        return run.spec.system_user if run is not None else None
 
     def parts(self) -> Parts:
         """The parts, not started yet."""

@@ -177,7 +177,7 @@ def test_without_anybody_listening_another_version_is_a_warning(tmp_path: Path) 
 class Away:
     """An engine whose nodes keep artifacts at a site that cannot be reached."""
 
-    def artifact_files(self) -> StoreFiles:
+    def artifact_files(self, system_user: str | None = None) -> StoreFiles:
         return self
 
     def read(self, name: str, *, offset: int, limit: int) -> bytes | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Event
 
@@ -66,11 +66,12 @@ class SiteFiles:
 class Keeper:
     """An engine whose nodes keep artifacts at the site."""
 
-    def __init__(self, files: StoreFiles) -> None:
+    def __init__(self, files: StoreFiles, of_users: Mapping[str, StoreFiles]) -> None:
         self._files = files
+        self._of_users = of_users
 
-    def artifact_files(self) -> StoreFiles | None:
-        return self._files
+    def artifact_files(self, system_user: str | None = None) -> StoreFiles | None:
+        return self._files if system_user is None else self._of_users.get(system_user)
 
 
 class Kept:
@@ -81,11 +82,12 @@ class Kept:
         self.catalog = Catalog(str(root / "near"))
         self.catalog.begin(root / "marker")
         self.files = SiteFiles(root / "site")
+        self.of_users: dict[str, StoreFiles] = {}
         self.far = DirectoryBlobs(root / "site/artifacts")
         self.sites = SiteArtifacts(
             self.catalog,
             self.store,
-            engines=lambda: {"site": Keeper(self.files)},
+            engines=lambda: {"site": Keeper(self.files, self.of_users)},
             keep_versions=2,
             look_s=0.01,
             answer_s=answer_s,
@@ -141,6 +143,25 @@ def test_the_newest_are_fetched_as_many_as_are_kept_here_and_of_trials_all(kept:
     kept.store.create_runs([new_run("r2", target=SITE, trial=trial)])
     kept.keep(1, 2, 3, 4, run="r2")
     assert kept.listed("r2") == [1, 2, 3, 4]
+
+
+def test_n16_the_store_of_a_system_user_counts_for_runs_of_that_user_alone(
+    kept: Kept, tmp_path: Path
+) -> None:
+    """N16: a user can write any version into the own store, and changes no run of another user by that."""
+    kept.of_users["bob"] = SiteFiles(tmp_path / "bob")
+    kept.store.create_runs([new_run("r2", target=SITE, system_user="bob")])
+    kept.keep(1, run="r2")  # into the store of the server's account
+    far = DirectoryBlobs(tmp_path / "bob/artifacts")
+    for run_id, number in (("r1", 9), ("r2", 2)):
+        version = Version(run_id=run_id, kind="checkpoint", rank=0, number=number)
+        far.put(version.name, to_bytes(Manifest(version, 1, 1.0, 1.0, ())))
+    assert kept.listed("r2") == [2]
+    assert kept.listed() == []
+    assert kept.sites.fetch_all("site") == ""
+    assert kept.listed() == []
+    kept.sites.remove(kept.run("r2"))
+    assert not list(far.pieces("manifests/r2"))
 
 
 @pytest.mark.parametrize("reference", ["r1.checkpoint.7", "r1.checkpoint", "digits", "r1"])

@@ -171,13 +171,11 @@ def mount_namespace(why_not: str) -> Finding:
 
 def system_users(uid: int) -> Finding:
     """Whether a server of this user runs runs as other system users."""
-    elsewhere = (
-        "all runs on Slurm belong to the account of the connection; on Ray this is possible where its agents"
-        " are root (tarmac clusters check NAME)"
+    where = (
+        "here, and on Slurm over a connection of the user's own" if uid == 0 else "on Slurm behind SSH alone"
     )
-    if uid == 0:
-        return ok("system users", f"runs of an account with a system user run as that user here; {elsewhere}")
-    return ok("system users", f"a server that is not root runs all runs as its own account here; {elsewhere}")
+    elsewhere = "on Ray where its agents are root (tarmac clusters check NAME)"
+    return ok("system users", f"runs of an account with a system user run as that user {where}; {elsewhere}")
 
 
 def images(trial: Trial) -> Finding:

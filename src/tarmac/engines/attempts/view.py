@@ -295,10 +295,10 @@ class AttemptView:
 
 
 class Views:
-    """The attempts below a layout, each opened once and kept while it is used. Thread-safe."""
+    """The attempts below layouts, each opened once and kept while it is used. Thread-safe."""
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+    def __init__(self, *layouts: Layout) -> None:
+        self._layouts = layouts
         self._lock = Lock()
         self._views: OrderedDict[str, AttemptView] = OrderedDict()
 
@@ -309,9 +309,11 @@ class Views:
             if view is not None:
                 self._views.move_to_end(attempt_id)
                 return view
-        directory = self._layout.attempt(attempt_id)
-        opened = open_view(attempt_id, directory) if directory is not None else None
-        return self._remember(opened) if opened is not None else None
+        for layout in self._layouts:
+            directory = layout.attempt(attempt_id)
+            if directory is not None and (opened := open_view(attempt_id, directory)) is not None:
+                return self._remember(opened)
+        return None
 
     def add(self, directory: Path, launch: Launch) -> AttemptView:
         """The view of an attempt whose directory was just created."""

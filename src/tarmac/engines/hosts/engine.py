@@ -130,7 +130,7 @@ class HostFiles(ABC):
             if self._version
         )
 
-    def artifact_files(self) -> StoreFiles | None:
+    def artifact_files(self, system_user: str | None = None) -> StoreFiles | None:  # noqa: ARG002 - one for all
         return None
 
     def images(self) -> Sequence[KeptImage]:
@@ -159,12 +159,14 @@ ABSENT = Observation(state=ObservedState.ABSENT)
 class AttemptEngine(HostFiles):
     """Verbs of the port `Engine`, `Subscribes`, `Reaps` and `OpensSessions`; `seen` has the directories here.
 
+    `others` have the directories of attempts that are read here as well.
+
     `_leave`, `_end` and `_refresh` are called with the view's lock held.
     """
 
-    def __init__(self, seen: Layout) -> None:
+    def __init__(self, seen: Layout, *others: Layout) -> None:
         self._seen = seen
-        self._views = Views(seen)
+        self._views = Views(seen, *others)
         self._lock = Lock()
         self._listeners: list[Callable[[str], None]] = []
 

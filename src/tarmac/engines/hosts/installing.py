@@ -24,7 +24,6 @@ from tarmac.model.ports import StreamsCode
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.container.making import Trial
 from tarmac.node.files import untrusted
-from tarmac.node.kernel.system_users import LEAST_UID
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
 LARGEST_MODULE_BYTES = 1 << 20
@@ -123,7 +122,7 @@ class Supplies:
     `copies` is the directory of this machine for copies of remote attempts' reports. `artifacts` answers
     sidecars on nodes that do not see the store: see `relaying`. `attempts` has the rules for all attempts,
     `containers` those of each cluster. `forward` is the gateway's address for runs, if there is a gateway.
-    `least_uid` is the lowest uid of a system user, for engines whose nodes run runs as such users.
+    `runs_as` gives the system user of a run, by its id.
     """
 
     copies: Path
@@ -134,7 +133,7 @@ class Supplies:
     attempts: AttemptSettings = DEFAULT_ATTEMPTS
     containers: ContainerSettings = NO_CONTAINER_SETTINGS
     forward: Forward | None = None
-    least_uid: int = LEAST_UID
+    runs_as: Callable[[str], str | None] = lambda _run_id: None
 
     @property
     def packages(self) -> tuple[Path, ...]:

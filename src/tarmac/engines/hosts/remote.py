@@ -32,7 +32,8 @@ STEADY_S = 60.0
 class SshHost(Host):
     """The host behind an ssh, where runs are kept in `directory`; `copies` is a directory of this machine.
 
-    `files` of attempts are copied there beside those that every attempt has.
+    `files` of attempts are copied there beside those that every attempt has. `user`, with the lowest uid of
+    one: each new connection verifies its user at the far end, and makes the user's private directory.
     """
 
     def __init__(
@@ -44,10 +45,12 @@ class SshHost(Host):
         copies: Path,
         files: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
+        user: tuple[str, int] | None = None,
     ) -> None:
         super().__init__(Layout(directory), f"on {ssh.target}", seen=Layout(copies), variables=variables)
         self._ssh = ssh
         self._python = python
+        self._user = user
         self._report_copies = ReportCopies(self.layout, self.seen, files=(*FILES, *files))
         self._lock = Lock()
         self._connection: Connection | None = None
@@ -134,11 +137,24 @@ class SshHost(Host):
             error = explained(self._ssh, failure, python=self._python)
             self._rest(error, since=time.monotonic())
             raise error from None
+        if self._user is not None:
+            self._verify(connection, *self._user)
         self._failure = None
         if self._end is not None:
             self._end.detach()
         self._end = weakref.finalize(self, connection.close)  # for the engine of a removed cluster
         return connection
+
+    def _verify(self, connection: Connection, user: str, least_uid: int) -> None:
+        given = {"home": str(self.layout.home), "name": user, "least_uid": least_uid}
+        try:
+            connection.call("own_home", given, timeout_s=FILE_S)
+        except (Lost, OSError, ValueError) as problem:
+            connection.close()
+            lasts = isinstance(problem, ValueError)
+            error = (Refused if lasts else Unavailable)(f"{self._ssh.target}: {problem}")
+            self._rest(error, since=time.monotonic())
+            raise error from None
 
     def _rest(self, failure: Unavailable, *, since: float) -> None:
         """Delay the next login."""

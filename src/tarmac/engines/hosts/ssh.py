@@ -8,6 +8,7 @@ import hashlib
 import os
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from pathlib import Path
 
 from tarmac.engines.hosts.connection import NotConnected
 from tarmac.model.errors import Unavailable
+from tarmac.node.kernel import system_users
+from tarmac.node.starting import Installation
 
 LOOK_UP_S = 20.0
 _OPTIONS = (
@@ -91,6 +94,24 @@ class Ssh:
         name = hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()[:16]
         options = ("ControlMaster=auto", f"ControlPath={directory / name}", f"ControlPersist={_SHARED_S}")
         return [word for option in options for word in ("-o", option)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Become(Ssh):
+    """Replaces ssh for a user of this machine: a program of root that becomes the user."""
+
+    user: str
+    least_uid: int
+
+    def argv(self) -> list[str]:
+        try:
+            system_users.find(self.user, self.least_uid)
+        except system_users.Refused as problem:
+            raise Refused(f"{self.target}: {problem}") from None
+        return Installation(sys.executable).as_user(self.user, self.least_uid)
+
+    def session(self) -> Path | None:
+        return None
 
 
 def explained(ssh: Ssh, failure: NotConnected, *, python: str) -> Unavailable:

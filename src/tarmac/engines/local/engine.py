@@ -12,7 +12,6 @@ is one, its slots are unknown, and no slots of that node are free.
 
 import contextlib
 import os
-import pwd
 import shutil
 import socket
 import stat
@@ -33,11 +32,12 @@ from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.engines.hosts.host import Host, local_host
 from tarmac.engines.hosts.installing import try_containers
 from tarmac.engines.hosts.placed import PlacedEngine, news_of
+from tarmac.engines.hosts.system_user import check_system_user
 from tarmac.engines.local.nodes import Machine, addressed, cluster_nodes, survey
 from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Node, NodeCache
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.errors import InvalidInput, Refused, Unavailable
+from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import Release
 from tarmac.model.secret import SecretValues, no_secrets
@@ -52,8 +52,6 @@ from tarmac.node.starting import Installation
 READ_BYTES = 65_536
 
 LEAST_FREE_BYTES = 1 << 30
-
-_OF_ACCOUNT = "an admin of the server sets it: tarmac users set NAME --runs-as USER"
 
 
 class NewsBoard:
@@ -164,17 +162,12 @@ class LocalEngine(PlacedEngine):
         return try_containers(self._host, self._installation, self._settings.containers.driver)
 
     def render(self, launch: Launch) -> AttemptRequest:
-        if launch.runs_as is not None and _is_own(launch.runs_as.name):
+        if launch.runs_as is not None and system_users.is_own(launch.runs_as.name):
             launch = launch._replace(runs_as=None)
         return super().render(launch)
 
     def check_system_user(self, name: str) -> None:
-        if _is_own(name):
-            return
-        try:
-            system_users.find(name, self._settings.least_uid or system_users.LEAST_UID)
-        except system_users.Refused as problem:
-            raise Refused(f"runs cannot run as the system user {name}: {problem}", hint=_OF_ACCOUNT) from None
+        check_system_user(name, self._settings.least_uid)
 
     def pace(self) -> Pace:
         return Pace()
@@ -184,13 +177,6 @@ class LocalEngine(PlacedEngine):
             return sockets.find_free_port(address, taken)
         except OSError as error:
             raise Unavailable(str(error)) from None
-
-
-def _is_own(name: str) -> bool:
-    """Whether this is the account of a server that is not root: its runs are that user's in any case."""
-    with contextlib.suppress(KeyError):
-        return os.geteuid() != 0 and pwd.getpwnam(name).pw_uid == os.geteuid()
-    return False
 
 
 def examined(home: Path, containers: Trial) -> Sequence[Finding]:

@@ -68,7 +68,7 @@ class RayEngine(PlacedEngine):
             lease_s=settings.lease_s,
             contact=str(settings.directory),
         )
-        least_uid = supplies.least_uid if guarded else None
+        least_uid = attempts.least_uid if guarded else None
         attempts = replace(attempts, node=node, keeping=keeping, least_uid=least_uid)
         super().__init__(layout, seen, attempts, patience=patience, secrets=supplies.secrets)
         self._copies, self._version = seen, version.name

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Timer
 
 from tarmac.engines.attempts.aggregate_outcome import PartState
+from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import render
 from tarmac.engines.attempts.view import AttemptView
 from tarmac.engines.hosts.engine import AttemptEngine
@@ -59,7 +60,11 @@ SESSION_OVER = ("invalid job id", "already completing or completed", "expired", 
 
 
 class SlurmEngine(AttemptEngine):
-    """The engine of one cluster. See `SlurmSettings`; `host` has its commands, None: this machine."""
+    """The engine of one cluster. See `SlurmSettings`; `host` has its commands, None: this machine.
+
+    `beside`: the engine of the server's account, which knows the site and shows the attempts, for one of a
+    system user.
+    """
 
     name = "slurm"
 
@@ -71,17 +76,20 @@ class SlurmEngine(AttemptEngine):
         *,
         host: Host | None = None,
         tempo: Tempo = DEFAULT_TEMPO,
+        beside: "SlurmEngine | None" = None,
     ) -> None:
         self._settings = settings
         self._host = host or local_host(settings.directory)
-        super().__init__(self._host.seen)
+        super().__init__(self._host.seen, Layout(supplies.copies / cluster))
+        if beside is not None:
+            self._views = beside._views
         self._commands = Commands(host=self._host)
         self._places = Places(self._commands, every_s=tempo.places_s)
         self._limits = AccountLimits(self._commands, self._tell, every_s=tempo.places_s)
         self._tempo = tempo
         self._queue = Queue(self._commands, every_s=tempo.query_s)
         self._following = observing.Following(self._host, self._views, self._tell, every_s=tempo.look_s)
-        self._site = Site(cluster, settings, self._commands)
+        self._site: Site = beside._site if beside is not None else Site(cluster, settings, self._commands)
         sidecar = self._sidecar = supplies.sidecar
         self._delivery = Delivery(settings, self._host, self._commands, self._queue, supplies)
         self._version = self._delivery.version.name
@@ -205,7 +213,7 @@ class SlurmEngine(AttemptEngine):
         driver = self._attempts.containers.driver
         return examined(self._settings, self._host, self._site, self._sidecar, self._delivery, driver=driver)
 
-    def artifact_files(self) -> StoreFiles | None:
+    def artifact_files(self, system_user: str | None = None) -> StoreFiles | None:  # noqa: ARG002 - one for all
         return self._delivery.store_files
 
     # --- inside ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput
 
 if TYPE_CHECKING:  # a server without such a cluster does not load its engine: see `open`
-    from tarmac.engines.slurm.engine import SlurmEngine
+    from tarmac.engines.slurm.users import SlurmOfUsers
 
 
 class SlurmKind:
@@ -32,15 +32,15 @@ class SlurmKind:
         if cluster.credentials:
             raise InvalidInput("the engine slurm takes no credentials: its commands run as the server's user")
 
-    def open(self, cluster: Cluster) -> SlurmEngine:
+    def open(self, cluster: Cluster) -> SlurmOfUsers:
         """The engine of a cluster."""
         from tarmac.engines.hosts.remote import SshHost  # noqa: PLC0415
         from tarmac.engines.hosts.ssh import Ssh  # noqa: PLC0415
-        from tarmac.engines.slurm.engine import SlurmEngine  # noqa: PLC0415
+        from tarmac.engines.slurm.users import SlurmOfUsers  # noqa: PLC0415
 
         settings, supplies = read_settings(cluster.settings), self._supplies
         if settings.ssh is None:
-            return SlurmEngine(cluster.name, settings, supplies)
+            return SlurmOfUsers(cluster.name, settings, supplies)
         sidecar = supplies.sidecar
         if sidecar is not None and sidecar.is_directory:  # nodes cannot access a store on this machine
             supplies = replace(supplies, sidecar=sidecar.in_directory(settings.directory))
@@ -51,4 +51,4 @@ class SlurmKind:
             copies=supplies.copies / cluster.name,
             files=files.COPIED,
         )
-        return SlurmEngine(cluster.name, settings, supplies, host=host)
+        return SlurmOfUsers(cluster.name, settings, supplies, host=host)

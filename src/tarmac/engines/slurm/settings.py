@@ -17,6 +17,9 @@ from tarmac.model.site import check_name, check_value
 
 _NAME = re.compile(r"[A-Za-z0-9_.,@:+-]{1,200}")
 _CONSTRAINT = re.compile(r"[A-Za-z0-9_.,@:+*&|()\[\]-]{1,200}")
+_OF_USERS = "/home/{user}/.tarmac"
+_USER_PATH = re.compile(r"/(?!.*\.\.)[A-Za-z0-9_./+@-]*\{user\}[A-Za-z0-9_./+@-]*")
+_A_USER_PATH = "a path with the user's name in it, such as /home/{user}/tarmac"
 _POOL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 TERMS = {
@@ -29,7 +32,7 @@ TERMS = {
 """The terms of every job of a pool, by the directive of the same name."""
 
 OF_A_POOL = (*TERMS, "gpu_type", "extra", "wall_time")
-FIELDS = ("directory", *OF_A_POOL, "pools", "python", "ssh")
+FIELDS = ("directory", *OF_A_POOL, "pools", "python", "ssh", "user_directory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +58,15 @@ class PoolSettings:
 class SlurmSettings:
     """The directory of runs, and the pools: the first is the default.
 
-    `ssh`: the host of Slurm's commands, if not this machine.
+    `ssh`: the host of Slurm's commands, if not this machine. `user_directory`: the path above the
+    directory for the runs of a system user, with `{user}` for the name.
     """
 
     directory: Path
     pools: tuple[PoolSettings, ...]
     python: str = "python3"
     ssh: str | None = None
+    user_directory: str = _OF_USERS
 
     def pool(self, name: str) -> PoolSettings:
         """The pool of this name; raises InvalidInput if there is none, or no longer one."""
@@ -81,6 +86,7 @@ def read_settings(settings: Mapping[str, Any]) -> SlurmSettings:
         raise InvalidInput("the engine slurm needs the setting 'directory'", hint=_NEEDED["directory"])
     return SlurmSettings(
         directory=directory,
+        user_directory=values.text_of(settings, "user_directory", _USER_PATH, _A_USER_PATH) or _OF_USERS,
         pools=_pools(settings),
         python=values.text_of(settings, "python", values.PROGRAM, values.A_PROGRAM) or "python3",
         ssh=values.text_of(settings, "ssh", values.SSH, values.A_HOST),

@@ -27,7 +27,7 @@ from tarmac.node.container.images import Images
 from tarmac.node.files import codestore, staging, untrusted
 from tarmac.node.host import services
 from tarmac.node.host.changes import Changes
-from tarmac.node.kernel import fifo, procfs, sockets
+from tarmac.node.kernel import fifo, procfs, sockets, system_users
 from tarmac.node.processes import lease
 from tarmac.node.wire.connection import Connection
 
@@ -141,6 +141,7 @@ _ELSEWHERE: Mapping[str, Callable[..., Any]] = {
     "service": services.state,
     "end_service": services.end,
     "end_agents": services.end_all,
+    "own_home": system_users.own_home,
 }
 """Operations that functions of other modules perform."""
 

@@ -1,6 +1,7 @@
 """System users: the account of a run's processes, and the rights by which the runner uses the run's files.
 
-Called by the runner of a run that runs as a system user, by its sidecar and by sessions beside its workers.
+Called by the runner of a run that runs as a system user, by its sidecar and by sessions beside its workers;
+and for the far ends of hosts that work as a system user (`is_own`, `own_home`, `execute`).
 `become` changes a process for good, before it executes a command of the run. The runner and the sidecar stay
 root, so that no process of the run may signal or trace them; `act_as` gives them the user's rights to files,
 so that no link or directory that the user replaces leads them further than the user could go.
@@ -11,7 +12,8 @@ from __future__ import annotations
 import errno
 import os
 import pwd
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import PurePath
 from typing import Iterator, NamedTuple, Optional, Tuple
 
 from tarmac.node.kernel import syscalls
@@ -62,6 +64,42 @@ def find(name: str, least_uid: int = LEAST_UID) -> SystemUser:
     if _ROOT_GROUP in groups:
         raise Refused(f"{name} is in the group of root")
     return SystemUser(name, found.pw_uid, found.pw_gid, groups, found.pw_dir, found.pw_shell)
+
+
+def is_own(name: str) -> bool:
+    """Whether this is the account of this process, which is not root: its programs are that user's anyway."""
+    with suppress(KeyError):
+        return os.geteuid() != 0 and pwd.getpwnam(name).pw_uid == os.geteuid()
+    return False
+
+
+def own_home(home: str, name: str, least_uid: int) -> None:
+    """Make a private directory of this process's user; raises ValueError if that user has no right to it.
+
+    Also if this is another user or an account of the system, or if a third user could replace the directory.
+    """
+    uid = os.geteuid()
+    if not is_own(name):
+        raise ValueError(f"the login is that of uid {uid}, not of {name}")
+    if uid < least_uid or _ROOT_GROUP in os.getgroups():
+        raise ValueError(f"{name} is an account of the system (uid {uid})")
+    try:
+        os.makedirs(home, mode=0o700, exist_ok=True)
+        for directory in (home, *map(str, PurePath(home).parents)):
+            if os.stat(directory).st_uid not in ((uid,) if directory == home else (uid, 0)):
+                raise ValueError(f"{directory} belongs to another user")
+        os.chmod(home, 0o700)
+    except PermissionError as problem:
+        raise ValueError(f"{problem.filename}: {problem.strerror}") from None
+
+
+def execute(name: str, least_uid: int, command: str) -> None:
+    """Become a user for good, and execute a command of the shell in an environment made from nothing."""
+    user = find(name, least_uid)
+    kept = {name: os.environ[name] for name in ("LANG", "SLURM_CONF") if name in os.environ}
+    own = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name, "SHELL": user.shell}
+    become(user)
+    os.execve("/bin/bash", ["bash", "-c", command], {"PATH": os.defpath, **kept, **own})
 
 
 def become(user: SystemUser) -> None:

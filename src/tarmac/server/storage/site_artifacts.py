@@ -2,6 +2,9 @@
 
 A thread checks every site with live attempts, and once more after these have ended. Each site has its own
 thread: a site that hangs does not delay others. Requests about a run (`fetch`) are served at once.
+
+The runs of each system user have a store of their own, a site here. That user can write anything there, so
+a version counts only if its run is of that user.
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ EVERYTHING, CLEARING = "*", "-"
 
 REMEMBERED = 10_000
 
+Site = tuple[str, str | None]
+"""A cluster, and the system user of its runs there; None for those of the server's account."""
+
 log = logging.getLogger(__name__)
 
 
@@ -50,7 +56,7 @@ class SiteArtifacts:
     look_s: float = LOOK_S
     answer_s: float = ANSWER_S
     _ending: Event = field(default_factory=Event, init=False)
-    _workers: dict[str, _Worker] = field(default_factory=dict, init=False)
+    _workers: dict[Site, _Worker] = field(default_factory=dict, init=False)
     _complete: set[str] = field(default_factory=set, init=False)
     _damaged: set[Version] = field(default_factory=set, init=False)
     _begun: WeakSet[StoreFiles] = field(default_factory=WeakSet, init=False)
@@ -67,23 +73,25 @@ class SiteArtifacts:
 
     def fetch(self, run: Run) -> str:
         """Request a run's artifacts from its site and wait briefly; returns why some are missing, or ""."""
-        key = run.spec.target.cluster
-        if key is None or run.id in self._complete or self._files(key) is None:
+        site = _site_of(run)
+        if site is None or run.id in self._complete or self._files(site) is None:
             return ""
-        why = self._worker(key).request(run.id, wait_s=self.answer_s)
+        why = self._worker(site).request(run.id, wait_s=self.answer_s)
         if not why and run.state is RunState.ENDED and len(self._complete) < REMEMBERED:
             self._complete.add(run.id)
-        return why and f"what cluster {key} keeps of {run.name} is not all here yet: {why}"
+        return why and f"what cluster {site[0]} keeps of {run.name} is not all here yet: {why}"
 
     def fetch_all(self, cluster: str) -> str:
         """Request the artifacts of all runs at the site of a cluster, as `fetch` does for one run."""
-        if self._files(cluster) is None:
-            return ""
-        return self._worker(cluster).request(EVERYTHING, wait_s=self.answer_s)
+        known = [site for site in (*self._workers, (cluster, None)) if site[0] == cluster]
+        sites = [site for site in dict.fromkeys(known) if self._files(site) is not None]
+        troubles = [self._worker(site).request(EVERYTHING, wait_s=self.answer_s) for site in sites]
+        return "; ".join(filter(None, troubles))
 
     def remove(self, run: Run) -> None:
         """Remove an ended run's artifacts at its site. Raises Unavailable."""
-        files = self._files(run.spec.target.cluster)
+        site = _site_of(run)
+        files = self._files(site) if site is not None else None
         if files is not None:
             self._open(files).remove(run.id)
 
@@ -100,26 +108,32 @@ class SiteArtifacts:
     # --- inside
 
     def _look_again(self) -> None:
-        live: Collection[str] = ()
+        live: Collection[Site] = ()
         cleared_at = float("-inf")
         while True:
             try:
-                keys = [key for key in self.engines() if self._files(key) is not None]
-                before = keys if cleared_at < 0 else live
-                live = {attempt.allocation.cluster for attempt in self.store.live_attempts()} if keys else ()
+                known = dict.fromkeys([*((key, None) for key in self.engines()), *self._workers, *live])
+                before = tuple(known) if cleared_at < 0 else live
+                live = self._live_sites()
                 clears = time.monotonic() - cleared_at > CLEAR_EVERY_S
-                for key in keys:
-                    if clears or key in live or key in before:
-                        self._worker(key).request(EVERYTHING, *([CLEARING] if clears else []))
+                for site in dict.fromkeys([*known, *live]):
+                    if (clears or site in live or site in before) and self._files(site) is not None:
+                        self._worker(site).request(EVERYTHING, *([CLEARING] if clears else []))
                 cleared_at = time.monotonic() if clears else cleared_at
             except Exception:  # a bug or an unreachable database must not end the thread
                 log.exception("artifacts at sites could not be looked after")
             if self._ending.wait(self.look_s):
                 return
 
-    def _work(self, key: str, requests: Collection[str]) -> None:
+    def _live_sites(self) -> Collection[Site]:
+        engines = self.engines()
+        attempts = self.store.live_attempts() if any(engines) else []
+        live = sorted({attempt.run_id for attempt in attempts if attempt.allocation.cluster in engines})
+        return {site for run in self.store.load_runs(live).values() if (site := _site_of(run)) is not None}
+
+    def _work(self, site: Site, requests: Collection[str]) -> None:
         """Fetch the requested artifacts from a site. Raises Unavailable."""
-        files = self._files(key)
+        files = self._files(site)
         if files is None:
             return
         store = self._open(files)
@@ -127,7 +141,8 @@ class SiteArtifacts:
             found = store.unfetched()
         else:
             found = [version for run_id in sorted(requests) for version in store.unfetched(run_id)]
-        runs = self.store.load_runs(sorted({version.run_id for version in found}))
+        loaded = self.store.load_runs(sorted({version.run_id for version in found}))
+        runs = {run_id: run for run_id, run in loaded.items() if run.spec.system_user == site[1]}
         chosen, old = self._select([version for version in found if version.run_id in runs], runs)
         for version in chosen:
             self._fetch(store, version)
@@ -161,22 +176,28 @@ class SiteArtifacts:
             log.warning("%s cannot be fetched: %s", version.id, error)
             self._damaged.add(version)
 
-    def _files(self, key: str | None) -> StoreFiles | None:
-        engine = self.engines().get(key) if key is not None else None
-        return engine.artifact_files() if engine is not None else None
+    def _files(self, site: Site) -> StoreFiles | None:
+        engine = self.engines().get(site[0])
+        return engine.artifact_files(site[1]) if engine is not None else None
 
     def _open(self, files: StoreFiles) -> SiteStore:
         return SiteStore(files, lambda: self.catalog.blobs, url=self.catalog.url, ending=self._ending)
 
-    def _worker(self, key: str) -> _Worker:
-        return self._workers.setdefault(key, _Worker(key, self._work, self._ending))
+    def _worker(self, site: Site) -> _Worker:
+        return self._workers.setdefault(site, _Worker(site, self._work, self._ending))
+
+
+def _site_of(run: Run) -> Site | None:
+    """The site of a run's artifacts; None for a run that names no cluster."""
+    cluster = run.spec.target.cluster
+    return (cluster, run.spec.system_user) if cluster is not None else None
 
 
 class _Worker:
     """The thread of a site: executes all pending requests, one after the other."""
 
-    def __init__(self, key: str, work: Callable[[str, Collection[str]], None], ending: Event) -> None:
-        self._key = key
+    def __init__(self, site: Site, work: Callable[[Site, Collection[str]], None], ending: Event) -> None:
+        self._site = site
         self._work = work
         self._ending = ending
         self._changed = Condition()
@@ -192,7 +213,7 @@ class _Worker:
             self._count += 1
             number = self._count
             if self._thread is None:
-                self._thread = Thread(target=self._run, name=f"artifacts-{self._key}", daemon=True)
+                self._thread = Thread(target=self._run, name=f"artifacts-{self._site[0]}", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
             if not self._changed.wait_for(lambda: self._done >= number, wait_s):
@@ -211,12 +232,12 @@ class _Worker:
 
     def _try(self, requests: Collection[str]) -> str:
         try:
-            self._work(self._key, requests)
+            self._work(self._site, requests)
         except (TarmacError, Broken, OSError) as error:
-            log.info("artifacts at cluster %s: %s", self._key, error)
+            log.info("artifacts at cluster %s: %s", self._site[0], error)
             return str(error)
         except Exception as error:  # a bug or damaged data must not end the thread
             if not self._ending.is_set():  # otherwise the database is closed already
-                log.exception("artifacts at cluster %s", self._key)
+                log.exception("artifacts at cluster %s", self._site[0])
             return f"{type(error).__name__}: {error}"
         return ""
