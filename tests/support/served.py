@@ -56,6 +56,7 @@ from tarmac.server.http.connections import SILENCE_S, Bodies, Limits, limited
 from tarmac.server.http.rates import Rates
 from tarmac.server.local_images import LocalImages
 from tarmac.server.notifying.sending import Sender
+from tarmac.server.page.door import Door
 from tarmac.server.service import ReadingRules, Service
 from tarmac.server.settings import AddressSettings, Settings, SignOnSettings, SubmissionSettings
 from tarmac.server.storage.annotation_service import AnnotationService
@@ -162,8 +163,8 @@ class Served:
         self.keys = KeyFile(root / "secrets.key")
         self.secrets = SecretService(Vault(self.store.secrets, self.keys, self.clock), self.store)
         access = Access(owner=OWNER, socket_name=str(self.home.socket), token=TOKEN)
-        callers = Authenticator(self.store.accounts, self.clock, access)
-        self.accounts = AccountService(self.store.accounts, callers, self.clock)
+        self.callers = Authenticator(self.store.accounts, self.clock, access)
+        self.accounts = AccountService(self.store.accounts, self.callers, self.clock)
         self.auditor = Auditor(self.accounts, self.clock)
         self.code = DirectoryCodeStore(root / "code", leave_out=(root,))
         self.starter = Starter(SimEngine(self.clock, nodes(3, 4, cluster=NAME), behaviour=behaviour))
@@ -258,6 +259,9 @@ class Served:
             secrets=self.secrets,
             accounts=self.accounts,
             sign_on=SignOnService(self.sign_on, self.accounts, self.keys, self.clock),
+            door=Door(
+                self.home, self.callers, AddressSettings(listen=f"127.0.0.1:{self.tcp_port}"), self.clock
+            ),
             images=ImageService(self.plane.image_keepers, own="local"),
             remover=self.remover(),
             numbers=self.store.numbers,

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from actors import member
 from tarmac.server.http.auth import CALLER, Caller
-from tarmac.server.http.encrypted import EncryptedListener
+from tarmac.server.http.encrypted import LimitedListener
 
 
 class TlsServer(uvicorn.Server):
@@ -21,7 +21,7 @@ class TlsServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.encrypted is not None:
-            EncryptedListener(self, *self.encrypted)
+            LimitedListener(self, *self.encrypted)
 
 
 def for_members(app: ASGIApp, address: tuple[str, int], user: str, *, otherwise: ASGIApp) -> ASGIApp:

@@ -18,28 +18,28 @@ from source_tree import ROOT, Module, package_modules, snippet
 
 CODE_LINES = {
     "": 75,
-    "api": 1026,
+    "api": 1068,
     "artifacts": 4673,
-    "cli": 7280,
-    "client": 1752,
-    "control": 6719,
+    "cli": 7298,
+    "client": 1754,
+    "control": 6747,
     "dialects": 3366,
     "engines": 7241,
     "launch": 919,
-    "model": 2678,
+    "model": 2701,
     "node": 11961,
     "samplers": 214,
     "sched": 5320,
     "search": 574,
-    "server": 7439,
+    "server": 7816,
     "simulator": 1323,
-    "store": 2733,
+    "store": 2816,
     "systems": 10476,
     "vault": 619,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
 
-MIRRORED_RECORDS = 56
+MIRRORED_RECORDS = 57
 """Classes that repeat the fields of another one (see `mirrored`)."""
 
 MARKED_DOCSTRINGS = 28

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tarmac.api.history_operations import *
     from tarmac.api.limit_operations import *
     from tarmac.api.numbers import *
+    from tarmac.api.page_operations import *
     from tarmac.api.placement import *
     from tarmac.api.queue import *
     from tarmac.api.run_operations import *
@@ -70,6 +71,10 @@ else:
             "SET_LIMITS"
         ),
         "numbers": "Numbered Numbers",
+        "page_operations": (
+            "ChangesQuery OPEN_PAGE PAGE PageAddress PageFacts RUN_CHANGES RUN_COUNTS RUN_TABLE RunChanges "
+            "RunTable RunWindowQuery"
+        ),
         "placement": (
             "DryRun NamedRun NodeLaunch Placement Prospects RunUtilization UsedSlots Why WhyEstimate "
             "WorkerLaunch"

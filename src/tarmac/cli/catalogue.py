@@ -34,6 +34,7 @@ SECTIONS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("port-forward", "tarmac.cli.commands.forward", "Reach ports beside a worker of a run."),
         ("queue", "tarmac.cli.commands.queue", "Show the queue of each pool, and change its order."),
         ("top", "tarmac.cli.commands.top", "Show nodes, slots and the queue, every second."),
+        ("ui", "tarmac.cli.commands.ui", "Open the page of the server in a browser."),
         ("why", "tarmac.cli.commands.why", "Say why a run is waiting, or why it ended."),
         ("metrics", "tarmac.cli.commands.metrics", "Show the progress and metrics a run reported."),
         ("diff", "tarmac.cli.commands.runs", "Show what differs between two runs."),

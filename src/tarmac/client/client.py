@@ -134,6 +134,10 @@ class Client(ResourceCalls):
         """The version of the server."""
         return self._call(api.VERSION)
 
+    def page_address(self) -> api.PageAddress:
+        """The address of the server's page; that of one's own server admits a browser once."""
+        return self._call(api.OPEN_PAGE)
+
     def submit(self, source: str | None = None, **options: Unpack[SubmitOptions]) -> api.Run:
         """Submit the text of a run file, or a clone of another run. On return the run is durable.
 

@@ -38,6 +38,7 @@ from tarmac.control.queue import queueing
 from tarmac.control.queue.delegated_queue import delegated_pools, with_stuck
 from tarmac.control.reports import DryRun, NodeReport, UsageReport
 from tarmac.control.reserving import NodeReservations
+from tarmac.control.run_tables import RunTables
 from tarmac.control.serving import whereabouts
 from tarmac.control.sessions import Session
 from tarmac.control.state.control_state import ControlState
@@ -102,6 +103,7 @@ class ControlPlane:
         self.usage = UsageReport(self.control)
         self.reservations = NodeReservations(self.control)
         self.limits = LimitService(self.control)
+        self.tables = RunTables(self.control)
 
     # --- commands
 

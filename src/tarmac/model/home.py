@@ -41,6 +41,8 @@ class Home:
         # The directories of runs and of their attempts.
         self.runs = root / "runs"
         self.token = root / "token"
+        # The loopback address of the page, once a user has opened it.
+        self.page = root / "page-address"
         # The authority for TLS in a lab, and the certificate that it signed.
         self.tls = root / "tls"
         # The sessions of the gateway that their users have ended.

@@ -24,7 +24,7 @@ from tarmac.model.run import Attempt, Release, Run
 from tarmac.model.run_records import Dataset, RunRecords
 from tarmac.model.secret import SecretUse
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
-from tarmac.model.summary import RunQuery, RunSummary
+from tarmac.model.summary import RunQuery, RunSummary, RunViews
 from tarmac.model.usage import AttemptSpan
 from tarmac.node.attempt.document import Launch
 
@@ -53,6 +53,10 @@ class Store(Protocol):
     @property
     def run_records(self) -> RunRecords:
         """The records that the code of runs stores by name."""
+
+    @property
+    def run_views(self) -> RunViews:
+        """Tables of runs in any order."""
 
     def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
         """Accept runs, all in one transaction, and return them as stored, in the same order.

@@ -5,10 +5,10 @@ Used by the port `Store`; the command line and the server show the lines.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Annotated, Protocol
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from tarmac.model.actor import Sight
 from tarmac.model.codec import common
@@ -48,6 +48,46 @@ class RunQuery(ListQuery, frozen=True, kw_only=True):
     labels: Mapping[str, str] = field(default_factory=dict)
     ended_after: float | None = None
     ended_before: float | None = None
+
+
+class RunWindow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of a table of runs: those that pass every filter, from number `offset` on, in the order `sort`.
+
+    A filter with several values passes a run with any of them. A `status` is a state, or the outcome of an
+    ended run; a `label` is KEY=VALUE; `text` is part of a name or the beginning of an id. `sort` is a field
+    of `RunSummary` or `status`, after a `-` in descending order; equal ones are in the order of their ids.
+    """
+
+    status: list[str] = field(default_factory=list)
+    user: list[str] = field(default_factory=list)
+    project: list[str] = field(default_factory=list)
+    mode: list[str] = field(default_factory=list)
+    cluster: list[str] = field(default_factory=list)
+    pool: list[str] = field(default_factory=list)
+    system: list[str] = field(default_factory=list)
+    label: list[str] = field(default_factory=list)
+    array: str | None = None
+    text: str | None = None
+    sort: str = "-id"
+    offset: Annotated[int, Meta(ge=0, le=10**9)] = 0
+    limit: Annotated[int, Meta(ge=0, le=10_000)] = 100
+
+
+class RunViews(Protocol):
+    """Reads tables of runs, of those that `sight` covers (None: all)."""
+
+    def window(self, window: RunWindow, sight: Sight | None) -> tuple[int, list[RunSummary]]:
+        """The number of runs that pass the filters, and those in the window."""
+
+    def lines(self, run_ids: Collection[str], sight: Sight | None) -> list[RunSummary]:
+        """The lines of these runs, in any order; ids of no run are left out."""
+
+    def counts(self, sight: Sight | None) -> dict[str, dict[str, int]]:
+        """The number of runs with each value, for each of the fields in `FACETS`."""
+
+
+FACETS = ("status", "user", "project", "mode", "cluster", "pool", "system")
+"""The fields of `RunWindow` with few different values."""
 
 
 class RunSummary(Struct, frozen=True):

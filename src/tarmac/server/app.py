@@ -21,18 +21,21 @@ from tarmac.server.http.openapi import openapi
 from tarmac.server.http.rates import Rates
 from tarmac.server.http.routing import Routes
 from tarmac.server.logs.streams import OpenInTurn
+from tarmac.server.page.files import PageFiles
 from tarmac.server.routes.accounts import add_account_routes
 from tarmac.server.routes.clusters import add_cluster_routes
 from tarmac.server.routes.code import add_code_routes
 from tarmac.server.routes.experiments import add_experiment_routes
 from tarmac.server.routes.limits import add_limit_routes
 from tarmac.server.routes.nodes import add_node_routes
+from tarmac.server.routes.pages import add_page_routes, page_routes
 from tarmac.server.routes.queue import add_queue_routes
 from tarmac.server.routes.runs import add_following_routes, add_run_routes
 from tarmac.server.routes.server import add_server_routes
 from tarmac.server.routes.sessions import add_session_routes
 from tarmac.server.routes.storage import add_storage_routes
 from tarmac.server.routes.submitting import add_submitting_routes
+from tarmac.server.routes.tables import add_table_routes
 from tarmac.server.service import Service
 from tarmac.server.settings import AddressSettings
 
@@ -64,7 +67,11 @@ def routed(service: Service, *, home: Home) -> Starlette:
         return JsonAnswer(openapi(routes.offers, version=tarmac.__version__))
 
     return Starlette(
-        routes=[*routes.routes, Route(f"{BASE}/openapi.json", described)],
+        routes=[
+            *routes.routes,
+            Route(f"{BASE}/openapi.json", described),
+            *page_routes(service, PageFiles()),
+        ],
         exception_handlers=error_handlers(home),
     )
 
@@ -83,6 +90,8 @@ def routes_of(service: Service) -> Routes:
     add_limit_routes(routes, service)
     add_cluster_routes(routes, service)
     add_storage_routes(routes, service)
+    add_table_routes(routes, service)
     add_account_routes(routes, service)
     add_server_routes(routes, service)
+    add_page_routes(routes, service)
     return routes

@@ -14,6 +14,9 @@ from typing import ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 READING_THREADS = 4
+EVERY_RUN = ""
+"""Instead of the id of a run: a watch on the changes of all."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -78,7 +81,7 @@ class Changes:
 
     def tell(self, run_ids: Collection[str]) -> None:
         """Announce changes of runs. Cheap without watches; many changes wake each watch only once."""
-        watched = [run_id for run_id in run_ids if run_id in self._watches]
+        watched = [run_id for run_id in (EVERY_RUN, *run_ids) if run_id in self._watches]
         if not watched or self._loop is None or self._loop.is_closed():
             return
         with self._lock:

@@ -20,7 +20,7 @@ from tarmac.model.home import Home
 from tarmac.server.app import build, checked
 from tarmac.server.http.auth import Access
 from tarmac.server.http.connections import limited, usual_limits
-from tarmac.server.http.encrypted import EncryptedListener
+from tarmac.server.http.encrypted import LimitedListener
 from tarmac.server.http.listeners import listen_on, listen_on_home, listen_on_loopback, token_of
 from tarmac.server.http.rates import Rates
 from tarmac.server.http.tls import Tls, check_accounts
@@ -89,7 +89,7 @@ class Server(uvicorn.Server):
         self._encrypted = encrypted
         self._loop: asyncio.AbstractEventLoop | None = None
         rates = Rates(requests_per_minute=address.requests_per_minute)
-        self._service = dataclasses.replace(parts.service, stop=self.stop, rates=rates)
+        self._service = dataclasses.replace(parts.service, stop=self.stop, listen=self.listen, rates=rates)
         app: ASGIApp = build(self._service, home=home, access=access)
         if gateway is not None:
             app = serve_gateway(app, self._service, parts.store, access=access, home=home, address=gateway)
@@ -100,6 +100,10 @@ class Server(uvicorn.Server):
         """End the streams and then the server. From any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stop_in_loop)
+
+    def listen(self, listener: socket.socket) -> None:
+        """Serve a listener of the loopback from now on. In the event loop."""
+        LimitedListener(self, listener, None)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
@@ -114,9 +118,11 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self._encrypted is not None:
             listener, tls = self._encrypted
-            EncryptedListener(self, listener, tls.context)
+            LimitedListener(self, listener, tls.context)
             self._loop.add_signal_handler(signal.SIGHUP, tls.renew)
             self._renewal = self._loop.create_task(tls.renew_daily())
+        if (page := self._service.door.resume()) is not None:
+            self.listen(page)
         if sockets:
             sockets[0].listen(HOME_BACKLOG)  # uvicorn has one value for all sockets
 

@@ -3,6 +3,7 @@
 Made by `wiring` (and by tests, over fakes); passed to every function that makes routes.
 """
 
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +24,7 @@ from tarmac.server.changes import Changes
 from tarmac.server.http.auth import Audit, RequestCounts, no_audit
 from tarmac.server.http.rates import Rates
 from tarmac.server.local_images import LocalImages
+from tarmac.server.page.door import Door
 from tarmac.server.settings import CodeSettings
 from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import ArtifactService
@@ -53,8 +55,8 @@ class Service:
     """The parts of a running server. `attempt_directory` finds an attempt's files on this machine.
 
     `ended_days`: plain lists omit runs that ended longer ago. `slots_note` is about this
-    machine's slots, `hook` the site's own check of submissions. `stop`, which `daemon` sets, asks the server
-    to end.
+    machine's slots, `hook` the site's own check of submissions. `daemon` sets `stop`, which asks the
+    server to end, and `listen`, which serves another listener.
     """
 
     plane: ControlPlane
@@ -63,6 +65,7 @@ class Service:
     secrets: SecretService
     accounts: AccountService
     sign_on: SignOnService
+    door: Door
     images: ImageService
     remover: RunRemover
     annotations: AnnotationService
@@ -81,6 +84,7 @@ class Service:
     slots_note: str | None = None
     hook: SubmissionHook | None = None
     stop: Callable[[], None] = lambda: None
+    listen: Callable[[socket.socket], None] = lambda _listener: None
     loop_trouble: Callable[[], Sequence[str]] = tuple
     requests: RequestCounts = field(default_factory=RequestCounts)
     audit: Audit = no_audit

@@ -43,6 +43,7 @@ from tarmac.server.http.connections import allow_open_files
 from tarmac.server.http.listeners import loopback_address
 from tarmac.server.local_images import LocalImages
 from tarmac.server.notifying.sending import Sender
+from tarmac.server.page.door import Door
 from tarmac.server.run_ids import RandomIds
 from tarmac.server.service import ReadingRules, Service
 from tarmac.server.serving import newest_run, take_cluster
@@ -337,6 +338,7 @@ class _Joining:
             secrets=self._secrets,
             accounts=self._accounts,
             sign_on=SignOnService(settings.sign_on, self._accounts, self._keys, self._clock),
+            door=Door(home, self._accounts.callers, settings.server, self._clock),
             audit=Auditor(self._accounts, self._clock).note,
             images=images,
             remover=remover,

@@ -38,6 +38,7 @@ from tarmac.store.metrics import SqlMetrics
 from tarmac.store.notifications import SqlNotifications
 from tarmac.store.numbers import SqlNumbers
 from tarmac.store.run_records import SqlAnnotations, SqlRunRecords
+from tarmac.store.run_views import SqlRunViews
 from tarmac.store.schema import cluster as cluster_table
 from tarmac.store.schema import dataset as dataset_table
 from tarmac.store.schema import node as node_table
@@ -74,6 +75,7 @@ class SqlStore:
         self.numbers = SqlNumbers(database)
         self.notifications = SqlNotifications(database)
         self.run_records = SqlRunRecords(database)
+        self.run_views = SqlRunViews(database)
         self.experiments: Experiments = SqlExperiments(database, self._write_runs)
         self._put_attempts = sql.put_attempts(database.dialect)
         self._add_usage = sql.add_usage(database.dialect)

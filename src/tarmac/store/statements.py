@@ -135,7 +135,7 @@ ARRAY_COUNTS = (
 )
 LIVE_RUNS = _RUNS.where(run.c.state.in_(words(LIVE_STATES))).order_by(run.c.id)
 
-_SUMMARIES = sa.select(
+SUMMARIES = sa.select(
     *(_RENAMED[name] if name in _RENAMED else run.c[name] for name in RunSummary.__struct_fields__)
 )
 
@@ -156,7 +156,7 @@ def summaries(query: RunQuery, *, few_ended: bool = False) -> sa.Select[Any]:
     `few_ended`: at most `FEW_ENDED` runs ended after `query.ended_after`. Then these are looked up, and
     earlier ended runs cost nothing. Otherwise a page is full before it has skipped many of those.
     """
-    statement = _matching(_SUMMARIES, query)
+    statement = _matching(SUMMARIES, query)
     if query.ended_after is not None:
         lately = run.c.ended_at > query.ended_after
         if few_ended:

@@ -189,6 +189,11 @@ def look(story: Story, ref: str) -> None:
     story.ask("GET", f"/numbers?run={ref}")
     story.ask("GET", "/runs?limit=3&label=team=vision")
     story.ask("GET", "/runs?limit=2")
+    story.ask("GET", "/tables/runs?sort=name&limit=2&field=name&field=state")
+    story.ask("GET", "/tables/runs/counts")
+    story.ask("GET", "/tables/runs/changes?after=0&field=name")
+    story.ask("GET", "/page")
+    story.ask("POST", "/page/address")
 
 
 def queue_and_nodes(plane: Served, story: Story) -> None:

@@ -51,6 +51,7 @@ class Authenticator:
         self._records, self._clock, self._access = records, clock, access
         self._lock = Lock()
         self._people: tuple[float, People] | None = None
+        self._page_session: str | None = None
 
     def people(self) -> People:
         """All accounts, not older than `LOOK_AGAIN_S`."""
@@ -69,6 +70,10 @@ class Authenticator:
         """Read the accounts anew with the next request: one has changed."""
         with self._lock:
             self._people = None
+
+    def admit_page(self, session: str) -> None:
+        """Accept this session of browsers on this machine: it is that of the home's owner."""
+        self._page_session = session
 
     def local(self, uid: int | None) -> Caller:
         """The user of a process on this machine. The owner of the home and root are admins.
@@ -93,7 +98,10 @@ class Authenticator:
         `cookie`: a browser sent it as its session.
         """
         if not text.startswith(TOKEN_PREFIX):
-            home = self._access.token
+            page = self._page_session if cookie else None
+            if page and loopback and hmac.compare_digest(text.encode(), page.encode()):
+                return Caller(actor=Actor(user=self._access.owner, roles=_ADMIN), local=False)
+            home = self._access.token if not cookie else None
             if home and loopback and hmac.compare_digest(text.encode(), home.encode()):
                 return Caller(actor=Actor(user=API_USER, roles=_ADMIN), local=False)
             raise Unauthorized("this server wants a token", hint=_TOKEN_HINT)

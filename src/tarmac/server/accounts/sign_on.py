@@ -57,6 +57,11 @@ class SignOnService:
     ) -> None:
         self._settings, self._accounts, self._keys, self._clock = settings, accounts, keys, clock
 
+    @property
+    def available(self) -> bool:
+        """Whether this server has a provider."""
+        return self._settings.issuer is not None and self._settings.client_id is not None
+
     @cached_property
     def _provider(self) -> IdentityProvider:
         settings = self._settings

@@ -44,6 +44,9 @@ class RequestCounts:
 CALLER = "tarmac.caller"
 """The key in the scope of an admitted request for its `Caller`."""
 
+RENEW = "tarmac.renew"
+"""The key in the scope of a request for what identifies its caller anew, in a long answer."""
+
 PEER_UID = "tarmac.peer_uid"
 """The key in the scope of a request for the user id of the process that sent it over a unix socket."""
 
@@ -117,6 +120,7 @@ class AuthMiddleware:
             await send(message)
 
         answer = send_after_record(send_with_version, scope, receive, partial(self._audit, scope))
+        scope[RENEW] = partial(self._caller, scope)
         try:
             scope[CALLER] = await self._caller(scope)
         except TarmacError as error:
@@ -137,7 +141,8 @@ class AuthMiddleware:
         headers = Headers(scope=scope)
         kind, _, text = headers.get("authorization", "").partition(" ")
         if not kind and (session := cookie_parser(headers.get("cookie", "")).get(SESSION_COOKIE)):
-            return await run_in_threadpool(self._callers.bearer, session, loopback=False, cookie=True)
+            bearer = partial(self._callers.bearer, loopback=_from_here(scope), cookie=True)
+            return await run_in_threadpool(bearer, session)
         if kind.lower() != "bearer":
             text = ""
         return await run_in_threadpool(self._callers.bearer, text, loopback=_from_here(scope))
@@ -152,7 +157,9 @@ OPEN_PATHS = frozenset({"/healthz", "/metrics"})
 SESSION_COOKIE = "__Host-tarmac"
 """The cookie of a browser's session: it is sent to this host alone, over TLS, and hidden from scripts."""
 
-LOGIN_PATHS = frozenset(f"{BASE}/{path}" for path in ("login", "login/sso", "login/sso/token", "session"))
+LOGIN_PATHS = frozenset(
+    f"{BASE}/{path}" for path in ("login", "login/sso", "login/sso/token", "session", "page")
+)
 """Paths that give a token to users without one."""
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -163,10 +170,16 @@ def _open_to_all(scope: Scope) -> bool:
     """Whether a request without an account is for `LOGIN_PATHS`, or for `OPEN_PATHS` from this machine."""
     if scope["type"] != "http":
         return False
-    if scope["path"] in LOGIN_PATHS:
+    if scope["path"] in LOGIN_PATHS or is_page(scope):
         return True
     forwarded = any(name.lower() in _FORWARDED for name, _ in scope["headers"])
     return scope["method"] == "GET" and scope["path"] in OPEN_PATHS and _from_here(scope) and not forwarded
+
+
+def is_page(scope: Scope) -> bool:
+    """Whether a request is for a page or a file of it: they hold nothing that belongs to a user."""
+    path = scope["path"]
+    return scope["method"] == "GET" and not path.startswith("/api/") and path not in OPEN_PATHS
 
 
 def _from_here(scope: Scope) -> bool:

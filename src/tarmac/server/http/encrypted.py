@@ -1,4 +1,6 @@
-"""Accepts connections with TLS, within the budget of connections over TCP from their first moment.
+"""Accepts connections, with TLS or on the loopback, within the budget of connections over TCP.
+
+A connection counts from its first moment.
 
 Called by `daemon`, beside the listeners that uvicorn itself serves.
 """
@@ -19,13 +21,15 @@ _ACCEPT_PAUSE_S = 0.1
 log = logging.getLogger(__name__)
 
 
-class EncryptedListener:
-    """A listener of a running uvicorn server, with TLS; the server closes it with its own ones.
+class LimitedListener:
+    """A listener of a running uvicorn server, which closes it with its own ones. `context`: with TLS.
 
     uvicorn's own listeners create a connection after its handshake: so they could not limit their number.
     """
 
-    def __init__(self, server: uvicorn.Server, listener: socket.socket, context: ssl.SSLContext) -> None:
+    def __init__(
+        self, server: uvicorn.Server, listener: socket.socket, context: ssl.SSLContext | None
+    ) -> None:
         self._server, self._listener, self._context = server, listener, context
         self._loop = asyncio.get_running_loop()
         listener.setblocking(False)
@@ -64,8 +68,9 @@ class EncryptedListener:
             connection.close()
             return
         try:
+            limit_s = made.limits.head_s if self._context is not None else None
             await self._loop.connect_accepted_socket(
-                lambda: made, connection, ssl=self._context, ssl_handshake_timeout=made.limits.head_s
+                lambda: made, connection, ssl=self._context, ssl_handshake_timeout=limit_s
             )
         except OSError:  # it spoke no TLS, or not in time
             connection.close()

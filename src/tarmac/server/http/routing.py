@@ -6,6 +6,7 @@ Used by `routes`. The records of an operation are the types of its handler's req
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
@@ -68,7 +69,6 @@ class Routes:
 
         Plain handlers run in a thread, async ones in the event loop.
         """
-        lists = _list_names(operation.query)
 
         def bind(handler: Callable[[Call[QueryOf, BodyOf]], Any]) -> None:
             def in_thread(call: Call[QueryOf, BodyOf]) -> Response:
@@ -80,7 +80,7 @@ class Routes:
                 call: Call[Any, Any] = Call(
                     request=request,
                     reference=next(iter(request.path_params.values()), ""),
-                    query=_query(operation.query or Query, request, lists),
+                    query=decoded_query(operation.query or Query, request),
                     body=await _body(operation.body, request),
                 )
                 if inspect.iscoroutinefunction(handler):
@@ -107,18 +107,19 @@ def _response(operation: Operation[Any, Any, Any], found: Any) -> Response:
     return JsonAnswer(found, status_code=operation.status)
 
 
-def _list_names(kind: type[Query] | None) -> frozenset[str]:
+@cache
+def _list_names(kind: type[Query]) -> frozenset[str]:
     """The parameters of a query that may be repeated."""
-    fields = msgspec.structs.fields(kind) if kind is not None else ()
-    return frozenset(field.encode_name for field in fields if _is_list(field.type))
+    return frozenset(field.encode_name for field in msgspec.structs.fields(kind) if _is_list(field.type))
 
 
 def _is_list(kind: Any) -> bool:
     return _is_list(get_args(kind)[0]) if get_origin(kind) is Annotated else get_origin(kind) is list
 
 
-def _query(kind: type[Query], request: Request, lists: frozenset[str]) -> Query:
-    given = request.query_params
+def decoded_query(kind: type[QueryOf], request: Request) -> QueryOf:
+    """The query of a request as a record; raises InvalidInput."""
+    given, lists = request.query_params, _list_names(kind)
     values = {name: given.getlist(name) if name in lists else value for name, value in given.items()}
     return checked("query", lambda: msgspec.convert(values, ready(kind), strict=False))
 

@@ -1,0 +1,42 @@
+"""Tables of the runs that an actor may see, and their changes: for pages. Made by `service`."""
+
+from tarmac.control.permissions import Action, check
+from tarmac.control.queue.delegated_queue import with_stuck
+from tarmac.control.state.control_state import ControlState
+from tarmac.model.actor import Actor
+from tarmac.model.summary import RunSummary, RunWindow
+
+
+class RunTables:
+    """Answers questions about many runs. From any thread."""
+
+    def __init__(self, control: ControlState) -> None:
+        self._control = control
+
+    def window(self, actor: Actor, window: RunWindow) -> tuple[int, list[RunSummary]]:
+        """The number of runs that pass the filters of a table, and those in the window."""
+        check(actor, Action.READ)
+        total, found = self._control.store.run_views.window(window, actor.sees)
+        return total, with_stuck(self._control, found)
+
+    def counts(self, actor: Actor) -> dict[str, dict[str, int]]:
+        """The number of runs with each value of the fields that tables filter by."""
+        check(actor, Action.READ)
+        return self._control.store.run_views.counts(actor.sees)
+
+    def last_change(self) -> int:
+        """The number of the last change of any run."""
+        return self._control.store.last_event_id()
+
+    def changes(self, actor: Actor, after: int, *, limit: int) -> tuple[int, list[RunSummary], bool]:
+        """The number of the last event, the lines of runs with events after `after`, and whether there are
+        more than `limit` such events: then some runs are left out.
+        """
+        check(actor, Action.READ)
+        store = self._control.store
+        events = store.feed(after_id=after, limit=limit)
+        if not events:
+            return after, [], False
+        more = len(events) == limit
+        found = store.run_views.lines({event.run_id for event in events}, actor.sees)
+        return self.last_change() if more else events[-1].id, with_stuck(self._control, found), more

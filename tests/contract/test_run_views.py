@@ -1,0 +1,102 @@
+"""Tables of runs: every filter, any order, any window; the same answers from every store."""
+
+from __future__ import annotations
+
+import pytest
+
+from histories import new_run
+from tarmac.model.actor import Sight
+from tarmac.model.lifecycle import Mode, RunEvent
+from tarmac.model.ports import Store
+from tarmac.model.summary import RunWindow
+
+NAMES = ("resnet", "vit", "ResNet-50", "50%_off", "vit", "zebra")
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """Six runs of two users, by time of creation."""
+    store.create_runs(
+        [
+            new_run(
+                f"r{number}",
+                user="ada" if number % 2 else "bob",
+                at=100.0 + number,
+                events=(RunEvent.STAGED,) if number < 4 else (),
+                name=name,
+                project="vision" if number < 3 else "speech",
+                mode=Mode.CYCLE if number == 2 else Mode.BATCH,
+                labels={"team": "a", "try": str(number)},
+            )
+            for number, name in enumerate(NAMES)
+        ]
+    )
+    return store
+
+
+def table(store: Store, sight: Sight | None = None, **window: object) -> list[str]:
+    """The ids of the runs in a window, whose total is that of all windows."""
+    total, found = store.run_views.window(RunWindow(**window), sight)  # type: ignore[arg-type]
+    everything = store.run_views.window(RunWindow(**{**window, "offset": 0, "limit": 100}), sight)[1]  # type: ignore[arg-type]
+    assert total == len(everything)
+    return [line.id for line in found]
+
+
+def test_the_newest_are_first_unless_another_order_is_chosen(filled: Store) -> None:
+    """I1."""
+    assert table(filled) == ["r5", "r4", "r3", "r2", "r1", "r0"]
+    assert table(filled, sort="created_at") == ["r0", "r1", "r2", "r3", "r4", "r5"]
+    assert table(filled, sort="user") == ["r1", "r3", "r5", "r0", "r2", "r4"]
+    assert table(filled, sort="-user") == ["r4", "r2", "r0", "r5", "r3", "r1"]
+    assert table(filled, sort="status") == ["r4", "r5", "r0", "r1", "r2", "r3"]
+
+
+def test_windows_of_an_order_with_equal_values_make_the_whole(filled: Store) -> None:
+    """Every run is in exactly one window: equal values are in the order of their ids."""
+    windows = [table(filled, sort="-project", offset=offset, limit=2) for offset in (0, 2, 4)]
+    assert [run for window in windows for run in window] == ["r2", "r1", "r0", "r5", "r4", "r3"]
+    assert table(filled, offset=6) == []
+    assert table(filled, limit=0) == []
+
+
+def test_filters_are_joined_and_their_values_are_alternatives(filled: Store) -> None:
+    assert table(filled, status=["pending"]) == ["r5", "r4"]
+    assert table(filled, status=["pending", "queued", "failed"], user=["ada"]) == ["r5", "r3", "r1"]
+    assert table(filled, project=["vision"], mode=["cycle"]) == ["r2"]
+    assert table(filled, project=["vision", "speech", "none"]) == table(filled)
+    assert table(filled, label=["team=a", "try=3"]) == ["r3"]
+    assert table(filled, label=["try=9"]) == []
+    assert table(filled, cluster=["none"]) == []
+    assert table(filled, array="r1") == []
+
+
+def test_a_text_is_part_of_a_name_or_begins_an_id(filled: Store) -> None:
+    """Case does not count, and no character is a pattern."""
+    assert table(filled, text="resnet") == ["r2", "r0"]
+    assert table(filled, text="0%_o") == ["r3"]
+    assert table(filled, text="%") == ["r3"]
+    assert table(filled, text="r4") == ["r4"]
+
+
+def test_runs_of_users_out_of_sight_are_neither_listed_nor_counted(filled: Store) -> None:
+    """I2."""
+    seen = Sight(user="bob", users=frozenset())
+    assert table(filled, seen) == ["r4", "r2", "r0"]
+    assert table(filled, seen, user=["ada"]) == []
+    assert [line.id for line in filled.run_views.lines(["r0", "r1", "gone"], seen)] == ["r0"]
+    assert filled.run_views.counts(seen)["user"] == {"bob": 3}
+    assert table(filled, Sight(user="eve", users=frozenset())) == []
+
+
+def test_values_are_counted_for_each_field(filled: Store) -> None:
+    counts = filled.run_views.counts(None)
+    assert counts["status"] == {"queued": 4, "pending": 2}
+    assert counts["user"] == {"ada": 3, "bob": 3}
+    assert counts["project"] == {"vision": 3, "speech": 3}
+    assert counts["mode"] == {"batch": 5, "cycle": 1}
+    assert counts["cluster"] == {}
+
+
+def test_a_text_that_no_database_can_hold_finds_nothing(filled: Store) -> None:
+    assert table(filled, text="\x00") == []
+    assert table(filled, user=["\ud800"]) == []

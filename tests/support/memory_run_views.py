@@ -1,0 +1,73 @@
+"""Tables of runs, as the store in memory answers them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from threading import Lock
+from typing import Any
+
+from tarmac.model.actor import Sight
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import Run
+from tarmac.model.summary import FACETS, RunSummary, RunWindow, summary_of
+
+
+class MemoryRunViews:
+    """Implements `model.summary.RunViews` over the runs of a store, and where each of them ran."""
+
+    def __init__(
+        self, runs: Mapping[str, Run], where: Mapping[str, tuple[str | None, str | None]], lock: Lock
+    ) -> None:
+        self._runs, self._where, self._lock = runs, where, lock
+
+    def _lines(self) -> list[tuple[RunSummary, Mapping[str, str]]]:
+        with self._lock:
+            return [(summary_of(run, *self._where[run.id]), run.spec.labels) for run in self._runs.values()]
+
+    def window(self, window: RunWindow, sight: Sight | None) -> tuple[int, list[RunSummary]]:
+        found = [
+            line for line, labels in self._lines() if _visible(line, sight) and _passes(line, labels, window)
+        ]
+        name, falling = window.sort.removeprefix("-"), window.sort.startswith("-")
+        with_value = [line for line in found if _value(line, name) is not None]
+        without = [line for line in found if _value(line, name) is None]
+        ordered = [
+            *sorted(with_value, key=lambda line: (_value(line, name), line.id), reverse=falling),
+            *sorted(without, key=lambda line: line.id, reverse=falling),
+        ]
+        return len(found), ordered[window.offset : window.offset + window.limit]
+
+    def lines(self, run_ids: Collection[str], sight: Sight | None) -> list[RunSummary]:
+        return [line for line, _ in self._lines() if line.id in run_ids and _visible(line, sight)]
+
+    def counts(self, sight: Sight | None) -> dict[str, dict[str, int]]:
+        seen = [line for line, _ in self._lines() if _visible(line, sight)]
+        values = {name: [_value(line, name) for line in seen] for name in FACETS}
+        return {
+            name: dict(Counter(each for each in found if each is not None)) for name, found in values.items()
+        }
+
+
+def _visible(line: RunSummary, sight: Sight | None) -> bool:
+    return sight is None or sight.covers(line.user, line.project)
+
+
+def _value(line: RunSummary, name: str) -> Any:
+    if name == "status":
+        return str(line.outcome if line.state is RunState.ENDED else line.state)
+    found = getattr(line, name)
+    return str(found) if isinstance(found, str) else found
+
+
+def _passes(line: RunSummary, labels: Mapping[str, str], window: RunWindow) -> bool:
+    chosen = {name: getattr(window, name) for name in FACETS}
+    text = window.text or ""
+    return (
+        all(not values or _value(line, name) in values for name, values in chosen.items())
+        and all(
+            f"{key}={labels.get(key)}" == pair for pair in window.label for key in [pair.partition("=")[0]]
+        )
+        and window.array in (None, line.array_id)
+        and (text.lower() in line.name.lower() or line.id.startswith(text))
+    )

@@ -1,0 +1,46 @@
+// The header: the pages, whether changes arrive, and the user.
+
+import type { JSX } from "preact";
+import { connected } from "../api/live.ts";
+import icon from "../parts/icon.svg";
+import { Menu } from "../parts/menu.tsx";
+import { notifyFailure } from "../parts/notices.tsx";
+import { path } from "../state/place.ts";
+import { logOut, page, user } from "../state/session.ts";
+import { PAGES } from "./routes.tsx";
+
+export function Header(): JSX.Element {
+  const present = path.value.split("/")[1] || "runs";
+  return (
+    <header class="header">
+      <a class="brand" href="/">
+        <img src={icon} alt="" width="18" height="18" />
+        tarmac
+      </a>
+      <nav aria-label="Pages">
+        {PAGES.map(({ name, title }) => (
+          <a
+            key={name}
+            href={name === "runs" ? "/" : `/${name}`}
+            aria-current={name === present ? "page" : undefined}
+          >
+            {title}
+          </a>
+        ))}
+      </nav>
+      <span class="header-end">
+        {connected.value === false && (
+          <span class="offline" role="status">
+            reconnecting…
+          </span>
+        )}
+        <Menu label={user.value} class="quiet">
+          <p class="menu-note">tarmac {page.value?.version}</p>
+          <button type="button" onClick={() => logOut().catch(notifyFailure)}>
+            Log out
+          </button>
+        </Menu>
+      </span>
+    </header>
+  );
+}

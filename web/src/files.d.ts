@@ -1,0 +1,8 @@
+// Files that the build turns into URLs or styles.
+
+declare module "*.svg" {
+  const url: string;
+  export default url;
+}
+
+declare module "*.css";
