@@ -149,6 +149,7 @@ def test_a_database_from_before_the_first_release_is_refused_untouched(
     assert reflected(database_url) == before
 
 
+@pytest.mark.heavy
 def test_two_servers_may_start_on_a_new_database_at_once(two_urls: tuple[str, str]) -> None:
     url, _ = two_urls
     program = (

@@ -152,6 +152,7 @@ class Site:
         self.shell.tarmac("resume", "train", code=0)
 
 
+@pytest.mark.heavy
 def test_a_run_moves_between_nodes_while_its_store_and_its_sidecar_fail(shell: Shell, line: Line) -> None:
     """D12, I14: S3 goes away in the middle of an upload, the sidecar is killed again and again."""
     site = Site(shell, SDK, f'[artifacts]\nstore = "s3://{BUCKET}/kept"\npatience = "60s"\n')

@@ -213,6 +213,7 @@ def test_an_image_and_its_commands_may_little(boxed: Shell) -> None:
     assert boxed.tarmac("run", file, code=0).stdout == "end\n"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["etc", "var", "mnt", "tmp", "dev", "sys", "proc", "root", "workspace"])
 def test_links_of_an_image_lead_out_of_it_at_no_time(boxed: Shell, tmp_path: Path, name: str) -> None:
     """Not even while its root is made, by root: the kernel's links at /proc lead to the node."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from guides import newcomer, page
 from images import archive, build, busybox_image, registry
 
@@ -14,6 +16,7 @@ PYTORCH = "pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime"
 PYTHON = archive([("bin/python", b"#!/bin/sh\necho in the image: $1\n")])
 
 
+@pytest.mark.heavy
 def test_the_page_on_images_does_what_it_says(tmp_path: Path) -> None:
     """A public image, by a mirror of Docker Hub; a private one, by secret: run in, shown, listed, removed; a
     file for another machine, refused."""

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from shell import Shell
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -14,6 +16,7 @@ PAGE = ROOT / "docs/using/python.md"
 LIMIT_S = 300.0
 
 
+@pytest.mark.heavy
 def test_the_code_of_the_page_is_typed_and_runs(shell: Shell) -> None:
     script = shell.directory / "page.py"
     script.write_text(

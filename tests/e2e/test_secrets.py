@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 
+import pytest
+
 from determined_calls import DeterminedCalls
 from determined_experiments import SINGLE, create
 from images import busybox_image, registry
@@ -259,6 +261,7 @@ def test_a_value_is_typed_without_an_echo_and_never_an_argument(shell: Shell) ->
     assert shell.tarmac("run", "--secret", "K=k", "--", "bash", "-c", script).returncode == 0
 
 
+@pytest.mark.heavy
 def test_every_secret_with_a_form_goes_into_every_mcli_run(shell: Shell) -> None:
     """The kinds of MCLI: env, mounted, git-ssh, s3, docker."""
     forms = {"env": ["--as", "variable", "--variable", "HF_TOKEN"], "m-1": ["--as", "file"]}

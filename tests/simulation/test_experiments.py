@@ -308,6 +308,7 @@ def test_the_same_key_is_the_same_experiment() -> None:
     assert len(play.trials) == 3
 
 
+@pytest.mark.heavy
 @pytest.mark.seeded
 @pytest.mark.parametrize("case", range(6))
 def test_crashes_at_durable_writes_neither_lose_nor_repeat_a_trial(case: int) -> None:

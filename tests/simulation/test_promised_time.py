@@ -30,7 +30,7 @@ def histories(*, wide: bool) -> list[tuple[int, Delays]]:
     return found
 
 
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("wide", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_i12_time_that_was_promised_is_shortened_by_a_cycle_run_alone(wide: bool) -> None:
     """From the start of its workers an attempt has the time it was told, whoever else is owed some."""
     told = 0

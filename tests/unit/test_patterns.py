@@ -146,6 +146,7 @@ def test_the_patterns_are_found() -> None:
     assert set(SHORT) <= found, "a pattern that is gone needs no excuse"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_text_holds_a_pattern_up(package: str) -> None:
     assert not [slow for found in patterns(package) if found.name not in SHORT for slow in _slow_uses(found)]

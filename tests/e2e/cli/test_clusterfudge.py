@@ -124,6 +124,7 @@ def test_c2_replicas_are_packed_onto_a_node(lab: Shell) -> None:
     assert sorted(slot for placement in placements for slot in placement["slots"]) == list(range(8))
 
 
+@pytest.mark.heavy
 def test_c3_a_launch_that_asks_for_nothing_runs_beside_a_full_node(lab: Shell) -> None:
     """C3: with resources it has them alone; without, it is placed on one node and counts for nothing."""
     hold = job(["sleep", "600"], replicas=2, resources="h100=8")
@@ -136,6 +137,7 @@ def test_c3_a_launch_that_asks_for_nothing_runs_beside_a_full_node(lab: Shell) -
         lab.tarmac("stop", "--wait", holding, code=0)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("rest", "allowed"),
     [
@@ -187,6 +189,7 @@ def test_c6_a_git_repository_is_named_with_branch_and_commit(lab: Shell) -> None
     )
 
 
+@pytest.mark.heavy
 def test_c6_a_commit_of_a_branch_is_what_runs(shell: Shell, tmp_path: Path) -> None:
     """C6: long or short; details and `show` name the whole commit."""
     shell.home.mkdir()
@@ -252,6 +255,7 @@ def test_c9_every_variable_on_two_nodes(lab: Shell) -> None:
         }
 
 
+@pytest.mark.heavy
 def test_c10_without_capacity_it_fails_at_once_or_queues(lab: Shell) -> None:
     """C10: a SchedulingError with the reason of each node, unless the launch is to be queued."""
     rest = 'cluster="primary", shard="rl",'

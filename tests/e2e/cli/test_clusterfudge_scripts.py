@@ -100,6 +100,7 @@ def test_a_request_is_a_run_file_too(lab: Shell) -> None:
     assert lab.tarmac("run", "native.yaml", code=0).stdout == "once\n"
 
 
+@pytest.mark.heavy
 def test_an_option_of_tarmac_behind_the_script_is_remarked_on(lab: Shell) -> None:
     """C1: what comes after the script is the script's; a remark says where it goes."""
     lab.write("own.py", "import sys\nprint(sys.argv[1:])\n")

@@ -132,6 +132,7 @@ def test_the_documents_batch_form(one_slot: Shell, jobs: tuple[str, str]) -> Non
     assert one_slot.json("show", third)["run"]["priority"] == 50
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

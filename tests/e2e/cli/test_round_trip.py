@@ -92,6 +92,7 @@ WORKERS = {"mcli": 2, "isc": 2, "determined": 2, "mantik": 1, "clusterfudge": 5}
 OF_THE_RUN = re.compile(r"_PORT(_\d)?$|^(TARMAC_ATTEMPT_TOKEN|TARMAC_LEAVE_AT|DET_(EXPERIMENT|TRIAL)_ID)$")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("system", sorted(FILES))
 def test_a_converted_file_runs_with_the_same_variables_and_files(settled: Shell, system: str) -> None:
     """I14-I16, C9, M8, D11, K5: every variable and file of every worker, and the record, but for ids."""

@@ -51,6 +51,7 @@ def submitted(calls: DeterminedCalls, config: str = SINGLE, **more: Any) -> Answ
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("hashed", [True, False])
 def test_the_password_is_that_of_the_account(here: Served, admin: Client, hashed: bool) -> None:
     """N15. Every client of Determined sends a hash: it is checked like the text."""
@@ -64,6 +65,7 @@ def test_the_password_is_that_of_the_account(here: Served, admin: Client, hashed
     assert here.remote_client(admin.login(BOB, password_of(BOB)).text).account().name == BOB
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "password"),
     [(BOB, "guess"), (BOB, password_of(CLEO)), ("nobody", password_of(BOB)), (BOB, ""), (BOB, TOKEN)],

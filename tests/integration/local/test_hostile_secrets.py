@@ -99,6 +99,7 @@ def told(local: LocalHarness, launch: Launch, value: str) -> str:
     return "\n".join(found)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 @pytest.mark.parametrize("says", ["reason", "tags", *TOKENS])
 def test_a_registry_that_repeats_what_it_was_sent(local: LocalHarness, says: str, value: str) -> None:
@@ -113,6 +114,7 @@ def test_a_registry_that_repeats_what_it_was_sent(local: LocalHarness, says: str
     assert not gives_away(text)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 def test_a_checkout_with_a_key_that_is_none(local: LocalHarness, value: str) -> None:
     step = CheckoutStep(url="ssh://git@127.0.0.1:1/team/code.git", path="code")

@@ -95,6 +95,7 @@ DATASETS = (
 )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("url", DATASETS)
 @hostile
 def test_the_url_of_a_dataset(tmp_path: Path, url: str, value: str) -> None:
@@ -162,6 +163,7 @@ def endpoint() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("value", [value for value in VALUES.values() if value.isascii()])
 def test_an_object_store_that_repeats_a_token(
     endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str

@@ -153,6 +153,7 @@ def test_a_password_gives_a_token_and_a_wrong_one_says_nothing(plane: Served) ->
         bob.account()
 
 
+@pytest.mark.heavy
 def test_a_password_cannot_be_guessed(plane: Served) -> None:
     """Ten tries a minute for an account, and thirty for an address, whatever the account."""
     owner, anybody = plane.client(), plane.remote_client("")

@@ -216,6 +216,7 @@ TRAINER_STAGES = (
 TRAINER = (*TRAINER_STAGES[-1], "trainer_state.json")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("stage", [(), *TRAINER_STAGES], ids=len)
 @pytest.mark.parametrize("before", [(), (9,)], ids=["first", "second"])
 @pytest.mark.parametrize("ending", [struck, unseen])

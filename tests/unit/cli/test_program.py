@@ -63,6 +63,7 @@ def test_help_imports_nothing_of_what_a_command_does(arguments: tuple[str, ...])
     assert among(modules, *CORE, *LIBRARIES, *REQUESTS, *STARTS, "tarmac.simulator", "tarmac.store") == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("variables", [{}, COMPLETING], ids=["help", "completion"])
 def test_listing_the_commands_imports_none_of_them(variables: dict[str, str]) -> None:
     assert all(name in tarmac("--help", **variables).stdout for name in COMMANDS)

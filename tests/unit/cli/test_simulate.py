@@ -241,6 +241,7 @@ def test_a_trace_without_a_cluster_of_its_own_wants_one(tmp_path: Path) -> None:
     assert "name one with --cluster" in result.stderr
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("policies", ["priority", "priority,fair_share"], ids=["here", "in processes"])
 def test_interrupted_it_prints_what_is_known_marked_partial(tmp_path: Path, policies: str) -> None:
     trace = tmp_path / "long.csv"

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 import tarmac.model
+from examples import examples
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.progress import Cause, LogMatch, WorkerPlacement
@@ -84,7 +85,9 @@ def values(hint: Any, *, longest: int = 3) -> st.SearchStrategy[Any]:
 @pytest.mark.parametrize("record", records(), ids=lambda record: record.__name__)
 def test_every_record_comes_back_from_json_as_it_was(record):
     @given(values(record))
-    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.data_too_large])
+    @settings(
+        max_examples=examples(50, few=8), deadline=None, suppress_health_check=[HealthCheck.data_too_large]
+    )
     def comes_back(item):
         assert decode(record, json.loads(json.dumps(encode(item)))) == item
 
@@ -181,6 +184,7 @@ def test_nested_records_and_their_defaults():
 AT_ONCE = """
 import sys, threading
 from msgspec import defstruct
+from examples import examples
 from tarmac.model.codec import decode
 
 sys.setswitchinterval(1e-6)

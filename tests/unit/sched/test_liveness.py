@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ def test_m3_a_big_run_starts_in_bounded_time_under_an_endless_stream_of_small_on
     assert max(passed) < leave_requested_at + BACKFILL_WINDOW_S
 
 
+@pytest.mark.heavy
 @given(
     st.lists(st.tuples(st.integers(2, 8), st.integers(1, 600)), min_size=1, max_size=4),
     st.booleans(),

@@ -143,6 +143,7 @@ def test_a_play_that_is_stopped_leaves_what_was_known() -> None:
     assert found.completion_mean_s == 50.0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_play_is_the_same_every_time(policy: Policy) -> None:
     trace = read_trace(str(DATA / "shockwave_excerpt.trace"))
@@ -160,6 +161,7 @@ def test_nothing_is_kept_of_what_has_ended() -> None:
     assert len(play.store.feed(after_id=0, limit=10**6)) < 1000
 
 
+@pytest.mark.heavy
 def test_slots_are_never_held_twice() -> None:
     trace = read_trace(str(DATA / "muri_excerpt.csv"))
     play = Play(trace.jobs, cluster("4x8"), Rules(policy=Policy.FAIR_SHARE))
