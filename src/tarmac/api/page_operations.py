@@ -4,9 +4,9 @@ Bound by `server.routes`, called by the page of a server, and by `tarmac ui`.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct
 
 from tarmac.api.operation import Operation, Query, RunScope, Whole
 from tarmac.model.actor import Action
@@ -20,8 +20,10 @@ class RunWindowQuery(Query, RunWindow, frozen=True, kw_only=True, omit_defaults=
     `scope=mine` selects the caller's own runs.
     """
 
-    field: list[str] = field(default_factory=list)
+    field: tuple[str, ...] = ()
     scope: RunScope = RunScope.ALL
+    offset: Whole = 0
+    limit: Annotated[int, Meta(ge=0, le=10_000)] = 100
 
 
 class RunTable(Struct, frozen=True, kw_only=True):
@@ -36,7 +38,7 @@ class ChangesQuery(Query, frozen=True, kw_only=True):
     """Changes after the one with the number `after` (null: from now on), with these fields (none: all)."""
 
     after: Whole | None = None
-    field: list[str] = field(default_factory=list)
+    field: tuple[str, ...] = ()
 
 
 class RunChanges(Struct, frozen=True, kw_only=True):

@@ -6,9 +6,9 @@ Used by the port `Store`; the command line and the server show the lines.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 
 from tarmac.model.actor import Sight
 from tarmac.model.codec import common
@@ -50,7 +50,7 @@ class RunQuery(ListQuery, frozen=True, kw_only=True):
     ended_before: float | None = None
 
 
-class RunWindow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RunWindow(Struct, frozen=True, kw_only=True):
     """A part of a table of runs: those that pass every filter, from number `offset` on, in the order `sort`.
 
     A filter with several values passes a run with any of them. A `status` is a state, or the outcome of an
@@ -58,19 +58,19 @@ class RunWindow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     of `RunSummary` or `status`, after a `-` in descending order; equal ones are in the order of their ids.
     """
 
-    status: list[str] = field(default_factory=list)
-    user: list[str] = field(default_factory=list)
-    project: list[str] = field(default_factory=list)
-    mode: list[str] = field(default_factory=list)
-    cluster: list[str] = field(default_factory=list)
-    pool: list[str] = field(default_factory=list)
-    system: list[str] = field(default_factory=list)
-    label: list[str] = field(default_factory=list)
+    status: tuple[str, ...] = ()
+    user: tuple[str, ...] = ()
+    project: tuple[str, ...] = ()
+    mode: tuple[str, ...] = ()
+    cluster: tuple[str, ...] = ()
+    pool: tuple[str, ...] = ()
+    system: tuple[str, ...] = ()
+    label: tuple[str, ...] = ()
     array: str | None = None
     text: str | None = None
     sort: str = "-id"
-    offset: Annotated[int, Meta(ge=0, le=10**9)] = 0
-    limit: Annotated[int, Meta(ge=0, le=10_000)] = 100
+    offset: int = 0
+    limit: int = 100
 
 
 class RunViews(Protocol):

@@ -184,7 +184,6 @@ def test_nested_records_and_their_defaults():
 AT_ONCE = """
 import sys, threading
 from msgspec import defstruct
-from examples import examples
 from tarmac.model.codec import decode
 
 sys.setswitchinterval(1e-6)

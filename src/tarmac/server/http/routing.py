@@ -114,7 +114,7 @@ def _list_names(kind: type[Query]) -> frozenset[str]:
 
 
 def _is_list(kind: Any) -> bool:
-    return _is_list(get_args(kind)[0]) if get_origin(kind) is Annotated else get_origin(kind) is list
+    return _is_list(get_args(kind)[0]) if get_origin(kind) is Annotated else get_origin(kind) in (list, tuple)
 
 
 def decoded_query(kind: type[QueryOf], request: Request) -> QueryOf:

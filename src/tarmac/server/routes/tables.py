@@ -84,7 +84,7 @@ def table_of(service: Service, actor: Actor, query: api.RunWindowQuery) -> api.R
     _check_names("sort", [query.sort.removeprefix("-")], [*_FIELDS, "status"])
     fields = _chosen(query.field)
     if query.scope is RunScope.MINE:
-        query = replace(query, user=[actor.user])
+        query = replace(query, user=(actor.user,))
     total, found = service.plane.tables.window(actor, query)
     return api.RunTable(total=total, fields=fields, rows=_rows(found, fields))
 
