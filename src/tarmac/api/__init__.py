@@ -37,7 +37,8 @@ else:
             "SubscriptionBody SubscriptionsQuery TOKENS TokenBody TokensQuery USERS UserBody WHO_AM_I"
         ),
         "attempts": (
-            "Attempt LogChunk LogSource Notification Report StreamNotice WorkFile WorkFiles WorkerPlacement"
+            "Attempt LogChunk LogLine LogSource LogWindow Notification Report StreamNotice WorkFile "
+            "WorkFiles WorkerPlacement"
         ),
         "cluster_operations": (
             "ADD_CLUSTER CHANGE_QUEUE CHECK_CLUSTER CLUSTER CLUSTERS CLUSTER_CHANGE CLUSTER_MACHINES "
@@ -62,9 +63,9 @@ else:
             "Piece Rotation UploadedPack UploadedTree"
         ),
         "history_operations": (
-            "ANNOTATIONS ATTEMPTS EVENTS EventsQuery FILE FILES FileQuery FilesQuery LOGS LogsQuery NOTE "
-            "NOTIFICATIONS NoteBody OPEN_SESSION REPORTS ReportsQuery SESSION SessionBody TerminalBody "
-            "WHY WorkerChoice"
+            "ANNOTATIONS ATTEMPTS EVENTS EventsQuery FILE FILES FileQuery FilesQuery LOGS LOG_LINES LOG_TEXT "
+            "LogChoice LogLinesQuery LogsQuery NOTE NOTIFICATIONS NoteBody OPEN_SESSION REPORTS ReportsQuery "
+            "SESSION SessionBody TerminalBody WHY WorkerChoice"
         ),
         "limit_operations": (
             "CREDITS CREDIT_ENTRIES GRANT_CREDITS GrantBody LIMITS LedgerQuery LimitBody MOST_ENTRIES "

@@ -89,6 +89,29 @@ class LogChunk(LogSource, frozen=True, kw_only=True):
     at: float | None
 
 
+class LogLine(Struct, frozen=True, kw_only=True):
+    """A line of a log, from byte `offset`; `at`: by when it was written, if requested.
+
+    Of a line that was overwritten (a progress bar) only the last state is here.
+    """
+
+    offset: int
+    text: str
+    at: float | None
+
+
+class LogWindow(LogSource, frozen=True, kw_only=True):
+    """Lines of bytes `start` to `next` of one worker's log, which has `length` bytes.
+
+    The last line of a log that still grows begins at `next` until it is complete.
+    """
+
+    lines: list[LogLine]
+    start: int
+    next: int
+    length: int
+
+
 class StreamNotice(Struct, frozen=True, kw_only=True):
     """A message to the user in a stream of logs; `attempt` and `node` are null for one about the stream."""
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from tarmac.api.attempts import Attempt, LogChunk, Notification, Report, WorkFiles
+from tarmac.api.attempts import Attempt, LogChunk, LogSource, LogWindow, Notification, Report, WorkFiles
 from tarmac.api.operation import BYTES, Body, Count, Operation, Query, Whole
 from tarmac.api.placement import Why
 from tarmac.model.actor import Action
@@ -15,6 +15,7 @@ from tarmac.model.progress import Event
 from tarmac.model.run_records import Annotation
 
 SESSION = "application/vnd.tarmac.session"
+TEXT = "text/plain; charset=utf-8"
 
 
 class NoteBody(Body, frozen=True, kw_only=True):
@@ -43,22 +44,51 @@ class EventsQuery(Query, frozen=True, kw_only=True):
     after: Whole = 0
 
 
-class LogsQuery(Query, frozen=True, kw_only=True):
-    """`tail`: only the last lines of each worker, over all attempts. `since`: the text of the last SECONDS.
-
-    `times`: each chunk has text of one time, its `at`. A stream with `follow=false` has the present text,
-    then its end.
-    """
+class LogChoice(Query, frozen=True, kw_only=True):
+    """A choice of logs: those of all workers, or of some."""
 
     role: str | None = None
     replica: Whole | None = None
     worker: Whole | None = None
     rank: Whole | None = None
     attempt: Whole | None = None
+
+    def wants(self, source: LogSource) -> bool:
+        """Whether the choice has the log of this worker. A rank restricts only workers that have one."""
+        return (
+            self.role in (None, source.role)
+            and self.replica in (None, source.replica)
+            and self.worker in (None, source.worker)
+            and (source.rank is None or self.rank in (None, source.rank))
+        )
+
+
+class LogsQuery(LogChoice, frozen=True, kw_only=True):
+    """`tail`: only the last lines of each worker, over all attempts. `since`: the text of the last SECONDS.
+
+    `times`: each chunk has text of one time, its `at`. A stream with `follow=false` has the present text,
+    then its end.
+    """
+
     tail: Whole | None = None
     since: Annotated[float, Meta(ge=0)] | None = None
     times: bool = False
     follow: bool = True
+
+
+class LogLinesQuery(LogChoice, frozen=True, kw_only=True):
+    """A window of one log: `lines` lines before, after or around (`at`) a byte; by default the last ones.
+
+    `text`, `errors`: only lines with this text (of any case), or that look like errors. `times`: with times.
+    """
+
+    before: Whole | None = None
+    after: Whole | None = None
+    at: Whole | None = None
+    lines: Annotated[int, Meta(ge=1, le=1000)] = 100
+    text: Annotated[str, Meta(max_length=1000)] = ""
+    errors: bool = False
+    times: bool = False
 
 
 class ReportsQuery(Query, frozen=True, kw_only=True):
@@ -105,5 +135,7 @@ FILES = Operation("GET", "/runs/{run}/files", Action.READ, WorkFiles, query=File
 FILE = Operation("GET", "/runs/{run}/file", Action.READ, bytes, query=FileQuery, media=BYTES)
 EVENTS = Operation("GET", "/runs/{run}/events", Action.READ, list[Event], query=EventsQuery)
 LOGS = Operation("GET", "/runs/{run}/logs", Action.READ, list[LogChunk], query=LogsQuery)
+LOG_LINES = Operation("GET", "/runs/{run}/log-lines", Action.READ, LogWindow, query=LogLinesQuery)
+LOG_TEXT = Operation("GET", "/runs/{run}/log-text", Action.READ, bytes, query=LogChoice, media=TEXT)
 REPORTS = Operation("GET", "/runs/{run}/reports", Action.READ, list[Report], query=ReportsQuery)
 OPEN_SESSION = Operation("POST", "/runs/{run}/sessions", Action.CONTROL, bytes, media=SESSION, stream=SESSION)

@@ -177,6 +177,8 @@ def submit_and_run(plane: Served, story: Story) -> None:
     plane.turn()
     plane.turn()
     plane.engine.write(f"{run['id']}.1", "logs/main.0.0.log", b"one\ntwo\n")
+    story.ask("GET", f"/runs/{run['id']}/log-lines?text=ONE&times=true")
+    story.ask("GET", f"/runs/{run['id']}/log-text?worker=0")
 
 
 def look(story: Story, ref: str) -> None:

@@ -73,7 +73,9 @@ export type LimitBody = { user?: string | null; project?: string | null; pool?: 
 export type LimitKind = "credits" | "largest" | "longest_s" | "queued" | "rent_budget" | "rent_per_hour" | "slot_hours" | "slots";
 export type LogAction = "cancel_retries" | "exclude_node";
 export type LogChunk = { role: string; replica: number; attempt: number; worker: number; rank: number | null; node: string; offset: number; next: number; text: string; at: number | null };
+export type LogLine = { offset: number; text: string; at: number | null };
 export type LogMatch = { policy: string; node: string; line: string; action: LogAction | null };
+export type LogWindow = { role: string; replica: number; attempt: number; worker: number; rank: number | null; node: string; lines: LogLine[]; start: number; next: number; length: number };
 export type LoginBody = { user: string; password: string; label?: string };
 export type Loss = { work_s: number; checkpoint_at: number | null; step: number | null; rejected: boolean };
 export type MachineState = "down" | "unreachable" | "up";
@@ -197,6 +199,8 @@ export interface Operations {
   "POST /runs/commands": { query: {  }; body: CommandBody; answer: RunResult[] };
   "GET /runs/{run}/events": { query: { after?: number }; body: undefined; answer: EventAnswer[] };
   "GET /runs/{run}/logs": { query: { role?: string | null; replica?: number | null; worker?: number | null; rank?: number | null; attempt?: number | null; tail?: number | null; since?: number | null; times?: boolean; follow?: boolean }; body: undefined; answer: LogChunk[] };
+  "GET /runs/{run}/log-lines": { query: { role?: string | null; replica?: number | null; worker?: number | null; rank?: number | null; attempt?: number | null; before?: number | null; after?: number | null; at?: number | null; lines?: number; text?: string; errors?: boolean; times?: boolean }; body: undefined; answer: LogWindow };
+  "GET /runs/{run}/log-text": { query: { role?: string | null; replica?: number | null; worker?: number | null; rank?: number | null; attempt?: number | null }; body: undefined; answer: Blob };
   "GET /runs/{run}/reports": { query: { limit?: number | null }; body: undefined; answer: Report[] };
   "POST /runs/{run}/sessions": { query: {  }; body: Blob; answer: Blob };
   "POST /experiments": { query: {  }; body: ExperimentBody; answer: Experiment };

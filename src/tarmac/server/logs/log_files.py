@@ -141,7 +141,7 @@ def reader(plane: ControlPlane, actor: Actor, attempt_id: str) -> Read:
 
 def tail_start(read: Read, path: str, lines: int) -> tuple[int, int]:
     """The offset of the last `lines` lines of a file, and the number of lines found."""
-    end, found = _length_bytes(read, path), 0
+    end, found = length_bytes(read, path), 0
     if end == 0 or lines <= 0:
         return end, 0
     stop = end - 1 if read(path, end - 1, 1) == b"\n" else end
@@ -175,7 +175,7 @@ def since_offset(read: Read, path: str, at: float) -> int:
 
 def last_part(read: Read, path: str, limit_bytes: int = LONGEST_BYTES) -> tuple[bytes, bool]:
     """The end of a file, beginning with a whole line, and whether this is the whole file."""
-    length = _length_bytes(read, path)
+    length = length_bytes(read, path)
     begin = offset = max(0, length - limit_bytes)
     blocks: list[bytes] = []
     while offset < length and (block := read(path, offset, min(BLOCK_BYTES, length - offset))):
@@ -193,9 +193,9 @@ def parsed(line: bytes) -> dict[str, Any]:
         return {}
 
 
-def _length_bytes(read: Read, path: str) -> int:
-    """The length of a file, found by reads alone: doubling, then halving."""
-    low = high = 0
+def length_bytes(read: Read, path: str, least: int = 0) -> int:
+    """The length of a file, `least` or more, found by reads alone: doubling, then halving."""
+    low = high = least
     while read(path, high, 1):
         low, high = high + 1, max(BLOCK_BYTES, high * 2)
     while low < high:

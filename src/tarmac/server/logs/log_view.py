@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from tarmac import api
 from tarmac.api.attempts import StreamNotice
-from tarmac.api.history_operations import LogsQuery
+from tarmac.api.history_operations import LogChoice, LogsQuery
 from tarmac.control.service import ControlPlane
 from tarmac.launch.compose import container_launch
 from tarmac.model.actor import Actor
@@ -37,23 +37,14 @@ _NO_HOOKS = Hooks()
 class LogQuery(LogsQuery, frozen=True, kw_only=True):
     """Selects logs and their start: of each worker the last `tail` existing lines, or those since a time.
 
-    The lines of a worker are counted over all attempts. A rank selects among the workers that have one, and
-    does not restrict the others. `since_at` is a time; `places` are the next offsets of a returning client,
-    and override both. A following query with `times` gets a line once its time is known.
+    The lines of a worker are counted over all attempts. `since_at` is a time; `places` are the next offsets
+    of a returning client, and override both. A following query with `times` gets a line once its time is
+    known.
     """
 
     follow: bool = False
     since_at: float | None = None
     places: Mapping[str, int] = field(default_factory=dict)
-
-    def wants(self, source: api.LogSource) -> bool:
-        """Whether the query selects the log of this worker."""
-        return (
-            self.role in (None, source.role)
-            and self.replica in (None, source.replica)
-            and self.worker in (None, source.worker)
-            and (source.rank is None or self.rank in (None, source.rank))
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +139,7 @@ class LogView:
                 self._open[number] = _AttemptView(
                     self._plane, self._actor, attempt, self._query, mask=self._mask, tails=self._tails
                 )
-            self._open[number].update(attempt, setup=_sets_up(self._run.spec), old=not self._surveyed)
+            self._open[number].update(attempt, setup=sets_up(self._run.spec), old=not self._surveyed)
         self._open = dict(sorted(self._open.items()))
         self._surveyed = True
         return [] if self._run.state is RunState.ENDED else self._state_messages()
@@ -186,7 +177,7 @@ class LogView:
         return self._run.state is RunState.ENDED or self._query.attempt in self._closed
 
 
-def _sets_up(spec: RunSpec) -> bool:
+def sets_up(spec: RunSpec) -> bool:
     """Whether setup steps, commands around the workers, or image downloads write logs as well."""
     has_steps = bool(spec.setup) or dialect_of(spec.conventions.system).adds_setup
     return has_steps or spec.hooks != _NO_HOOKS or container_launch(spec) is not None
@@ -230,12 +221,8 @@ class _AttemptView:
         self._old = old
         self._attempt = attempt
         self.ended = attempt.state is AttemptState.ENDED
-        if setup and attempt.state is not AttemptState.SUBMITTED:  # its nodes are unnamed until then
-            for rank, node in enumerate(attempt.allocation.nodes):
-                self._add(SETUP_ROLE, rank, 0, node=node, path=f"{LOGS}/setup.{node}.log")
-        for worker in self._plane.workers(self._actor, attempt.id):
-            place = (worker.role, worker.replica, worker.index)
-            self._add(*place, rank=worker.rank, node=worker.node, path=worker.log)
+        for source, path in logs_of(self._plane, self._actor, attempt, setup=setup):
+            self._add(source, path)
 
     def places(self) -> dict[str, int]:
         return {name: log.next for name, log in self._logs.items()}
@@ -256,17 +243,12 @@ class _AttemptView:
             if chunk := log.rest():
                 yield "log", chunk
 
-    def _add(
-        self, role: str, replica: int, worker: int, *, node: str, path: str, rank: int | None = None
-    ) -> None:
-        source = api.LogSource(
-            attempt=self._attempt.number, role=role, replica=replica, worker=worker, rank=rank, node=node
-        )
-        name = source.name
+    def _add(self, source: api.LogSource, path: str) -> None:
+        name, role = source.name, source.role
         if name in self._logs or not self._query.wants(source):
             return
         log = LogFile(self._read, path, source=source, mask=self._mask, times=self._times(role, path))
-        log.seek(self._first_offset(name, (role, replica, worker), path))
+        log.seek(self._first_offset(name, (role, source.replica, source.worker), path))
         self._logs[name] = log
 
     def _times(self, role: str, path: str) -> LogTimes | None:
@@ -303,8 +285,28 @@ SETUP_ROLE = "setup"
 """The role of the output of setup steps and hooks; its replica is the rank of the node."""
 
 
+def logs_of(
+    plane: ControlPlane, actor: Actor, attempt: Attempt, *, setup: bool
+) -> Iterator[tuple[api.LogSource, str]]:
+    """The logs of an attempt that exist now, with their paths; with `setup` also those of its nodes."""
+    if setup and attempt.state is not AttemptState.SUBMITTED:  # its nodes are unnamed until then
+        for rank, node in enumerate(attempt.allocation.nodes):
+            yield _source(attempt, SETUP_ROLE, rank, 0, node=node), f"{LOGS}/setup.{node}.log"
+    for each in plane.workers(actor, attempt.id):
+        place = (each.role, each.replica, each.index)
+        yield _source(attempt, *place, node=each.node, rank=each.rank), each.log
+
+
+def _source(
+    attempt: Attempt, role: str, replica: int, worker: int, *, node: str, rank: int | None = None
+) -> api.LogSource:
+    return api.LogSource(
+        attempt=attempt.number, role=role, replica=replica, worker=worker, rank=rank, node=node
+    )
+
+
 def check_choice(
-    query: LogsQuery,
+    query: LogChoice,
     run: Run,
     attempts: Sequence[Attempt],
 ) -> None:

@@ -19,6 +19,7 @@ from tarmac.model.run_records import Annotation
 from tarmac.model.summary import RunQuery
 from tarmac.server.http.answers import JsonAnswer, notice
 from tarmac.server.http.routing import Call, Routes, whole
+from tarmac.server.logs.log_lines import RunLogs
 from tarmac.server.logs.log_view import LogQuery, LogView
 from tarmac.server.logs.reports import reports_of
 from tarmac.server.logs.streams import StreamResponse, event_frames, log_frames, parse, wants_stream
@@ -254,6 +255,23 @@ def add_following_routes(routes: Routes, service: Service) -> None:
         if streams:
             return StreamResponse(log_frames(service, call.request, view))
         return StreamingResponse(_log_list(view), media_type=JSON)
+
+    run_logs = RunLogs(plane, service.secrets.mask)
+
+    @routes.serve(api.LOG_LINES)
+    def log_lines(call: Call[api.LogLinesQuery]) -> api.LogWindow:
+        """Return lines of one worker's log: by default the last of rank 0, or of the first worker.
+
+        A filter reads for a bounded time: from `start` or `next` of the answer on, others may match.
+        """
+        return run_logs.window(call.actor, call.reference, call.query)
+
+    @routes.serve(api.LOG_TEXT)
+    async def log_text(call: Call[api.LogChoice]) -> Response:
+        """Return all of one worker's log as text, for a download."""
+        text = await run_in_threadpool(run_logs.text, call.actor, call.reference, call.query)
+        headers = {"Content-Disposition": "attachment"}
+        return StreamingResponse(text, media_type=api.LOG_TEXT.media, headers=headers)
 
     @routes.serve(api.REPORTS)
     def reports(call: Call[api.ReportsQuery]) -> Response:

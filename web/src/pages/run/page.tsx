@@ -11,6 +11,7 @@ import { may } from "../../state/session.ts";
 import { ACTS, ActDialog, type ActName } from "../runs/actions.tsx";
 import { statusOf } from "../runs/status.ts";
 import { History } from "./history.tsx";
+import { Logs } from "./logs/page.tsx";
 import { Overview } from "./overview.tsx";
 import { SpecTab } from "./spec.tsx";
 
@@ -21,6 +22,7 @@ export interface TabProps {
 
 const TABS: { name: string; title: string; Shown: ComponentType<TabProps> }[] = [
   { name: "", title: "Overview", Shown: Overview },
+  { name: "logs", title: "Logs", Shown: Logs },
   { name: "spec", title: "Spec", Shown: SpecTab },
   { name: "history", title: "History", Shown: History },
 ];

@@ -1,0 +1,107 @@
+// The text of a line of a log: ANSI colours as classes, marks of a search, and hidden characters made visible.
+//
+// Of the sequences of terminals only colours and bold have an effect; others that move a cursor are dropped. All
+// other control characters, and those that reorder text, are shown as signs: a log cannot disguise its text.
+
+export interface Part {
+  text: string;
+  /** The classes of the part, "" for plain text. */
+  kind: string;
+  marked?: boolean;
+}
+
+interface Style {
+  fore: number | null;
+  back: number | null;
+  bold: boolean;
+  inverse: boolean;
+}
+
+const PLAIN: Style = { fore: null, back: null, bold: false, inverse: false };
+const COLOURS = 16;
+
+// Written with escapes of its own, since the characters themselves are invisible: SGR, other CSI, the rest.
+const SPECIAL = new RegExp(
+  "\\u001b\\[([0-9;:]*)m|\\u001b\\[[0-?]*[ -/]*[@-~]" +
+    "|[\\u0000-\\u0008\\u000a-\\u001f\\u007f-\\u009f\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]",
+  "g",
+);
+
+/** The parts of a line, in order. */
+export function partsOf(line: string): Part[] {
+  const parts: Part[] = [];
+  let style = PLAIN;
+  let at = 0;
+  const add = (text: string, kind: string): void => {
+    if (text) parts.push({ text, kind });
+  };
+  for (const found of line.matchAll(SPECIAL)) {
+    add(line.slice(at, found.index), kindOf(style));
+    at = found.index + found[0].length;
+    if (found[1] !== undefined) style = changed(style, found[1]);
+    else if (found[0].length === 1) add(signOf(found[0]), "sign");
+  }
+  add(line.slice(at), kindOf(style));
+  return parts;
+}
+
+/** The parts with the places of `text` marked; upper and lower case are equal. */
+export function marked(parts: Part[], text: string): Part[] {
+  const whole = parts.map((part) => part.text).join("");
+  const lowered = whole.toLowerCase();
+  const sought = text.toLowerCase();
+  if (!sought || lowered.length !== whole.length) return parts;
+  const edges: number[] = [];
+  for (let at = lowered.indexOf(sought); at >= 0; at = lowered.indexOf(sought, at + sought.length)) {
+    edges.push(at, at + sought.length);
+  }
+  if (edges.length === 0) return parts;
+  const result: Part[] = [];
+  let begin = 0;
+  let passed = 0; // edges up to `begin`: an odd number is within a mark
+  for (const { text: all, kind } of parts) {
+    const end = begin + all.length;
+    for (let from = begin; from < end; ) {
+      while ((edges[passed] ?? Number.POSITIVE_INFINITY) <= from) passed += 1;
+      const to = Math.min(end, edges[passed] ?? end);
+      result.push({ text: all.slice(from - begin, to - begin), kind, marked: passed % 2 === 1 });
+      from = to;
+    }
+    begin = end;
+  }
+  return result;
+}
+
+function kindOf({ fore, back, bold, inverse }: Style): string {
+  const colour = back ?? fore;
+  const kinds = colour === null ? [] : [`colour-${colour % 8}`, colour >= 8 && "bright"];
+  return [...kinds, (back !== null || inverse) && "on", bold && "bold"].filter(Boolean).join(" ");
+}
+
+function changed(style: Style, codes: string): Style {
+  let next = style;
+  const numbers = codes.split(/[;:]/).map(Number);
+  for (let at = 0; at < numbers.length; at += 1) {
+    const code = numbers[at] ?? 0;
+    const name = code % 60 < 40 ? "fore" : "back"; // bright ones are 60 above: 90 to 97, 100 to 107
+    if (code === 0) next = PLAIN;
+    else if (code === 1 || code === 22) next = { ...next, bold: code === 1 };
+    else if (code === 7 || code === 27) next = { ...next, inverse: code === 7 };
+    else if (code === 39 || code === 49) next = { ...next, [name]: null };
+    else if (code === 38 || code === 48) {
+      const colour = numbers[at + 2] ?? COLOURS;
+      if (numbers[at + 1] === 5 && colour < COLOURS) next = { ...next, [name]: colour };
+      at += numbers[at + 1] === 5 ? 2 : 4;
+    } else if ((code >= 30 && code < 48) || (code >= 90 && code < 108))
+      next = { ...next, [name]: (code % 10) + (code >= 90 ? 8 : 0) };
+  }
+  return next;
+}
+
+/** A visible sign for a character that is invisible or reorders text: as `cat -v` writes it, or its number. */
+function signOf(character: string): string {
+  const code = character.charCodeAt(0);
+  return code < 0x20
+    ? `^${String.fromCharCode(64 + code)}`
+    : `<U+${code.toString(16).toUpperCase().padStart(4, "0")}>`;
+}
