@@ -5,12 +5,14 @@ import { follow } from "./api/live.ts";
 import { App } from "./app/app.tsx";
 import { followLinks } from "./state/place.ts";
 import { user } from "./state/session.ts";
+import "uplot/dist/uPlot.min.css";
 import "./style/tokens.css";
 import "./style/base.css";
 import "./style/parts.css";
 import "./style/table.css";
 import "./style/pages.css";
 import "./style/logs.css";
+import "./style/curves.css";
 
 followLinks();
 user.subscribe((name) => {

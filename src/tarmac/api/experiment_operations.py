@@ -43,12 +43,18 @@ class MetricChoice(Query, frozen=True, kw_only=True):
     """A choice among the metrics of runs: these names and this group (empty, None: all).
 
     `points`: the maximum for each series (None: no points); fewer points than reported draw the same curve.
-    `every_rank`: include ranks above the lowest one that reported a metric.
+    `first_step`, `last_step`: only points of this range, and the nearest on each side; `first_s`, `last_s`:
+    the same in seconds since the run started. `every_rank`: include ranks above the lowest one that reported
+    a metric.
     """
 
     names: list[str] = field(default_factory=list, name="name")
     group: str | None = None
     points: Annotated[int, Meta(ge=2, le=MOST_POINTS)] | None = None
+    first_step: int | None = None
+    last_step: int | None = None
+    first_s: float | None = None
+    last_s: float | None = None
     every_rank: bool = False
 
 

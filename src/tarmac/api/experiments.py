@@ -51,11 +51,15 @@ class PreviewLine(Struct, frozen=True):
 
 
 class MetricPoints(Struct, frozen=True, kw_only=True):
-    """The points of a curve, in three lists of the same length; a value is as in `MetricSeries`."""
+    """The points of a curve, in three lists of the same length; a value is as in `MetricSeries`.
+
+    `total` is the number of points from which they were chosen.
+    """
 
     steps: Sequence[int | None]
     times: Sequence[float]
     values: Sequence[float | str]
+    total: int
 
 
 class MetricSeries(Struct, frozen=True, kw_only=True):

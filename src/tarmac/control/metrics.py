@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tarmac.api.experiment_operations import MOST_POINTS, MetricChoice
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.errors import InvalidInput, NotFound, suggestion
-from tarmac.model.metrics import MetricSummary, Points, thinned
+from tarmac.model.metrics import MetricSummary, Points, between, thinned
 from tarmac.model.run import Run
 
 MOST_RUNS = 1000
@@ -14,11 +14,12 @@ MOST_RUNS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenSeries:
-    """A chosen series, with its points if they were requested."""
+    """A chosen series, with its points if they were requested, and the number from which they were chosen."""
 
     run: Run
     summary: MetricSummary
     points: Points | None = None
+    total: int = 0
 
 
 def chosen_series(control: ControlState, runs: Sequence[Run], choice: MetricChoice) -> list[ChosenSeries]:
@@ -54,7 +55,7 @@ def chosen_series(control: ControlState, runs: Sequence[Run], choice: MetricChoi
     for summary in found:
         by_run[summary.key.run_id].append(summary)
     return [
-        ChosenSeries(run=run, summary=summary, points=_thinned(points.get(summary.key), choice.points))
+        _with_points(run, summary, points.get(summary.key, Points()), choice)
         for run in {run.id: run for run in runs}.values()
         for summary in by_run[run.id]
     ]
@@ -65,5 +66,14 @@ def _fits(summary: MetricSummary, choice: MetricChoice) -> bool:
     return named and choice.group in (None, summary.key.group)
 
 
-def _thinned(points: Points | None, most: int | None) -> Points | None:
-    return None if most is None else thinned(points if points is not None else Points(), most)
+def _with_points(run: Run, summary: MetricSummary, points: Points, choice: MetricChoice) -> ChosenSeries:
+    """A series with the chosen of its points."""
+    if choice.points is None:
+        return ChosenSeries(run=run, summary=summary)
+    points = between(points, points.steps, choice.first_step, choice.last_step)
+    if choice.first_s is not None or choice.last_s is not None:
+        start = run.started_at or run.created_at
+        first, last = (None if each is None else start + each for each in (choice.first_s, choice.last_s))
+        points = between(points, points.times, first, last)
+    chosen = thinned(points, choice.points)
+    return ChosenSeries(run=run, summary=summary, points=chosen, total=len(points))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from math import isfinite
@@ -226,6 +227,18 @@ def effective(attempts: Sequence[Points]) -> Points:
 def first_step(points: Points) -> int | None:
     """The first reported step."""
     return next((step for step in points.steps if step != NO_STEP), None)
+
+
+def between(
+    points: Points, column: Sequence[float], first: float | None = None, last: float | None = None
+) -> Points:
+    """The points from `first` to `last` of a column (its steps or its times), and the nearest on each side.
+
+    A curve through them reaches the borders of the range. None is no border.
+    """
+    begin = 0 if first is None else max(0, bisect_left(column, first) - 1)
+    end = len(points) if last is None else bisect_right(column, last) + 1
+    return points.part(begin, end) if begin > 0 or end < len(points) else points
 
 
 def thinned(points: Points, most: int) -> Points:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from served import HELLO, Served
@@ -58,14 +60,36 @@ def test_points_are_as_many_as_were_asked_for(plane: Served) -> None:
         steps=list(range(100)),
         times=[step + 0.5 for step in range(100)],
         values=[float(step) for step in range(100)],
+        total=100,
     )
     [series] = client.metrics(run, names=["loss"], group="training", points=20)
     assert series.points is not None
     assert series.points.steps[0::100] == [0]
     assert 2 < len(series.points.steps) <= 20
+    assert series.points.total == 100
     [other] = client.metrics(run, names=["other"], points=2)
-    assert other.points == api.MetricPoints(steps=[None], times=[200.0], values=[1.0])
+    assert other.points == api.MetricPoints(steps=[None], times=[200.0], values=[1.0], total=1)
     assert client.metrics(run, group="validation") == []
+
+
+def test_a_range_has_its_points_and_the_nearest_on_each_side(plane: Served) -> None:
+    run = reporting(plane, LINES)
+    ask = partial(plane.client()._call, api.METRICS)
+
+    def steps(**limits: float) -> list[int | None]:
+        query = api.MetricsQuery(run=[run], points=1000, **limits)  # type: ignore[arg-type]
+        [series] = ask(query=query)
+        assert series.points is not None
+        assert series.points.total == len(series.points.steps)
+        return list(series.points.steps)
+
+    assert steps(first_step=40, last_step=42) == [39, 40, 41, 42, 43]
+    assert steps(first_step=98) == [97, 98, 99]
+    assert steps(last_step=0) == [0, 1]
+    assert steps(first_step=500) == [99], "beyond the end"
+    start = plane.client().run(run).started_at
+    assert start is not None
+    assert steps(first_s=40 - start, last_s=42 - start) == [39, 40, 41, 42], "seconds since the run started"
 
 
 def test_the_lowest_rank_speaks_for_the_others(plane: Served) -> None:

@@ -89,7 +89,9 @@ def series(number: int, values: list[float], name: str = "loss") -> api.MetricSe
         low_step=None,
         high=max(values),
         high_step=None,
-        points=api.MetricPoints(steps=steps, times=[float(step) for step in steps], values=values),
+        points=api.MetricPoints(
+            steps=steps, times=[float(step) for step in steps], values=values, total=len(steps)
+        ),
     )
 
 

@@ -23,7 +23,9 @@ def series(
     run: str, name: str = "loss", *, group: str = "training", values: Any = (4.0, 2.0)
 ) -> api.MetricSeries:
     steps = list(range(len(values)))
-    points = api.MetricPoints(steps=steps, times=[980.0 + step for step in steps], values=list(values))
+    points = api.MetricPoints(
+        steps=steps, times=[980.0 + step for step in steps], values=list(values), total=len(steps)
+    )
     return api.MetricSeries(
         run=f"r-{run}",
         run_name=run,

@@ -29,7 +29,7 @@ def series(name: str, steps: list[int | None], values: list[Any], *, rank: int =
         low_step=None,
         high=None,
         high_step=None,
-        points=api.MetricPoints(steps=steps, times=times, values=values),
+        points=api.MetricPoints(steps=steps, times=times, values=values, total=len(steps)),
     )
 
 

@@ -6,7 +6,7 @@ from math import nan
 
 import pytest
 
-from tarmac.model.metrics import NO_STEP, Points, effective, points_of, thinned
+from tarmac.model.metrics import NO_STEP, Points, between, effective, points_of, thinned
 
 
 def points(*rows: tuple[int | None, float]) -> Points:
@@ -46,6 +46,15 @@ def test_fewer_points_keep_the_first_the_last_and_every_spike() -> None:
     assert {(0, 1.0), (4321, 100.0), (7654, -100.0), (9999, 1.0)} <= set(rows(few))
     assert list(few.steps) == sorted(few.steps)
     assert thinned(few, 300) is few
+
+
+def test_a_range_of_points_reaches_the_nearest_on_each_side() -> None:
+    sparse = points((0, 0.0), (10, 1.0), (20, 2.0), (30, 3.0))
+    assert rows(between(sparse, sparse.steps, 12, 18)) == [(10, 1.0), (20, 2.0)]
+    assert rows(between(sparse, sparse.steps, 10, 10)) == [(0, 0.0), (10, 1.0), (20, 2.0)]
+    assert rows(between(sparse, sparse.times, first=25)) == rows(between(sparse, sparse.steps, first=25))
+    assert between(sparse, sparse.steps) is sparse
+    assert rows(between(points(), sparse.steps, 1, 2)) == []
 
 
 def test_fewer_points_keep_one_that_is_not_finite() -> None:

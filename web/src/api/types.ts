@@ -82,7 +82,7 @@ export type MachineState = "down" | "unreachable" | "up";
 export type MachinesBody = { source: string; filename?: string; install?: boolean };
 export type MemberBody = { user: string; role?: ActorRole | null };
 export type Membership = { project: string; user: string; role: ActorRole };
-export type MetricPoints = { steps: (number | null)[]; times: number[]; values: (number | string)[] };
+export type MetricPoints = { steps: (number | null)[]; times: number[]; values: (number | string)[]; total: number };
 export type MetricSeries = { run: string; run_name: string; group: string; name: string; rank: number; count: number; last: number | string; last_step: number | null; last_at: number; low: number | null; low_step: number | null; high: number | null; high_step: number | null; points: MetricPoints | null };
 export type Milestones = { first_output_at: number | null; checkpoint_at: number | null; read_at: number | null; checkpoint_step: number | null; kept: SavedWork | null; restored: SavedWork | null; over_at: number | null; image: AttemptImage | null };
 export type MissingContents = { missing: string[] };
@@ -206,7 +206,7 @@ export interface Operations {
   "POST /experiments": { query: {  }; body: ExperimentBody; answer: Experiment };
   "GET /experiments": { query: { state?: ExperimentState[]; user?: string | null; scope?: RunScope; project?: string | null; archived?: boolean | null; before?: string | null; limit?: number }; body: undefined; answer: ExperimentPage };
   "POST /experiments/preview": { query: {  }; body: ExperimentBody; answer: PreviewLine[] };
-  "GET /metrics": { query: { name?: string[]; group?: string | null; points?: number | null; every_rank?: boolean; run: string[] }; body: undefined; answer: MetricSeries[] };
+  "GET /metrics": { query: { name?: string[]; group?: string | null; points?: number | null; first_step?: number | null; last_step?: number | null; first_s?: number | null; last_s?: number | null; every_rank?: boolean; run: string[] }; body: undefined; answer: MetricSeries[] };
   "GET /experiments/{experiment}": { query: {  }; body: undefined; answer: Experiment };
   "DELETE /experiments/{experiment}": { query: {  }; body: undefined; answer: Experiment };
   "GET /experiments/{experiment}/trials": { query: {  }; body: undefined; answer: Trial[] };

@@ -18,6 +18,7 @@ export const PAGES: { name: string; title: string; keys: string }[] = [
 ];
 
 const LOADERS: Record<string, () => Promise<Page>> = {
+  compare: async () => (await import("../pages/compare/page.tsx")).ComparePage,
   run: async () => (await import("../pages/run/page.tsx")).RunPage,
 };
 

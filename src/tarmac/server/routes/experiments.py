@@ -232,5 +232,6 @@ def series_record(found: ChosenSeries, mask: Mask) -> api.MetricSeries:
             steps=[None if step == NO_STEP else step for step in points.steps],
             times=points.times.tolist(),
             values=[value_text(value) for value in points.values],
+            total=found.total,
         ),
     )

@@ -12,6 +12,7 @@ import { ACTS, ActDialog, type ActName } from "../runs/actions.tsx";
 import { statusOf } from "../runs/status.ts";
 import { History } from "./history.tsx";
 import { Logs } from "./logs/page.tsx";
+import { Metrics } from "./metrics.tsx";
 import { Overview } from "./overview.tsx";
 import { SpecTab } from "./spec.tsx";
 
@@ -23,6 +24,7 @@ export interface TabProps {
 const TABS: { name: string; title: string; Shown: ComponentType<TabProps> }[] = [
   { name: "", title: "Overview", Shown: Overview },
   { name: "logs", title: "Logs", Shown: Logs },
+  { name: "metrics", title: "Metrics", Shown: Metrics },
   { name: "spec", title: "Spec", Shown: SpecTab },
   { name: "history", title: "History", Shown: History },
 ];

@@ -16,6 +16,8 @@ import { COLUMNS, USUAL } from "./columns.tsx";
 import { FilterBar, filtersOf } from "./filters.tsx";
 import { RunSource } from "./source.ts";
 
+const MOST_COMPARED = 100;
+
 export function RunsPage(): JSX.Element {
   const values = query.value;
   const filters = filtersOf(values);
@@ -49,6 +51,16 @@ export function RunsPage(): JSX.Element {
       {chosen.value.size > 0 && (
         <div class="bar selected" role="toolbar" aria-label="Selected runs">
           <strong>{count(chosen.value.size)} selected</strong>
+          <button
+            type="button"
+            class="button"
+            disabled={chosen.value.size > MOST_COMPARED}
+            onClick={() =>
+              go(`/compare?${new URLSearchParams([...chosen.value.keys()].map((id) => ["run", id]))}`)
+            }
+          >
+            Compare
+          </button>
           {may("control") &&
             Object.entries(ACTS).map(([name, { verb }]) => (
               <button key={name} type="button" class="button" onClick={() => setAct(name as ActName)}>
