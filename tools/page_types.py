@@ -20,6 +20,9 @@ from tarmac.server.service import Service
 
 FILE = Path(__file__).resolve().parents[1] / "web/src/api/types.ts"
 
+SENT = {"NodeChoice", "QueueChange"}
+"""The records of requests that are not named `...Body`: what has a default may be left out."""
+
 HEAD = """// The API's records and operations, written by tools/page_types.py from its description.
 """
 
@@ -41,7 +44,7 @@ def lines() -> Iterator[str]:
     document = openapi(routes_of(cast("Service", MagicMock())).offers, version="")
     yield HEAD
     for name, schema in sorted(document["components"]["schemas"].items()):
-        yield f"export type {_name(name)} = {_type(schema, sent=name.endswith('Body'))};"
+        yield f"export type {_name(name)} = {_type(schema, sent=name.endswith('Body') or name in SENT)};"
     yield "\n/** The operations by method and path: what a request may have, and what its answer is. */"
     yield "export interface Operations {"
     for path, ways in document["paths"].items():

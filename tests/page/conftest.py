@@ -6,6 +6,7 @@ another host.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,9 @@ from tarmac.server.page.files import BUILT
 
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = ("--no-sandbox", "--disable-background-networking", "--disable-component-update")
+
+REFUSED = re.compile(r"Failed to load resource: the server responded with a status of (409|422)\b")
+"""The browser's own line about a refusal, which the page shows."""
 
 Open = Callable[..., Page]
 
@@ -79,7 +83,7 @@ def open_page(context: BrowserContext, client: Client) -> Iterator[Open]:
 
     def watch(page: Page, host: str) -> None:
         def console(message: ConsoleMessage) -> None:
-            if message.type in ("error", "warning"):
+            if message.type in ("error", "warning") and not REFUSED.match(message.text):
                 reports.append(f"{message.type}: {message.text}")
 
         def request(sent: Request) -> None:

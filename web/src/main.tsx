@@ -13,6 +13,7 @@ import "./style/table.css";
 import "./style/pages.css";
 import "./style/logs.css";
 import "./style/curves.css";
+import "./style/cluster.css";
 
 followLinks();
 user.subscribe((name) => {

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { age, bytes, count, duration } from "../src/parts/amounts.ts";
+import { age, bytes, count, duration, until } from "../src/parts/amounts.ts";
 
 test("a duration has its two largest units", () => {
   const expected: [number, string][] = [
@@ -23,6 +23,17 @@ test("a duration has its two largest units", () => {
 test("an age has its largest unit alone", () => {
   assert.equal(age(100, 100 + 7_260), "2h");
   assert.equal(age(null, 5), "");
+});
+
+test("the time until a start is as exact as an estimate", () => {
+  const expected: [number, string][] = [
+    [0.5, "now"],
+    [40, "in 40 s"],
+    [720, "in 12 min"],
+    [10_000, "in 3 h"],
+    [200_000, "in 2 d"],
+  ];
+  for (const [seconds, text] of expected) assert.equal(until(100 + seconds, 100), text);
 });
 
 test("bytes are in the largest unit that leaves one", () => {

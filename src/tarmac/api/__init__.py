@@ -45,7 +45,7 @@ else:
             "ChangeQuery ChangesBody ClusterBody DRAIN DownBody DrainBody END_CLUSTER IMAGES ImageQuery "
             "ImagesQuery MachinesBody NODES NodeChoice NodesQuery QUEUE QueueChange QueueChangeQuery "
             "QueueQuery RELEASE REMOVE_CLUSTER REMOVE_IMAGE RESERVATIONS RESERVE ReserveBody START_CLUSTER "
-            "Time UNDRAIN USAGE UTILIZATION UsageQuery"
+            "Time UNDRAIN USAGE USAGE_HISTORY UTILIZATION UsageHistoryQuery UsageQuery"
         ),
         "clusters": (
             "Amounts ChangeKind ChangeLine ChangeState Cluster ClusterChange ClusterKind ClusterMachine "
@@ -77,8 +77,8 @@ else:
             "RunTable RunWindowQuery"
         ),
         "placement": (
-            "DryRun NamedRun NodeLaunch Placement Prospects RunUtilization UsedSlots Why WhyEstimate "
-            "WorkerLaunch"
+            "DryRun NamedRun NodeLaunch Placement Prospects RunUtilization SlotHistory UsedSlots Why "
+            "WhyEstimate WorkerLaunch"
         ),
         "queue": "Estimate QueueEntry QueuePool",
         "run_operations": (

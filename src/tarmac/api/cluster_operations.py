@@ -10,7 +10,7 @@ from msgspec import Meta, field
 
 from tarmac.api.clusters import Cluster, ClusterChange, ClusterStatus, ImageList, Node, Reservation
 from tarmac.api.operation import LARGEST, Body, Count, Operation, Query, Whole
-from tarmac.api.placement import RunUtilization, UsedSlots
+from tarmac.api.placement import RunUtilization, SlotHistory, UsedSlots
 from tarmac.api.queue import QueuePool
 from tarmac.model.abilities import KeptImage
 from tarmac.model.actor import Action
@@ -160,6 +160,13 @@ class UsageQuery(Query, frozen=True, kw_only=True):
     per: Period | None = None
 
 
+class UsageHistoryQuery(Query, frozen=True, kw_only=True):
+    """The time from `since` (null: for a day) until now, in this number of steps."""
+
+    since: Time | None = None
+    steps: Annotated[int, Meta(ge=1, le=1000)] = 96
+
+
 QUEUE = Operation("GET", "/queue", Action.READ, list[QueuePool], query=QueueQuery)
 CHANGE_QUEUE = Operation(
     "POST", "/queue/changes", Action.CONTROL, list[QueuePool], query=QueueChangeQuery, body=ChangesBody
@@ -173,6 +180,7 @@ RELEASE = Operation("DELETE", "/reservations/{reservation}", Action.MANAGE, Rese
 IMAGES = Operation("GET", "/images", Action.READ, ImageList, query=ImagesQuery)
 REMOVE_IMAGE = Operation("DELETE", "/images", Action.MANAGE, list[KeptImage], query=ImageQuery)
 USAGE = Operation("GET", "/usage", Action.READ, list[UsedSlots], query=UsageQuery)
+USAGE_HISTORY = Operation("GET", "/usage/history", Action.READ, list[SlotHistory], query=UsageHistoryQuery)
 UTILIZATION = Operation("GET", "/utilization", Action.READ, list[RunUtilization])
 CLUSTERS = Operation("GET", "/clusters", Action.READ, list[Cluster])
 CLUSTER = Operation("GET", "/clusters/{cluster}", Action.READ, Cluster)

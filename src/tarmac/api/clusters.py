@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from tarmac.api.placement import NamedRun
 from tarmac.api.server import ErrorForm
 from tarmac.model import cluster
 from tarmac.model.abilities import KeptImage
@@ -141,12 +142,12 @@ class ImageList(Struct, frozen=True, kw_only=True):
     troubles: Mapping[str, str]
 
 
-class NodeRun(Struct, frozen=True, kw_only=True):
-    """A run that holds resources on a node."""
+class NodeRun(NamedRun, frozen=True, kw_only=True):
+    """A run that holds resources on a node; `indexes` are those of its slots."""
 
-    id: str
-    name: str
+    user: str
     slots: int
+    indexes: tuple[int, ...]
 
 
 class Reservation(ReservedNodes, frozen=True, kw_only=True):

@@ -116,6 +116,16 @@ class UsedSlots(UsageKey, frozen=True, kw_only=True):
     begin_at: float | None = None
 
 
+class SlotHistory(Struct, frozen=True, kw_only=True):
+    """The mean number of slots in use in a pool, in steps of `step_s` from `since` on."""
+
+    cluster: str
+    pool: str
+    since: float
+    step_s: float
+    slots: tuple[float, ...]
+
+
 class RunUtilization(Struct, frozen=True, kw_only=True):
     """The present resource use of a run's workers, on the nodes that have measured it.
 

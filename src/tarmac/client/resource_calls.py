@@ -120,6 +120,10 @@ class ResourceCalls(AccountCalls):
         """
         return self._call(api.USAGE, query=api.UsageQuery(**query))
 
+    def usage_history(self, *, since: float | None = None, steps: int = 96) -> list[api.SlotHistory]:
+        """The mean number of slots in use by pool, from `since` (None: for a day) until now, in steps."""
+        return self._call(api.USAGE_HISTORY, query=api.UsageHistoryQuery(since=since, steps=steps))
+
     def limits(self) -> list[Limit]:
         """The limits of users, projects and pools."""
         return self._call(api.LIMITS)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tarmac.api.clusters import NodeRun
-from tarmac.api.placement import Prospects, RunUtilization, UsedSlots
+from tarmac.api.placement import Prospects, RunUtilization, SlotHistory, UsedSlots
 from tarmac.control.admission import Submission, new_run_record, refuse_system_packages, refuse_system_user
 from tarmac.control.decisions.steps import placed
 from tarmac.control.delegation import learn_capacity, request_of
@@ -30,6 +30,8 @@ from tarmac.node.attempt.document import Launch
 from tarmac.sched import Placement, Refusal, Snapshot, explain
 
 DRY_RUN_ID = "dry-run"
+
+DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +67,12 @@ def node_reports(control: ControlState, actor: Actor | None = None) -> list[Node
             hidden.add(run.id)
         for placement in attempt.current_allocation.placements:
             on_node = by_node.setdefault(placement.node, {})
-            before = on_node.get(run.id, NodeRun(id=run.id, name=run.name, slots=0))
-            slots = before.slots + len(placement.slots)
-            on_node[run.id] = NodeRun(id=run.id, name=run.name, slots=slots)
+            indexes = placement.slots
+            if run.id in on_node:
+                indexes = on_node[run.id].indexes + indexes
+            on_node[run.id] = NodeRun(
+                id=run.id, name=run.name, user=run.user, slots=len(indexes), indexes=indexes
+            )
     reports, now = [], control.clock.now()
     for known in control.nodes():
         current = tuple(each for each in known.reservations if each.end_at > now)
@@ -175,6 +180,30 @@ class UsageReport:
                 begin_at=first if per else None,
             )
             for (first, after, _), found in sorted(spans.items())
+        ]
+
+    def history(self, actor: Actor, since: float | None, steps: int) -> list[SlotHistory]:
+        """The mean number of slots in use from `since` (None: for a day) until now, by pool.
+
+        Raises InvalidInput where the range is empty.
+        """
+        check(actor, Action.READ)
+        now = self._control.clock.now()
+        begin = now - DAY_S if since is None else since
+        if begin >= now:
+            raise InvalidInput("the range of time is empty: `since` must lie before now")
+        step_s = (now - begin) / steps
+        pools: dict[tuple[str, str], list[float]] = {}
+        for span in self._control.store.attempt_spans(begin, now):
+            if may_see(actor, span):
+                used = pools.setdefault((span.cluster, span.pool), [0.0] * steps)
+                first = int(max(0.0, span.begin - begin) / step_s)
+                last = int(((span.end or now) - begin) / step_s)
+                for step in range(first, min(last + 1, steps)):
+                    used[step] += span.slot_s(begin + step * step_s, begin + (step + 1) * step_s) / step_s
+        return [
+            SlotHistory(cluster=cluster, pool=pool, since=begin, step_s=step_s, slots=tuple(used))
+            for (cluster, pool), used in sorted(pools.items())
         ]
 
     def attempt_utilization(self, actor: Actor, attempt_id: str) -> Sequence[NodeUtilization]:

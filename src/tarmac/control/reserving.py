@@ -88,7 +88,10 @@ class NodeReservations:
             if not parts or reservation.admits(run.user, run.project) or not may_see(actor, run):
                 continue
             if ends(holding_of(run, attempt), None)[0] > reservation.begin_at:
-                stay.append(NodeRun(id=run.id, name=run.name, slots=sum(len(part.slots) for part in parts)))
+                indexes = tuple(index for part in parts for index in part.slots)
+                stay.append(
+                    NodeRun(id=run.id, name=run.name, user=run.user, slots=len(indexes), indexes=indexes)
+                )
         return Reservation(**inherited(ReservedNodes, reservation), still_there=tuple(stay))
 
 

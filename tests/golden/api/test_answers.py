@@ -225,6 +225,7 @@ def queue_and_nodes(plane: Served, story: Story) -> None:
     story.ask("GET", "/runs/many/array")
     story.ask("GET", "/queue?arrays=true&limit=3")
     story.ask("GET", "/usage")
+    story.ask("GET", "/usage/history?steps=2")
     story.ask("PUT", "/limits", {"user": "*", "pool": "nowhere", "slots": 4, "longest_s": 3600})
     story.ask("GET", "/limits")
     story.ask("POST", "/credits", {"account": "project:x", "credits": 10, "note": "May", "key": "k"})

@@ -348,3 +348,16 @@ def test_usage_adds_up_what_runs_held(plane: Served) -> None:
     assert used.slot_s > 0.0
     with pytest.raises(InvalidInput, match="the range of time is empty"):
         client.usage(since=plane.clock.now() + 10.0)
+
+
+def test_usage_over_time_is_the_mean_of_each_step(plane: Served) -> None:
+    """Slots that were held for half of a step count half."""
+    client = plane.client()
+    client.submit("command: echo\nslots: 2\n")
+    plane.turn()
+    plane.clock.advance(60.0)
+    (found,) = client.usage_history(since=plane.clock.now() - 240.0, steps=2)
+    assert (found.cluster, found.pool, found.step_s) == ("local", "default", 120.0)
+    assert found.slots == pytest.approx((0.0, 1.0), abs=0.1)
+    with pytest.raises(InvalidInput, match="the range of time is empty"):
+        client.usage_history(since=plane.clock.now() + 10.0)

@@ -102,6 +102,9 @@ def test_a_stream_has_only_runs_that_its_user_sees(plane: Served) -> None:
     assert stream.runs()["rows"] == [["mine", "queued"]]
     assert ask(plane, "/tables/runs?field=name", token)[1]["rows"] == [["mine"]]
     assert ask(plane, "/tables/runs/counts", token)[1]["user"] == {"bob": 1}
+    plane.turn()
+    nodes = ask(plane, "/nodes", token)[1]
+    assert {run["name"] for node in nodes for run in node["runs"]} == {"mine"}
 
 
 def test_a_burst_of_changes_says_to_read_the_table_again(plane: Served) -> None:

@@ -11,6 +11,7 @@ const KEYS: [string, string][] = [
   ["Enter", "Open the row"],
   ["x", "Select the row"],
   ["Shift ↓ ↑", "Select rows"],
+  ["Alt ↓ ↑", "Move the row, in a queue"],
   ["Ctrl A", "Select all that match"],
   ["Esc", "Select none, close"],
   ["/", "Search"],

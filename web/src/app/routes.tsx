@@ -15,10 +15,14 @@ type Page = ComponentType<PageProps>;
 /** The pages in the header, in its order. */
 export const PAGES: { name: string; title: string; keys: string }[] = [
   { name: "runs", title: "Runs", keys: "g r" },
+  { name: "queue", title: "Queue", keys: "g q" },
+  { name: "nodes", title: "Nodes", keys: "g n" },
 ];
 
 const LOADERS: Record<string, () => Promise<Page>> = {
   compare: async () => (await import("../pages/compare/page.tsx")).ComparePage,
+  queue: async () => (await import("../pages/queue/page.tsx")).QueuePage,
+  nodes: async () => (await import("../pages/nodes/page.tsx")).NodesPage,
   run: async () => (await import("../pages/run/page.tsx")).RunPage,
 };
 

@@ -27,6 +27,19 @@ export function age(at: number | null, now: number): string {
   return at === null ? "" : (duration(now - at).split(" ")[0] ?? "");
 }
 
+/** The time until `at`, as exact as an estimate: now, in 40 s, in 12 min, in 3 h, in 2 d. */
+export function until(at: number, now: number): string {
+  const seconds = at - now;
+  if (seconds < 1) return "now";
+  const units: [string, number, number][] = [
+    ["s", 1, 90],
+    ["min", 60, 90],
+    ["h", 3600, 36],
+  ];
+  const found = units.find(([, size, most]) => seconds < size * most) ?? ["d", 86_400];
+  return `in ${Math.max(1, Math.round(seconds / found[1]))} ${found[0]}`;
+}
+
 /** A number of bytes in the largest unit that leaves at least one: 1.5 GiB. */
 export function bytes(count: number | null): string {
   if (count === null) return "";

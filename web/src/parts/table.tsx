@@ -47,6 +47,8 @@ interface Props<Row> {
   sort?: string;
   onSort?: (sort: string) => void;
   selection?: Selection<Row>;
+  /** Move a row to another place, by dragging or Alt and an arrow; whether it was moved. */
+  onMove?: (from: number, to: number) => Promise<boolean>;
   empty: ComponentChildren;
 }
 
@@ -61,6 +63,8 @@ export function Table<Row>(props: Props<Row>): JSX.Element {
   const [top, setTop] = useState(0);
   const [active, setActive] = useState(0);
   const anchor = useRef(0);
+  const [drag, setDrag] = useState<{ from: number; gap: number } | null>(null);
+  const moves = useRef(false);
 
   useLayoutEffect(() => {
     const element = scroller.current;
@@ -91,6 +95,13 @@ export function Table<Row>(props: Props<Row>): JSX.Element {
     else anchor.current = next;
   }
 
+  async function moveRow(from: number, to: number): Promise<void> {
+    const place = Math.min(Math.max(0, to), rows.total - 1);
+    if (moves.current || place === from || !props.onMove) return;
+    moves.current = true;
+    if (await props.onMove(from, place).finally(() => (moves.current = false))) move(place, false);
+  }
+
   function onKeyDown(event: KeyboardEvent): void {
     if (event.target !== scroller.current) return;
     const page = Math.max(1, Math.floor(size.height / ROW_PX) - 2);
@@ -109,6 +120,8 @@ export function Table<Row>(props: Props<Row>): JSX.Element {
     };
     const to = event.ctrlKey || event.metaKey || event.altKey ? undefined : step[event.key];
     if (to !== undefined) move(to, event.shiftKey);
+    else if (event.altKey && /^Arrow(Up|Down)$/.test(event.key) && props.onMove)
+      void moveRow(active, active + (event.key === "ArrowUp" ? -1 : 1));
     else if (event.key === "Enter" && row) props.open(props.href(row));
     else if ((event.key === "x" || event.key === " ") && row && selection) selection.toggle(row);
     else if (event.key === "a" && (event.ctrlKey || event.metaKey) && selection) selection.all();
@@ -150,6 +163,24 @@ export function Table<Row>(props: Props<Row>): JSX.Element {
               data-active={index === active ? "" : undefined}
               style={{ gridTemplateColumns: template, transform: `translateY(${index * ROW_PX}px)` }}
               onMouseDown={() => setActive(index)}
+              draggable={props.onMove && row !== undefined ? true : undefined}
+              data-drop={drag?.gap === index ? "before" : drag?.gap === index + 1 ? "after" : undefined}
+              onDragStart={(event) => {
+                event.dataTransfer?.setData("text/plain", row === undefined ? "" : keyOf(row));
+                setDrag({ from: index, gap: index });
+              }}
+              onDragOver={(event) => {
+                if (!drag) return;
+                event.preventDefault();
+                const { top, height } = event.currentTarget.getBoundingClientRect();
+                const gap = event.clientY < top + height / 2 ? index : index + 1;
+                if (gap !== drag.gap) setDrag({ ...drag, gap });
+              }}
+              onDrop={(event) => {
+                event.preventDefault();
+                if (drag) void moveRow(drag.from, drag.gap > drag.from ? drag.gap - 1 : drag.gap);
+              }}
+              onDragEnd={() => setDrag(null)}
             >
               {selection && (
                 <span role="gridcell" class="table-select">

@@ -56,6 +56,11 @@ def add_node_routes(routes: Routes, service: Service) -> None:
         query = call.query
         return plane.usage.used_slots(call.actor, query.since, query.until, query.per)
 
+    @routes.serve(api.USAGE_HISTORY)
+    def usage_history(call: Call[api.UsageHistoryQuery]) -> list[api.SlotHistory]:
+        """Return the mean number of slots in use over time, by pool."""
+        return plane.usage.history(call.actor, call.query.since, call.query.steps)
+
 
 def _add_reservation_routes(routes: Routes, service: Service) -> None:
     known = service.plane.reservations
