@@ -10,6 +10,7 @@ import { build } from "esbuild";
 const HERE = dirname(fileURLToPath(import.meta.url));
 const BUILT = join(HERE, "../src/tarmac/server/page/built");
 const FIRST_BYTES = 60 * 1024; // what a browser loads before the first row, gzipped
+const PART_BYTES = 130 * 1024; // what a part loads when it is first used
 
 const built = await build({
   absWorkingDir: HERE,
@@ -58,9 +59,16 @@ await rm(BUILT, { recursive: true, force: true });
 await rename(next, BUILT);
 
 const first = [entry.script, ...entry.modules, style].reduce((sum, name) => sum + size(name), 0);
+const largest = Math.max(
+  ...built.outputFiles
+    .filter(({ path }) => basename(path) !== entry.script)
+    .map(({ path }) => size(basename(path))),
+);
 process.stdout.write(`the page: ${Math.ceil(first / 1024)} KB gzipped before the first row, in ${BUILT}\n`);
-if (first > FIRST_BYTES) {
-  process.stderr.write(`the first load is larger than ${FIRST_BYTES / 1024} KB\n`);
+if (first > FIRST_BYTES || largest > PART_BYTES) {
+  process.stderr.write(
+    `more than ${FIRST_BYTES / 1024} KB before the first row, or ${PART_BYTES / 1024} KB in a part\n`,
+  );
   process.exitCode = 1;
 }
 

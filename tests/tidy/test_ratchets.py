@@ -31,7 +31,7 @@ CODE_LINES = {
     "samplers": 214,
     "sched": 5320,
     "search": 574,
-    "server": 8027,
+    "server": 8038,
     "simulator": 1323,
     "store": 2816,
     "systems": 10476,

@@ -14,6 +14,7 @@ import "./style/pages.css";
 import "./style/logs.css";
 import "./style/curves.css";
 import "./style/cluster.css";
+import "./style/new.css";
 
 followLinks();
 user.subscribe((name) => {

@@ -51,8 +51,9 @@ class SubmissionBody(FileBody, frozen=True, kw_only=True):
 
     `source` is the text of the run file. `code_digest` is the snapshot of the code directory, sent before
     (null: the server copies the directory). `overrides` replace values of the file. `clone` is the reference
-    of a run, instead of `source`; with `resume` the clone begins from the last checkpoint of that run, which
-    has ended, with its code. `sweep` has values of parameters, as `1e-3,1e-4` or `0..9`: a grid of all.
+    of a run, instead of `source`; with both, `source` is the changed text of that run, and its code and its
+    submitter's variables stay. With `resume` the clone begins from the last checkpoint of that run, which has
+    ended, with its code. `sweep` has values of parameters, as `1e-3,1e-4` or `0..9`: a grid of all.
     `submitter` has PATH, VIRTUAL_ENV and CONDA_PREFIX of the submitter's shell. The same `idempotency_key`
     twice is the same run.
     """

@@ -104,8 +104,6 @@ def test_a_clone_is_changed_by_overrides(plane: Served) -> None:
     )
     assert (clone.slots, clone.labels, clone.name) == (3, {"kind": "again"}, "hello")
     assert clone.spec["environment"]["variables"] == {"SEED": "7"}
-    with pytest.raises(InvalidInput, match="not both"):
-        client.submit(HELLO, clone=run.id)
     with pytest.raises(InvalidInput, match="needs the text of a run file"):
         client.submit()
 

@@ -20,7 +20,7 @@ from tarmac.artifacts.code.arrivals import HEADER
 from tarmac.client import Client
 from tarmac.client.http1 import Response
 from tarmac.client.transport import Address, Pieces, Transport
-from tarmac.model.errors import InvalidInput
+from tarmac.model.errors import InvalidInput, Refused
 
 RUN = "name: brings\ncommand: ./go\ncode: project\n"
 
@@ -187,6 +187,22 @@ def test_a_clone_brings_what_the_first_brought(plane: Served, remote: Client, pr
     (project / "go").write_text("something else")
     clone = remote.submit(clone=first.id)
     assert clone.spec["code"]["digest"] == first.spec["code"]["digest"]
+
+
+def test_a_clone_with_another_text_keeps_code_and_submitters_variables(
+    plane: Served, remote: Client, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIRTUAL_ENV", "/opt/venv")
+    first = plane.client().submit(RUN, directory=project.parent)
+    plane.turn()
+    changed = remote.submit(f"{RUN}retries: 3\n", clone=first.id)
+    assert changed.spec["retries"] == 3
+    assert changed.source.endswith("retries: 3\n")
+    assert changed.spec["code"]["digest"] == plane.client().run(first.id).code_digest
+    assert changed.spec["environment"]["inherited"]["VIRTUAL_ENV"] == "/opt/venv"
+    assert changed.spec["code"]["path"] == first.spec["code"]["path"]
+    with pytest.raises(Refused, match="has not ended"):
+        remote.submit(RUN, clone=first.id, resume=True)
 
 
 def test_an_archive_is_sent_whole_and_unpacked_there_c7(remote: Client, project: Path, root: Path) -> None:

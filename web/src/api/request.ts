@@ -43,6 +43,11 @@ export async function ask<K extends Operation>(operation: K, details: Details<K>
   return (await answer.json()) as Answer<K>;
 }
 
+/** Send a request, and return the bytes of its answer. Raises Refusal. */
+export async function askBytes<K extends Operation>(operation: K, details: Details<K> = {}): Promise<Blob> {
+  return (await send(operation, details)).blob();
+}
+
 /** The URL of an operation, for links to downloads. */
 export function urlOf<K extends Operation>(
   operation: K,

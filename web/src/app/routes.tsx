@@ -23,6 +23,7 @@ const LOADERS: Record<string, () => Promise<Page>> = {
   compare: async () => (await import("../pages/compare/page.tsx")).ComparePage,
   queue: async () => (await import("../pages/queue/page.tsx")).QueuePage,
   nodes: async () => (await import("../pages/nodes/page.tsx")).NodesPage,
+  new: async () => (await import("../pages/new/page.tsx")).NewPage,
   run: async () => (await import("../pages/run/page.tsx")).RunPage,
 };
 

@@ -156,7 +156,8 @@ def requested(draft: Draft, plane: ControlPlane) -> Reading:
     spec = override(reading.spec, draft.body.overrides, scale=scale) if draft.body.overrides else reading.spec
     spec = swept(spec, tuple(draft.body.sweep.items())) if draft.body.sweep else spec
     notes: tuple[str, ...] = ()
-    foreign = draft.body.clone is None and draft.base is None  # those in a cloned run are local already
+    # The names in a cloned run are local already.
+    foreign = draft.base is None and (draft.body.clone is None or draft.body.source is not None)
     if foreign and draft.rules.names != NO_NAMES:
         spec, notes = use_local_names(spec, draft.rules.names)
     return dataclasses.replace(reading, spec=spec, warnings=(*reading.warnings, *notes))
@@ -184,9 +185,9 @@ def _reading(draft: Draft, plane: ControlPlane) -> Reading:
         spec = replace(draft.base, start_paused=False, hook_changes=())
         return Reading(spec=changed(spec, extras.changes) if extras.changes else spec)
     if draft.body.clone is not None:
-        if draft.body.source is not None:
-            raise InvalidInput("a submission is either a run file or a clone of a run, not both")
         run = plane.find(draft.caller.actor, draft.body.clone)
+        if draft.body.source is not None:
+            return _edited(draft, run)
         spec = replace(run.spec, start_paused=False, hook_changes=())
         if isinstance(spec.code, LocalDirectory) and (draft.body.resume or not draft.caller.local):
             # The path is on the submitter's machine: only its copy is available here.
@@ -200,8 +201,24 @@ def _reading(draft: Draft, plane: ControlPlane) -> Reading:
         raise InvalidInput("resume goes with clone: it names the run whose checkpoint is begun from")
     if draft.body.source is None:
         raise InvalidInput("a submission needs the text of a run file, or a run to clone")
+    return _read(draft, draft.body.source)
+
+
+def _read(draft: Draft, source: str) -> Reading:
     overridden = _STAND_IN.intersection(draft.body.overrides)
-    return read_file(draft.body.source, draft.body, draft.rules.dialects, overridden=overridden)
+    return read_file(source, draft.body, draft.rules.dialects, overridden=overridden)
+
+
+def _edited(draft: Draft, run: Run) -> Reading:
+    """The reading of another text for a run: with the code and the inherited variables of that run."""
+    assert draft.body.source is not None
+    reading = _read(draft, draft.body.source)
+    spec, code = reading.spec, run.spec.code
+    if isinstance(spec.code, LocalDirectory) and isinstance(code, LocalDirectory):
+        spec = replace(spec, code=replace(code, digest=run.code_digest or code.digest))
+    environment = replace(spec.environment, inherited=run.spec.environment.inherited)
+    spec = replace(spec, environment=environment)
+    return dataclasses.replace(reading, spec=_from_checkpoint(spec, run) if draft.body.resume else spec)
 
 
 def _extras(body: ExtrasBody) -> Extras:

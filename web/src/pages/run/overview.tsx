@@ -6,15 +6,17 @@ import { age, duration, time } from "../../parts/amounts.ts";
 import { Command } from "../../parts/command.tsx";
 import { useAnswer } from "../../state/answer.ts";
 import { now } from "../../state/clock.ts";
+import { may } from "../../state/session.ts";
 import { ranFor } from "../runs/status.ts";
 import { AttemptView } from "./attempt.tsx";
+import { LabelForm } from "./labels.tsx";
 import type { TabProps } from "./page.tsx";
 import { WhyView } from "./why.tsx";
 
 const WAITS = ["pending", "queued", "submitted"];
 const MEASURED_MS = 5_000;
 
-export function Overview({ run }: TabProps): JSX.Element {
+export function Overview({ run, again }: TabProps): JSX.Element {
   const path = { run: run.id };
   const waits = WAITS.includes(run.state);
   const { data: attempts } = useAnswer("GET /runs/{run}/attempts", {
@@ -34,6 +36,7 @@ export function Overview({ run }: TabProps): JSX.Element {
       </section>
       <aside class="facts">
         <Facts run={run} />
+        {may("control") && <LabelForm run={run.id} onSet={again} />}
         <Command text={`tarmac show ${run.id}`} />
       </aside>
     </div>

@@ -10,6 +10,8 @@ import { useAnswer } from "../../state/answer.ts";
 import { may } from "../../state/session.ts";
 import { ACTS, ActDialog, type ActName } from "../runs/actions.tsx";
 import { statusOf } from "../runs/status.ts";
+import { DifferenceTab } from "./difference.tsx";
+import { Files } from "./files.tsx";
 import { History } from "./history.tsx";
 import { Logs } from "./logs/page.tsx";
 import { Metrics } from "./metrics.tsx";
@@ -19,13 +21,17 @@ import { SpecTab } from "./spec.tsx";
 /** What each tab gets. */
 export interface TabProps {
   run: Run;
+  /** Ask for the run again, after a change. */
+  again: () => void;
 }
 
 const TABS: { name: string; title: string; Shown: ComponentType<TabProps> }[] = [
   { name: "", title: "Overview", Shown: Overview },
   { name: "logs", title: "Logs", Shown: Logs },
   { name: "metrics", title: "Metrics", Shown: Metrics },
+  { name: "files", title: "Files", Shown: Files },
   { name: "spec", title: "Spec", Shown: SpecTab },
+  { name: "difference", title: "Difference", Shown: DifferenceTab },
   { name: "history", title: "History", Shown: History },
 ];
 
@@ -48,6 +54,18 @@ export function RunPage({ rest }: PageProps): JSX.Element {
         <Status value={status} />
         <code class="quiet">{run.id}</code>
         <span class="bar-end">
+          {may("submit") && (
+            <>
+              <a class="button" href={`/new?clone=${run.id}`}>
+                Clone…
+              </a>
+              {run.state === "ended" && (
+                <a class="button" href={`/new?clone=${run.id}&from=last`}>
+                  Resume from checkpoint…
+                </a>
+              )}
+            </>
+          )}
           {may("control") &&
             Object.entries(ACTS).map(
               ([name, { verb, concerns }]) =>
@@ -70,7 +88,7 @@ export function RunPage({ rest }: PageProps): JSX.Element {
           </a>
         ))}
       </nav>
-      <Shown run={run} />
+      <Shown run={run} again={again} />
       {act !== null && (
         <ActDialog
           name={act}

@@ -9,7 +9,7 @@ import type { TabProps } from "./page.tsx";
 
 const ASK_MS = 5_000;
 
-export function WhyView({ run }: TabProps): JSX.Element | null {
+export function WhyView({ run }: Pick<TabProps, "run">): JSX.Element | null {
   const { data: why } = useAnswer("GET /runs/{run}/why", {
     path: { run: run.id },
     everyMs: ASK_MS,
