@@ -49,9 +49,9 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """A user with a server of their own, for all tests."""
+    """A user with a server of their own, for the tests of one file."""
     root = tmp_path_factory.mktemp("page")
     made = Shell(root / "home", root / "project")
     made.directory.mkdir()
@@ -60,7 +60,7 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     made.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client(owner: Shell) -> Iterator[Client]:
     """The client of that user."""
     with Client(home=owner.home) as made:

@@ -15,6 +15,7 @@ import "./style/logs.css";
 import "./style/curves.css";
 import "./style/cluster.css";
 import "./style/new.css";
+import "./style/people.css";
 
 followLinks();
 user.subscribe((name) => {

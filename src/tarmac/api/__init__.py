@@ -88,10 +88,10 @@ else:
         "runs": "Array CycleReport Run RunPage RunResult RunStatus",
         "server": "CheckReport Error ErrorForm Health Version error_form",
         "storage_operations": (
-            "ADD_DATASET ANNOUNCE ARTIFACT ARTIFACTS ARTIFACT_PIECE AnnouncementBody ArtifactQuery "
-            "ArtifactsQuery DATASETS DatasetBody HEALTH REMOVE_ARTIFACT REMOVE_DATASET REMOVE_SECRET "
-            "ROTATE_SECRETS RemoveSecretQuery SECRETS SERVER_METRICS SET_SECRET STOP_SERVER SecretBody "
-            "SecretQuery VERSION"
+            "ADD_DATASET ANNOUNCE ARTIFACT ARTIFACTS ARTIFACT_FILE ARTIFACT_PIECE AnnouncementBody "
+            "ArtifactFileQuery ArtifactQuery ArtifactsQuery DATASETS DatasetBody HEALTH REMOVE_ARTIFACT "
+            "REMOVE_DATASET REMOVE_SECRET ROTATE_SECRETS RemoveSecretQuery SECRETS SERVER_METRICS "
+            "SET_SECRET STOP_SERVER SecretBody SecretQuery VERSION"
         ),
         "submit_operations": (
             "BatchBody CHECK CODE_CHANGES CODE_NEEDED CheckBody CodeChangesQuery ContentsBody DEEPEST "

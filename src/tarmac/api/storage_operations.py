@@ -26,6 +26,12 @@ class ArtifactQuery(Query, frozen=True, kw_only=True):
     kind: str = "checkpoint"
 
 
+class ArtifactFileQuery(Query, frozen=True, kw_only=True):
+    """The path of a file within the artifact."""
+
+    path: str
+
+
 class DatasetBody(Body, frozen=True, kw_only=True):
     """A dataset to add: `source` is an absolute path on the server's machine, or a URL that fsspec knows."""
 
@@ -70,6 +76,9 @@ class AnnouncementBody(Body, frozen=True, kw_only=True):
 
 ARTIFACTS = Operation("GET", "/artifacts", Action.READ, list[Artifact], query=ArtifactsQuery)
 ARTIFACT = Operation("GET", "/artifacts/{artifact}", Action.READ, ArtifactContent, query=ArtifactQuery)
+ARTIFACT_FILE = Operation(
+    "GET", "/artifacts/{artifact}/file", Action.READ, bytes, query=ArtifactFileQuery, media=BYTES
+)
 ARTIFACT_PIECE = Operation("GET", "/artifact-pieces/{piece}", Action.READ, bytes, media=BYTES)
 REMOVE_ARTIFACT = Operation("DELETE", "/artifacts/{artifact}", Action.CONTROL, ArtifactContent)
 DATASETS = Operation("GET", "/datasets", Action.READ, list[Dataset])

@@ -260,6 +260,8 @@ def keep_things(plane: Served, story: Story) -> None:
     Syncer(open_blobs(str(plane.home.root / "artifacts")), place).sync()
     story.ask("GET", f"/artifacts?run={run.id}")
     story.ask("GET", f"/artifacts/{run.id}.lossy")
+    story.ask("GET", f"/artifacts/{run.id}.lossy/file?path=note")
+    story.ask("GET", f"/artifacts/{run.id}.lossy/file?path=none")
     story.ask("POST", "/datasets", {"id": "here", "source": str(plane.home.root)})
     story.ask("GET", "/datasets")
     story.ask("DELETE", "/datasets/here")

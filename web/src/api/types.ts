@@ -249,6 +249,7 @@ export interface Operations {
   "GET /artifacts": { query: { run?: string | null }; body: undefined; answer: Artifact[] };
   "GET /artifacts/{artifact}": { query: { kind?: string }; body: undefined; answer: ArtifactContent };
   "DELETE /artifacts/{artifact}": { query: {  }; body: undefined; answer: ArtifactContent };
+  "GET /artifacts/{artifact}/file": { query: { path: string }; body: undefined; answer: Blob };
   "GET /artifact-pieces/{piece}": { query: {  }; body: undefined; answer: Blob };
   "PUT /secrets/{secret}": { query: { scope?: string | null }; body: SecretBody; answer: Secret };
   "DELETE /secrets/{secret}": { query: { scope?: string | null; force?: boolean; purge?: boolean }; body: undefined; answer: Secret | null };

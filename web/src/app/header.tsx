@@ -10,7 +10,8 @@ import { logOut, page, user } from "../state/session.ts";
 import { PAGES } from "./routes.tsx";
 
 export function Header(): JSX.Element {
-  const present = path.value.split("/")[1] || "runs";
+  const named = path.value.split("/")[1] || "runs";
+  const present = { run: "runs", experiment: "experiments" }[named] ?? named;
   return (
     <header class="header">
       <a class="brand" href="/">
@@ -18,15 +19,14 @@ export function Header(): JSX.Element {
         tarmac
       </a>
       <nav aria-label="Pages">
-        {PAGES.map(({ name, title }) => (
-          <a
-            key={name}
-            href={name === "runs" ? "/" : `/${name}`}
-            aria-current={name === present ? "page" : undefined}
-          >
-            {title}
-          </a>
+        {PAGES.filter(({ more }) => !more).map((page) => (
+          <PageLink key={page.name} page={page} present={present} />
         ))}
+        <Menu label="More" class="quiet">
+          {PAGES.filter(({ more }) => more).map((page) => (
+            <PageLink key={page.name} page={page} present={present} />
+          ))}
+        </Menu>
       </nav>
       <span class="header-end">
         {connected.value === false && (
@@ -42,5 +42,14 @@ export function Header(): JSX.Element {
         </Menu>
       </span>
     </header>
+  );
+}
+
+function PageLink({ page, present }: { page: (typeof PAGES)[number]; present: string }): JSX.Element {
+  const { name, title } = page;
+  return (
+    <a href={name === "runs" ? "/" : `/${name}`} aria-current={name === present ? "page" : undefined}>
+      {title}
+    </a>
   );
 }

@@ -12,11 +12,17 @@ export interface PageProps {
 
 type Page = ComponentType<PageProps>;
 
-/** The pages in the header, in its order. */
-export const PAGES: { name: string; title: string; keys: string }[] = [
+/** The pages in the header, in its order. `more`: in the menu at its end. */
+export const PAGES: { name: string; title: string; keys: string; more?: boolean }[] = [
   { name: "runs", title: "Runs", keys: "g r" },
   { name: "queue", title: "Queue", keys: "g q" },
   { name: "nodes", title: "Nodes", keys: "g n" },
+  { name: "experiments", title: "Experiments", keys: "g e" },
+  { name: "projects", title: "Projects", keys: "g p" },
+  { name: "usage", title: "Usage", keys: "g u" },
+  { name: "artifacts", title: "Artifacts", keys: "g a", more: true },
+  { name: "datasets", title: "Datasets", keys: "g d", more: true },
+  { name: "admin", title: "Administration", keys: "g m", more: true },
 ];
 
 const LOADERS: Record<string, () => Promise<Page>> = {
@@ -24,6 +30,13 @@ const LOADERS: Record<string, () => Promise<Page>> = {
   queue: async () => (await import("../pages/queue/page.tsx")).QueuePage,
   nodes: async () => (await import("../pages/nodes/page.tsx")).NodesPage,
   new: async () => (await import("../pages/new/page.tsx")).NewPage,
+  experiments: async () => (await import("../pages/experiments/page.tsx")).ExperimentsPage,
+  experiment: async () => (await import("../pages/experiment/page.tsx")).ExperimentPage,
+  projects: async () => (await import("../pages/projects/page.tsx")).ProjectsPage,
+  usage: async () => (await import("../pages/usage/page.tsx")).UsagePage,
+  artifacts: async () => (await import("../pages/artifacts/page.tsx")).ArtifactsPage,
+  datasets: async () => (await import("../pages/datasets/page.tsx")).DatasetsPage,
+  admin: async () => (await import("../pages/admin/page.tsx")).AdminPage,
   run: async () => (await import("../pages/run/page.tsx")).RunPage,
 };
 

@@ -15,6 +15,9 @@ const SHAPES: Record<string, string> = {
   completed: "✓",
   failed: "✕",
   stopped: "■",
+  active: "●",
+  closed: "◦",
+  invalid: "✕",
 };
 
 export function Status({ value }: { value: string }): JSX.Element {

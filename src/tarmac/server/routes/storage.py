@@ -1,13 +1,16 @@
 """Artifacts, datasets and secrets. Joined by `server.app`."""
 
-from starlette.responses import Response
+from urllib.parse import quote
+
+from starlette.responses import Response, StreamingResponse
 
 from tarmac import api
-from tarmac.api.operation import Query
+from tarmac.api.operation import BYTES, Query
 from tarmac.artifacts.datasets import shown
 from tarmac.artifacts.versions.catalog import VersionSummary
-from tarmac.artifacts.versions.manifest import Entry, Manifest
+from tarmac.artifacts.versions.manifest import FILE, Entry, Manifest
 from tarmac.model.codec import common, inherited, replace
+from tarmac.model.errors import NotFound
 from tarmac.model.run_records import Dataset
 from tarmac.model.secret import Secret, SecretVersion
 from tarmac.server.http.answers import JsonAnswer, notice
@@ -61,6 +64,22 @@ def _add_artifacts(routes: Routes, service: Service) -> None:
     def content(call: Call[api.ArtifactQuery]) -> api.ArtifactContent:
         """Return one version and its content: by its id, or the latest of a kind by its run's id or name."""
         return record(artifacts.content(call.actor, call.reference, kind=call.query.kind))
+
+    @routes.serve(api.ARTIFACT_FILE)
+    def artifact_file(call: Call[api.ArtifactFileQuery]) -> Response:
+        """Return a file of one version, as a download. 404 if the version has no file with that path."""
+        entries = artifacts.content(call.actor, call.reference).entries
+        path = call.query.path
+        entry = next((each for each in entries if (each.path, each.kind) == (path, FILE)), None)
+        if entry is None:
+            raise NotFound(f"{call.reference} has no file {path!r:.200}")
+        headers = {
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(path.rpartition('/')[2], safe='')}",
+            "Content-Length": str(entry.size_bytes),
+            "X-Content-Type-Options": "nosniff",
+        }
+        pieces = (artifacts.piece(call.actor, chunk.digest) for chunk in entry.chunks)
+        return StreamingResponse(pieces, media_type=BYTES, headers=headers)
 
     @routes.serve(api.REMOVE_ARTIFACT)
     def remove(call: Call) -> api.ArtifactContent:

@@ -4,9 +4,9 @@ import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { ask } from "../../api/request.ts";
 import type { NodeAnswer } from "../../api/types.ts";
+import { FormDialog } from "../../parts/action.tsx";
 import { bytes, time } from "../../parts/amounts.ts";
 import { Bar } from "../../parts/bar.tsx";
-import { FormDialog } from "../../parts/form.tsx";
 import { may } from "../../state/session.ts";
 import type { Use } from "./slots.ts";
 

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { QueueChange, QueueEntry, QueuePool } from "../../api/types.ts";
-import { FormDialog } from "../../parts/form.tsx";
+import { FormDialog } from "../../parts/action.tsx";
 import { useAnswer } from "../../state/answer.ts";
 import { changeQueue, commandOf } from "./changes.ts";
 

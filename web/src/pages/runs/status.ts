@@ -2,8 +2,8 @@
 
 import type { RunSummary } from "../../api/types.ts";
 
-/** The state of a run, or its outcome once it has ended. */
-export function statusOf(run: Pick<RunSummary, "state" | "outcome">): string {
+/** The state of a run or an experiment, or its outcome once it has ended. */
+export function statusOf(run: { state: string; outcome: string | null }): string {
   return run.state === "ended" ? (run.outcome ?? "ended") : run.state;
 }
 

@@ -1,0 +1,78 @@
+// Values of trials as places on axes, rows in an order, and commands as a person types them.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { axisOf, differing, flat, valueText } from "../src/pages/experiment/values.ts";
+import { sorted } from "../src/parts/rows.ts";
+import { commandLine, option } from "../src/parts/shell.ts";
+
+test("nested parameters have dotted names, and lists are values", () => {
+  assert.deepEqual(flat({ lr: 1, optimizer: { beta: 2, sizes: [3, 4] } }), {
+    lr: 1,
+    "optimizer.beta": 2,
+    "optimizer.sizes": [3, 4],
+  });
+});
+
+test("only parameters that differ are columns", () => {
+  const trials = [{ parameters: { lr: 1, seed: 3 } }, { parameters: { lr: 2, seed: 3, beta: 1 } }];
+  assert.deepEqual(differing(trials), ["beta", "lr"]);
+  assert.deepEqual(differing([]), []);
+});
+
+test("an axis of numbers has round marks", () => {
+  const axis = axisOf("dropout", [0.05, 0.5, null], false);
+  assert.deepEqual(
+    axis.ticks.map(({ text }) => text),
+    ["0.2", "0.4"],
+  );
+  assert.equal(axis.place(0.05), 0);
+  assert.equal(axis.place(0.5), 1);
+  assert.equal(axis.place(null), null);
+});
+
+test("an axis of logarithms has powers of ten", () => {
+  const axis = axisOf("lr", [0.0001, 0.01], true);
+  assert.deepEqual(
+    axis.ticks.map(({ text }) => text),
+    ["0.0001", "0.001", "0.01"],
+  );
+  assert.equal(axis.place(0.001), 0.5);
+});
+
+test("an axis of texts spreads them, also where some are numbers", () => {
+  const axis = axisOf("activation", ["relu", "gelu", 3], false);
+  assert.deepEqual(
+    axis.ticks.map(({ text }) => text),
+    ["3", "gelu", "relu"],
+  );
+  assert.equal(axis.place("gelu"), 0.5);
+});
+
+test("one value, or none, is an axis as well", () => {
+  assert.equal(axisOf("lr", [3, 3], false).place(3), 0.5);
+  assert.equal(axisOf("lr", [3], true).place(3), 0.5);
+  assert.deepEqual(axisOf("lr", [], false).ticks, []);
+});
+
+test("values have four digits", () => {
+  assert.equal(valueText(0.123456), "0.1235");
+  assert.equal(valueText(123456), "123456");
+  assert.equal(valueText(null), "");
+  assert.equal(valueText([1, "a"]), '[1,"a"]');
+});
+
+test("rows without a value are last in both directions", () => {
+  const rows = [{ loss: 2 }, { loss: null }, { loss: 10 }];
+  const order = (sort: string) => {
+    const found = sorted(rows, sort, ({ loss }) => loss);
+    return rows.map((_, index) => found.at(index)?.loss);
+  };
+  assert.deepEqual(order("loss"), [2, 10, null]);
+  assert.deepEqual(order("-loss"), [10, 2, null]);
+});
+
+test("words of a command are quoted where a shell needs it", () => {
+  const words = ["members", "set", "it's", ...option("--role", ""), null, "a b"];
+  assert.equal(commandLine(...words), "tarmac members set 'it'\\''s' 'a b'");
+});
