@@ -13,7 +13,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 from shell import Shell
 from tarmac.client import Client
@@ -24,6 +32,9 @@ ARGUMENTS = ("--no-sandbox", "--disable-background-networking", "--disable-compo
 
 REFUSED = re.compile(r"Failed to load resource: the server responded with a status of (409|422)\b")
 """The browser's own line about a refusal, which the page shows."""
+
+LIMIT_MS = 30_000
+"""The longest wait for something to appear, on a busy machine."""
 
 Open = Callable[..., Page]
 
@@ -36,13 +47,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("browser"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser; skips where there is none, or where the page was not built."""
+    """A browser; skips where there is none, or where the page was not built.
+
+    It ends with each file: its event loop would be the one of every later test of this process.
+    """
     if CHROMIUM is None:
         pytest.skip("there is no chromium")
     if not (BUILT / "entry.json").exists():
         pytest.skip("the page is not built: make page")
+    expect.set_options(timeout=LIMIT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
         yield browser
@@ -71,7 +86,7 @@ def client(owner: Shell) -> Iterator[Client]:
 def context(browser: Browser) -> Iterator[BrowserContext]:
     """A browser without cookies."""
     made = browser.new_context(viewport={"width": 1280, "height": 800})
-    made.set_default_timeout(30_000)
+    made.set_default_timeout(LIMIT_MS)
     yield made
     made.close()
 

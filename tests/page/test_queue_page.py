@@ -127,7 +127,7 @@ def test_d16_the_same_by_keyboard(page: Page) -> None:
 
 def test_d16_refusals_have_their_reason(open_page: Open) -> None:
     page = open_page("/queue?pool=local/shared")
-    assert "Weight" in page.get_by_role("columnheader").all_inner_texts()
+    expect(page.get_by_role("columnheader", name="Weight")).to_be_visible()
     choose(page, "other", "Move to top")
     expect(page.locator(".notice.failed")).to_contain_text("no run has a place of its own")
     page.goto(page.url.replace("shared", "default"))
