@@ -172,7 +172,7 @@ def test_a_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
     """A real one: a file system of a megabyte, mounted for one process alone."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("only root can mount a tiny disk")
-    script = 'mount -t tmpfs -o size=1500k none "$1" && exec "$2" "$3" fill "$1"'
+    script = 'mount -t tmpfs -o size=1700k none "$1" && exec "$2" "$3" fill "$1"'
     result = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, "sh", tmp_path, sys.executable, CLIENT],
         capture_output=True,

@@ -18,6 +18,7 @@ from typing import Any
 from delivered import deliver_early
 from engine_harness import WORKING, Work, make_launch, running, script
 from ray_clusters import TOKEN, RayNodes
+from tarmac.engines.attempts.request import DEFAULT_ATTEMPTS
 from tarmac.engines.hosts.connection import EXEC_CODE, loading_program
 from tarmac.engines.hosts.installing import Forward, Supplies
 from tarmac.engines.ray.bridge import Bridge
@@ -30,6 +31,7 @@ from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation
 from tarmac.model.progress import WorkerStatus
 from tarmac.node.attempt.document import Launch, Mount
+from tarmac.node.kernel.system_users import LEAST_UID
 from tarmac.node.starting import NODE_DIRECTORY
 
 BOUND_S = 300.0
@@ -161,7 +163,8 @@ class JoinedRay(Bridge):
 
 def supplies(home: Path, forward: Forward | None = None) -> Supplies:
     """What an engine needs of a server that keeps copies of reports in this directory."""
-    return Supplies(copies=home / "copies", forward=forward)
+    attempts = replace(DEFAULT_ATTEMPTS, least_uid=LEAST_UID)
+    return Supplies(copies=home / "copies", attempts=attempts, forward=forward)
 
 
 def images_by_node(engine: RayEngine) -> dict[str, str]:

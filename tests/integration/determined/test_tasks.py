@@ -68,7 +68,9 @@ class Inside:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Served]:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    monkeypatch.chdir(tmp_path)  # the directory that a submission takes for its code
+
     def endless(_launch: Launch) -> Behaviour:
         return Behaviour(duration_s=1e6)
 
