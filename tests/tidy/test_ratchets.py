@@ -31,7 +31,7 @@ CODE_LINES = {
     "samplers": 214,
     "sched": 5320,
     "search": 574,
-    "server": 8054,
+    "server": 8071,
     "simulator": 1323,
     "store": 2816,
     "systems": 10476,
@@ -39,7 +39,7 @@ CODE_LINES = {
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
 
-MIRRORED_RECORDS = 57
+MIRRORED_RECORDS = 58
 """Classes that repeat the fields of another one (see `mirrored`)."""
 
 MARKED_DOCSTRINGS = 28

@@ -7,10 +7,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from msgspec import to_builtins
 
-from served import Served
+from served import OWNER, Served
+from tarmac.api.history_operations import LogLinesQuery
+from tarmac.model.actor import Actor
 from tarmac.model.errors import NotFound
-from tarmac.server.logs import log_lines
+from tarmac.server.logs.log_lines import RunLogs, WindowLimits
 
 LOG = "logs/main.0.0.log"
 
@@ -50,17 +53,16 @@ def test_a_place_inside_a_line_shows_that_line_first(plane: Served) -> None:
     assert texts(ask(plane, run, at=999)) == []
 
 
-def test_a_filter_continues_where_it_ended(plane: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filter_continues_where_it_ended(plane: Served) -> None:
     """A request reads for a bounded time, here one step."""
-    monkeypatch.setattr(log_lines, "REGION_BYTES", 1000)
-    monkeypatch.setattr(log_lines, "SEARCH_S", 0.0)
+    logs = RunLogs(plane.plane, plane.secrets.mask, limits=WindowLimits(region_bytes=1000, search_s=0.0))
     lines = [f"{number:04} {'Needle' if number % 100 == 50 else 'hay'}\n" for number in range(500)]
     run = running(plane, "".join(lines).encode())
     length = len("".join(lines))
     found: list[str] = []
     before, requests = length, 0
     while before > 0:
-        window = ask(plane, run, before=before, text="nEEdle")
+        window = ask_directly(logs, run, before=before, text="nEEdle")
         assert window["next"] == before or requests == 0
         found = texts(window) + found
         before, requests = window["start"], requests + 1
@@ -68,7 +70,7 @@ def test_a_filter_continues_where_it_ended(plane: Served, monkeypatch: pytest.Mo
     assert requests > 3
     after, forward = 0, list[str]()
     while after < length:
-        window = ask(plane, run, after=after, text="needle", lines=1)
+        window = ask_directly(logs, run, after=after, text="needle", lines=1)
         forward += texts(window)
         after = window["next"]
     assert forward == found
@@ -161,6 +163,11 @@ def running(plane: Served, output: bytes) -> str:
 def ask(plane: Served, run: str, **query: object) -> Any:
     answer = plane.transport().request("GET", f"/runs/{run}/log-lines?{urlencode(query)}")
     return json.loads(answer.body)
+
+
+def ask_directly(logs: RunLogs, run: str, **query: Any) -> Any:
+    """The same without HTTP."""
+    return to_builtins(logs.window(Actor(user=OWNER), run, LogLinesQuery(**query)))
 
 
 def texts(window: Any) -> list[str]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import monotonic
+from typing import NamedTuple
 
 from tarmac import api
 from tarmac.api.history_operations import LogChoice, LogLinesQuery
@@ -23,11 +24,18 @@ from tarmac.server.logs.log_files import LogFile, length_bytes, parsed, reader
 from tarmac.server.logs.log_times import BLOCK_BYTES, LogTimes, Read
 from tarmac.server.logs.log_view import SETUP_ROLE, check_choice, logs_of, sets_up
 
-REGION_BYTES = 256 * 1024
-"""The bytes of one step: a window without a filter has at most as many."""
 
-SEARCH_S = 0.3
-"""The time after which a search answers with the lines found so far."""
+class WindowLimits(NamedTuple):
+    """The work of one answer. `region_bytes` is one step; a window without a filter is no larger.
+
+    After `search_s` a search answers with the lines found so far.
+    """
+
+    region_bytes: int = 256 * 1024
+    search_s: float = 0.3
+
+
+USUAL = WindowLimits()
 
 CONTEXT_BYTES = 20_480
 """The bytes around a window in which a secret may begin or end: a private key of several lines."""
@@ -53,10 +61,17 @@ class LogLines:
     """The lines of one worker's log. `complete`: it has ended. `mask` hides the secrets of its run."""
 
     def __init__(
-        self, read: Read, path: str, *, mask: Mask, complete: bool, times: LogTimes | None = None
+        self,
+        read: Read,
+        path: str,
+        *,
+        mask: Mask,
+        complete: bool,
+        times: LogTimes | None,
+        limits: WindowLimits,
     ) -> None:
         self._read, self._path, self._mask = read, path, mask
-        self._complete, self._times = complete, times
+        self._complete, self._times, self._limits = complete, times, limits
         self._gap = gap_of(parsed(read(cut_note(path), 0, BLOCK_BYTES))) or (-1, -1)
 
     def window(self, source: api.LogSource, query: LogLinesQuery) -> api.LogWindow:
@@ -67,7 +82,11 @@ class LogLines:
         if place is None:
             place = length if query.before is None else min(query.before, length)
         start = end = place
-        text, lines, due = query.text.encode().lower(), list[api.LogLine](), monotonic() + SEARCH_S
+        text, lines, due = (
+            query.text.encode().lower(),
+            list[api.LogLine](),
+            monotonic() + self._limits.search_s,
+        )
         while (end < length if forward else start > 0) and len(lines) < query.lines:
             region = self._after(end, length) if forward else self._before(start)
             bounds = region.bounds(text, errors=query.errors)
@@ -94,7 +113,7 @@ class LogLines:
         begin, end = self._gap
         if begin < stop <= end:
             return _Region(begin, stop, b"")
-        start = max(stop - REGION_BYTES, end if end < stop else 0, 0)
+        start = max(stop - self._limits.region_bytes, end if end < stop else 0, 0)
         data = self._bytes(start, stop)
         first = data.find(b"\n", 0, -1) + 1 if start not in (0, end) else 0
         return _Region(start + first, stop, data[first:])
@@ -104,7 +123,7 @@ class LogLines:
         begin, end = self._gap
         if begin <= start < end:
             return _Region(start, end, b"")
-        stop = min(start + REGION_BYTES, begin if start < begin else length, length)
+        stop = min(start + self._limits.region_bytes, begin if start < begin else length, length)
         data = self._bytes(start, stop)
         if stop not in (begin, length):
             data = data[: data.rfind(b"\n") + 1] or data
@@ -204,8 +223,10 @@ def _matches(shown: bytes, text: bytes, *, errors: bool) -> bool:
 class RunLogs:
     """Finds the logs of a run for the routes. `masks` gives the mask of a run."""
 
-    def __init__(self, plane: ControlPlane, masks: Callable[[Run], Mask]) -> None:
-        self._plane, self._masks = plane, masks
+    def __init__(
+        self, plane: ControlPlane, masks: Callable[[Run], Mask], *, limits: WindowLimits = USUAL
+    ) -> None:
+        self._plane, self._masks, self._limits = plane, masks, limits
 
     def window(self, actor: Actor, reference: str, query: LogLinesQuery) -> api.LogWindow:
         """Lines of one log."""
@@ -218,7 +239,8 @@ class RunLogs:
             return self._plane.control.clock.now() if ended_at is None else ended_at
 
         times = LogTimes(read, path, now=now) if query.times else None
-        lines = LogLines(read, path, mask=self._masks(run), complete=complete, times=times)
+        mask, limits = self._masks(run), self._limits
+        lines = LogLines(read, path, mask=mask, complete=complete, times=times, limits=limits)
         return lines.window(source, query)
 
     def text(self, actor: Actor, reference: str, query: LogChoice) -> Iterator[bytes]:

@@ -256,7 +256,22 @@ def add_following_routes(routes: Routes, service: Service) -> None:
             return StreamResponse(log_frames(service, call.request, view))
         return StreamingResponse(_log_list(view), media_type=JSON)
 
-    run_logs = RunLogs(plane, service.secrets.mask)
+    _add_log_lines(routes, service)
+
+    @routes.serve(api.REPORTS)
+    def reports(call: Call[api.ReportsQuery]) -> Response:
+        """Return the newest metrics and progress reported by a run's workers, up to 1 MiB, oldest first.
+
+        The server reads the ends of the files of the newest attempts. Without `limit` the header
+        `Tarmac-Notice` mentions omitted older reports.
+        """
+        run, limit = plane.find_here(call.actor, call.reference), call.query.limit
+        found, is_cut = reports_of(plane, call.actor, run, service.secrets.mask(run), limit=limit)
+        return JsonAnswer(found, headers=notice(_ONLY_NEWEST if is_cut and limit is None else None))
+
+
+def _add_log_lines(routes: Routes, service: Service) -> None:
+    run_logs = RunLogs(service.plane, service.secrets.mask)
 
     @routes.serve(api.LOG_LINES)
     def log_lines(call: Call[api.LogLinesQuery]) -> api.LogWindow:
@@ -272,17 +287,6 @@ def add_following_routes(routes: Routes, service: Service) -> None:
         text = await run_in_threadpool(run_logs.text, call.actor, call.reference, call.query)
         headers = {"Content-Disposition": "attachment"}
         return StreamingResponse(text, media_type=api.LOG_TEXT.media, headers=headers)
-
-    @routes.serve(api.REPORTS)
-    def reports(call: Call[api.ReportsQuery]) -> Response:
-        """Return the newest metrics and progress reported by a run's workers, up to 1 MiB, oldest first.
-
-        The server reads the ends of the files of the newest attempts. Without `limit` the header
-        `Tarmac-Notice` mentions omitted older reports.
-        """
-        run, limit = plane.find_here(call.actor, call.reference), call.query.limit
-        found, is_cut = reports_of(plane, call.actor, run, service.secrets.mask(run), limit=limit)
-        return JsonAnswer(found, headers=notice(_ONLY_NEWEST if is_cut and limit is None else None))
 
 
 def _log_list(view: LogView) -> Iterator[bytes]:
