@@ -9,7 +9,7 @@ from msgspec import Meta, field
 
 from tarmac.api.experiments import Experiment, ExperimentPage, MetricSeries, PreviewLine, Trial
 from tarmac.api.numbers import Numbered, Numbers
-from tarmac.api.operation import Count, ListQuery, Operation, Query
+from tarmac.api.operation import LARGEST, Count, ListQuery, Operation, Query
 from tarmac.api.run_operations import StopQuery
 from tarmac.api.submit_operations import SubmissionBody
 from tarmac.model.actor import Action
@@ -39,6 +39,9 @@ class ArchiveQuery(Query, frozen=True, kw_only=True):
     archived: bool = True
 
 
+Step = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
+
+
 class MetricChoice(Query, frozen=True, kw_only=True):
     """A choice among the metrics of runs: these names and this group (empty, None: all).
 
@@ -51,8 +54,8 @@ class MetricChoice(Query, frozen=True, kw_only=True):
     names: list[str] = field(default_factory=list, name="name")
     group: str | None = None
     points: Annotated[int, Meta(ge=2, le=MOST_POINTS)] | None = None
-    first_step: int | None = None
-    last_step: int | None = None
+    first_step: Step | None = None
+    last_step: Step | None = None
     first_s: float | None = None
     last_s: float | None = None
     every_rank: bool = False

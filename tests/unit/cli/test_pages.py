@@ -103,6 +103,11 @@ def test_users_are_told_apart_where_there_are_several() -> None:
     assert "bob" in table
 
 
+def held(run_id: str, name: str, slots: int) -> dict[str, Any]:
+    """A run on a node."""
+    return {"id": run_id, "name": name, "user": "ada", "slots": slots, "indexes": list(range(slots))}
+
+
 def node(**changes: Any) -> Node:
     usual = {
         "name": "n-1",
@@ -120,7 +125,7 @@ def node(**changes: Any) -> Node:
         "cpus": 16.0,
         "memory_bytes": 2**35,
         "own_disk": False,
-        "runs": [{"id": "r1", "name": "digits", "slots": 4}, {"id": "r2", "name": "b", "slots": 2}],
+        "runs": [held("r1", "digits", 4), held("r2", "b", 2)],
     }
     return convert({**usual, **changes}, Node)
 
@@ -138,7 +143,7 @@ def test_nodes() -> None:
 
 def test_many_nodes_are_shown_in_groups() -> None:
     place = {"cluster": "site-a", "pool": "big", "shard": "left"}
-    busy = node(**place, slots_used=8, runs=[{"id": "r1", "name": "digits", "slots": 8}])
+    busy = node(**place, slots_used=8, runs=[held("r1", "digits", 8)])
     idle = node(**place, slots_used=0, runs=[])
     known = [busy] * 30 + [idle] * 20 + [replace(idle, state=NodeState.DRAINED, pool="small")]
     assert node_table(known, PLAIN, grouped=True) == (
