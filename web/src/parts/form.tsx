@@ -1,11 +1,8 @@
-// A dialog for one change: its fields, its command, and the refusal if the server makes none.
+// Changes as data: fields, a command and what sends them; shown in a dialog, one at a time.
 
-import { isValidElement, type JSX, type VNode } from "preact";
+import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { Refusal } from "../api/request.ts";
-import { Command } from "./command.tsx";
-import { Dialog } from "./dialog.tsx";
-import { Problem } from "./problem.tsx";
+import { FormDialog } from "./action.tsx";
 
 export type Values = Record<string, string>;
 
@@ -37,7 +34,7 @@ export function useForm(onDone: () => void): { show: (form: Form) => void; dialo
     setForm(null);
     onDone();
   }
-  return { show: setForm, dialog: form && <FormDialog form={form} onClose={close} /> };
+  return { show: setForm, dialog: form && <FieldsDialog form={form} onClose={close} /> };
 }
 
 export function FormButton(props: { form: Form; show: (form: Form) => void; class?: string }): JSX.Element {
@@ -48,7 +45,7 @@ export function FormButton(props: { form: Form; show: (form: Form) => void; clas
   );
 }
 
-function FormDialog({ form, onClose }: { form: Form; onClose: () => void }): JSX.Element {
+function FieldsDialog({ form, onClose }: { form: Form; onClose: () => void }): JSX.Element {
   const first = (form.fields ?? []).map(([name, , value]) => [
     name,
     typeof value === "object" ? value[0] : value,
@@ -56,21 +53,15 @@ function FormDialog({ form, onClose }: { form: Form; onClose: () => void }): JSX
   const [values, setValues] = useState<Values>(
     Object.fromEntries(first.map(([name, value]) => [name, value ?? ""])),
   );
-  const [problem, setProblem] = useState<Refusal | null>(null);
-  const [result, setResult] = useState<VNode | null>(null);
-  async function submit(event: Event): Promise<void> {
-    event.preventDefault();
-    try {
-      const found = await form.send(values);
-      if (isValidElement(found)) setResult(found);
-      else onClose();
-    } catch (failure) {
-      if (!(failure instanceof Refusal)) throw failure;
-      setProblem(failure);
-    }
-  }
-  const shown = (
-    <>
+  return (
+    <FormDialog
+      title={form.title}
+      verb={form.verb}
+      command={form.command(values)}
+      destroys={form.destroys ?? false}
+      send={() => form.send(values)}
+      onClose={onClose}
+    >
       {form.text && <p>{form.text}</p>}
       {form.fields?.map(([name, label, choices, type]) => {
         const onInput = (event: Event) =>
@@ -96,25 +87,6 @@ function FormDialog({ form, onClose }: { form: Form; onClose: () => void }): JSX
           </label>
         );
       })}
-      <Command text={form.command(values)} />
-      {problem && <Problem problem={problem} />}
-    </>
-  );
-  return (
-    <Dialog title={form.title} onClose={onClose}>
-      <form class="form" onSubmit={(event) => void submit(event)}>
-        {result ?? shown}
-        <div class="dialog-buttons">
-          <button type="button" class="button" onClick={onClose}>
-            {result ? "Close" : "Cancel"}
-          </button>
-          {!result && (
-            <button type="submit" class={form.destroys ? "button danger" : "button primary"}>
-              {form.verb}
-            </button>
-          )}
-        </div>
-      </form>
-    </Dialog>
+    </FormDialog>
   );
 }

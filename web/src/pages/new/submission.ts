@@ -1,6 +1,7 @@
 // A new run as it is sent to the server, and as a command: from the text of its file and the fields of the form.
 
 import type { DryRun, Run, SubmissionBody } from "../../api/types.ts";
+import { commandLine } from "../../parts/shell.ts";
 import { differences } from "../run/differences.ts";
 
 export const TEMPLATE = "name: hello\ncommand: echo hello\n";
@@ -98,19 +99,14 @@ const OPTIONS: Record<string, string> = { env: "--env", label: "--label", parame
 
 /** The command that submits the same. An edited text is the file `run.yaml` of its reader. */
 export function commandOf({ run, edited, values, from }: Draft): string {
-  const words = ["tarmac", "run", ...(run && !edited ? ["--clone", run.id] : ["run.yaml"])];
+  const words = ["run", ...(run && !edited ? ["--clone", run.id] : ["run.yaml"])];
   for (const [id, value] of Object.entries(values)) {
     const [group = "", ...rest] = id.split(".");
     const option = OPTIONS[group];
     const name = group === "parameters" ? id : rest.join(".");
-    if (value !== "") words.push(option ?? `--${id}`, quoted(option ? `${name}=${value}` : value));
+    if (value !== "") words.push(option ?? `--${id}`, option ? `${name}=${value}` : value);
   }
   if (from === "last" && !edited) words.push("--resume");
-  else if (from) words.push("--set", quoted(`input_artifacts=["${from === "last" ? run?.id : from}"]`));
-  return words.join(" ");
-}
-
-/** A word as a shell reads it. */
-function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+  else if (from) words.push("--set", `input_artifacts=["${from === "last" ? run?.id : from}"]`);
+  return commandLine(...words);
 }

@@ -7,6 +7,7 @@ import type { NodeAnswer } from "../../api/types.ts";
 import { FormDialog } from "../../parts/action.tsx";
 import { bytes, time } from "../../parts/amounts.ts";
 import { Bar } from "../../parts/bar.tsx";
+import { commandLine, option } from "../../parts/shell.ts";
 import { may } from "../../state/session.ts";
 import type { Use } from "./slots.ts";
 
@@ -141,12 +142,12 @@ function DrainDialog({ nodes, drains, onClose }: DrainProps): JSX.Element {
   const [reason, setReason] = useState("");
   const names = nodes.map(({ name }) => name);
   const verb = drains ? "Drain" : "Undrain";
-  const option = reason.trim() ? ` --reason '${reason.trim().replaceAll("'", "'\\''")}'` : "";
+  const given = drains ? option("--reason", reason.trim()) : [];
   return (
     <FormDialog
       title={`${verb} ${names.length === 1 ? names[0] : `${names.length} nodes`}`}
       verb={verb}
-      command={`tarmac nodes ${verb.toLowerCase()} ${names.join(" ")}${drains ? option : ""}`}
+      command={commandLine("nodes", verb.toLowerCase(), ...names, ...given)}
       send={() =>
         drains
           ? ask("POST /nodes/drain", { body: { nodes: names, reason: reason.trim() } })

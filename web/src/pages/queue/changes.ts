@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import { ask, Refusal } from "../../api/request.ts";
 import type { QueueChange } from "../../api/types.ts";
+import { commandLine } from "../../parts/shell.ts";
 
 /** The last change that was made from this page. */
 export const lastChange = signal<{ text: string; command: string } | null>(null);
@@ -29,13 +30,9 @@ export function commandOf(changes: QueueChange[]): string {
   const options = changes.flatMap(({ run: _, ...change }) =>
     Object.entries(change).map(([name, value]) => {
       const option = `--${name.replace("_", "-")}`;
-      return value === true ? option : `${option} ${quoted(String(value))}`;
+      return value === true ? [option] : [option, String(value)];
     }),
   );
   const verb = changes.some(({ top, ahead_of, behind_of }) => top || ahead_of || behind_of) ? "move" : "set";
-  return ["tarmac queue", verb, changes[0]?.run ?? "RUN", ...options].join(" ");
-}
-
-function quoted(text: string): string {
-  return /^[\w.:/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  return commandLine("queue", verb, changes[0]?.run ?? "RUN", ...options.flat());
 }

@@ -2,40 +2,35 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask, type Operation, Refusal } from "../../api/request.ts";
-import type { RunSummary } from "../../api/types.ts";
+import { ask } from "../../api/request.ts";
+import type { RunCommand, RunSummary } from "../../api/types.ts";
 import { count } from "../../parts/amounts.ts";
 import { Command } from "../../parts/command.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
+import { notifyFailure } from "../../parts/notices.tsx";
 import { statusOf } from "./status.ts";
 
 interface Act {
   verb: string;
-  operation: Operation & `POST /runs/{run}/${string}`;
   /** Whether the command would change a run with this status. */
   concerns: (status: string) => boolean;
 }
 
 const ENDED = ["completed", "failed", "stopped"];
 
-export const ACTS = {
-  stop: { verb: "Stop", operation: "POST /runs/{run}/stop", concerns: (status) => !ENDED.includes(status) },
+export const ACTS: Record<RunCommand, Act> = {
+  stop: { verb: "Stop", concerns: (status) => !ENDED.includes(status) },
   pause: {
     verb: "Pause",
-    operation: "POST /runs/{run}/pause",
     concerns: (status) => ![...ENDED, "paused", "pausing", "stopping"].includes(status),
   },
-  resume: {
-    verb: "Resume",
-    operation: "POST /runs/{run}/resume",
-    concerns: (status) => /^paus/.test(status),
-  },
-} satisfies Record<string, Act>;
+  resume: { verb: "Resume", concerns: (status) => /^paus/.test(status) },
+};
 
-export type ActName = keyof typeof ACTS;
+export type ActName = RunCommand;
 
 const NAMES_SHOWN = 12;
-const AT_ONCE = 6;
+const MOST_AT_ONCE = 1_000;
 
 /** What a command shows of a run. */
 type NamedRun = Pick<RunSummary, "id" | "name" | "state" | "outcome">;
@@ -52,20 +47,20 @@ interface Result {
 }
 
 export function ActDialog({ name, runs, onClose }: Props): JSX.Element {
-  const act: Act = ACTS[name];
+  const act = ACTS[name];
   const concerned = runs.filter((run) => act.concerns(statusOf(run)));
   const [results, setResults] = useState<Result[] | null>(null);
   async function begin(): Promise<void> {
     const found: Result[] = [];
-    const left = [...concerned];
     setResults([]);
-    async function work(): Promise<void> {
-      for (let run = left.shift(); run; run = left.shift()) {
-        found.push({ run, problem: await problemOf(act, run) });
-        setResults([...found]);
-      }
+    for (let first = 0; first < concerned.length; first += MOST_AT_ONCE) {
+      const part = concerned.slice(first, first + MOST_AT_ONCE);
+      const answer = await ask("POST /runs/commands", {
+        body: { command: name, runs: part.map(({ id }) => id) },
+      });
+      found.push(...part.map((run, index) => ({ run, problem: answer[index]?.error?.message ?? null })));
+      setResults([...found]);
     }
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
   }
   const unchanged = runs.length - concerned.length;
   const title = `${act.verb} ${concerned.length === 1 ? "1 run" : `${count(concerned.length)} runs`}`;
@@ -110,7 +105,7 @@ export function ActDialog({ name, runs, onClose }: Props): JSX.Element {
             type="button"
             class="button primary"
             disabled={concerned.length === 0}
-            onClick={() => void begin()}
+            onClick={() => begin().catch(notifyFailure)}
           >
             {title}
           </button>
@@ -118,14 +113,4 @@ export function ActDialog({ name, runs, onClose }: Props): JSX.Element {
       </form>
     </Dialog>
   );
-}
-
-async function problemOf(act: Act, run: NamedRun): Promise<string | null> {
-  try {
-    await ask(act.operation, { path: { run: run.id } });
-    return null;
-  } catch (problem) {
-    if (problem instanceof Refusal) return problem.message;
-    throw problem;
-  }
 }
