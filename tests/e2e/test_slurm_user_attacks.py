@@ -13,7 +13,7 @@ import pytest
 from attempts import is_running
 from slurm_clusters import Missing
 from slurm_labs import slurm_lab
-from system_users import Lab, as_user, needs_root, processes_of
+from system_users import ATTEMPTS, Lab, as_user, needs_root, processes_of
 
 pytestmark = [
     needs_root,
@@ -32,14 +32,9 @@ def settled() -> Iterator[Lab]:
         pytest.skip(str(missing))
 
 
-ATTACK = """
-import json, os, socket, sys
-found = {}
-def attempt(what, act):
-    try:
-        found[what] = repr(act())
-    except OSError as problem:
-        found[what] = type(problem).__name__
+ATTACK = (
+    ATTEMPTS
+    + """
 home, directory, pids = sys.argv[1], sys.argv[2], sys.argv[3:]
 attempt("the home of the server", lambda: os.listdir(home))
 for name in ("tarmac.db", "secrets.key", "settings.toml", "server.log", "copies", "code"):
@@ -62,6 +57,7 @@ for name in os.listdir("/dev/shm"):
 attempt("setuid", lambda: os.setuid(0))
 print(json.dumps(found))
 """
+)
 """Tries everything that the system must refuse; prints what happened."""
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from attempts import is_running
-from system_users import Lab, as_user, lab, needs_root, worker_of
+from system_users import ATTEMPTS, Lab, as_user, lab, needs_root, worker_of
 
 pytestmark = [needs_root, pytest.mark.timeout(600)]
 
@@ -21,14 +21,9 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield made
 
 
-ATTACK = """
-import json, os, socket, sys
-found = {}
-def attempt(what, act):
-    try:
-        found[what] = repr(act())
-    except OSError as problem:
-        found[what] = type(problem).__name__
+ATTACK = (
+    ATTEMPTS
+    + """
 home, ann, victim, pid = sys.argv[1:]
 attempt("the home of the server", lambda: os.listdir(home))
 for name in ("tarmac.db", "token", "secrets.key", "settings.toml", "server.log", "code", "artifacts"):
@@ -56,6 +51,7 @@ for name in ("claim", "events.jsonl", "wake"):
 attempt("rename own part", lambda: os.rename(own, f"{own}.away"))
 print(json.dumps(found))
 """
+)
 """Tries everything that the system must refuse; prints what happened."""
 
 

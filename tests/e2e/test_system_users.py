@@ -16,7 +16,7 @@ import pytest
 from attempts import is_running, wait_until
 from plain_users import NotPossible, install_tarmac
 from shell import Screen
-from system_users import Lab, Member, as_user, lab, needs_root, two_users, worker_of
+from system_users import SAVES, Lab, Member, as_user, lab, needs_root, two_users, worker_of
 
 pytestmark = [needs_root, pytest.mark.timeout(600)]
 
@@ -105,20 +105,7 @@ def test_n15_a_shell_in_a_run_has_a_terminal_of_the_user(settled: Lab) -> None:
 def test_n15_a_paused_run_resumes_from_its_own_checkpoint(settled: Lab) -> None:
     """N15: checkpoints are the user's in every attempt; the store, which is the server's, has versions."""
     ann, name = settled.ann, settled.ann.account.pw_name
-    script = """
-import os, pwd, time, tarmac
-found = tarmac.latest_checkpoint()
-print("found", found and (found / "step").read_text(), flush=True)
-if found is None:
-    with tarmac.checkpoint(step=7) as place:
-        (place / "step").write_text("seven")
-    print("saved", flush=True)
-    while not tarmac.should_pause():
-        time.sleep(0.05)
-else:
-    print(*{pwd.getpwuid(each.stat().st_uid).pw_name for each in (found, found / "step")})
-"""
-    ann.write("resume/train.py", script)
+    ann.write("resume/train.py", SAVES)
     file = ann.write("resume/run.yaml", "name: resume\ncode: .\ncommand: python3 train.py\n")
     run = ann.tarmac("run", file, "--detach", code=0).stdout.split()[0]
     ann.until("logs", run, said="saved")

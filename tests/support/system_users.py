@@ -27,6 +27,32 @@ needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("useradd") is None, reason="only root can make system users"
 )
 
+ATTEMPTS = """
+import json, os, socket, sys
+found = {}
+def attempt(what, act):
+    try:
+        found[what] = repr(act())
+    except OSError as problem:
+        found[what] = type(problem).__name__
+"""
+"""The beginning of a script that tries what its user may not do; it collects the results in `found`."""
+
+SAVES = """
+import pwd, time, tarmac
+found = tarmac.latest_checkpoint()
+print("found", found and (found / "step").read_text(), flush=True)
+if found is None:
+    with tarmac.checkpoint(step=7) as place:
+        (place / "step").write_text("seven")
+    print("saved", flush=True)
+    while not tarmac.should_pause():
+        time.sleep(0.05)
+else:
+    print(*{pwd.getpwuid(each.stat().st_uid).pw_name for each in (found, found / "step")})
+"""
+"""A training that saves and waits to be paused, or prints the checkpoint that it found and its owners."""
+
 
 @contextmanager
 def two_users() -> Iterator[tuple[pwd.struct_passwd, pwd.struct_passwd]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ray_clusters import RayNodes
-from system_users import Lab, Member, as_user, lab, needs_root, unchanged_accounts
+from system_users import ATTEMPTS, SAVES, Lab, Member, as_user, lab, needs_root, unchanged_accounts
 
 pytestmark = [
     needs_root,
@@ -84,21 +84,6 @@ def test_n15_every_process_on_every_node_is_the_users(settled: Lab) -> None:
     assert settled.admin.tarmac("run", *ON_RAY, "--", "id", "-un", code=0).stdout == "root\n"
 
 
-SAVES = """
-import pwd, time, tarmac
-found = tarmac.latest_checkpoint()
-print("found", found and (found / "step").read_text(), flush=True)
-if found is None:
-    with tarmac.checkpoint(step=7) as place:
-        (place / "step").write_text("seven")
-    print("saved", flush=True)
-    while not tarmac.should_pause():
-        time.sleep(0.05)
-else:
-    print(*{pwd.getpwuid(each.stat().st_uid).pw_name for each in (found, found / "step")})
-"""
-
-
 def test_n15_a_checkpoint_goes_to_another_node_through_the_server(settled: Lab) -> None:
     """N15: the store is the server's, behind a socket of root; the files are the user's on each node."""
     ann, name = settled.ann, settled.ann.account.pw_name
@@ -114,14 +99,9 @@ def test_n15_a_checkpoint_goes_to_another_node_through_the_server(settled: Lab) 
     ann.tarmac("stop", "--wait", run, code=0)
 
 
-ATTACK = """
-import json, os, socket, sys
-found = {}
-def attempt(what, act):
-    try:
-        found[what] = repr(act())
-    except OSError as problem:
-        found[what] = type(problem).__name__
+ATTACK = (
+    ATTEMPTS
+    + """
 home, ann, victim, address = sys.argv[1:]
 for name in ("agents.json", "code", "notify", f"contact-{address}", f"artifacts-{address}.sock", "staging"):
     attempt(name, lambda: os.stat(f"{home}/{name}"))
@@ -145,6 +125,7 @@ for name in ("claim", "events.jsonl", "wake", "lease"):
     attempt(f"set the time of own {name}", lambda: os.utime(f"{own}/{name}", (2e9, 2e9)))
 print(json.dumps(found))
 """
+)
 """Tries everything that the system must refuse on a node of a Ray; prints what happened."""
 
 
