@@ -12,11 +12,11 @@ from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import AttemptState, RunEvent
+from tarmac.model.people.usage import AttemptSpan
 from tarmac.model.ports import Store
 from tarmac.model.progress import Outcome, WorkerPlacement
 from tarmac.model.run import Allocation, QueuePosition, Release, Run
 from tarmac.model.run_records import Dataset, DatasetState
-from tarmac.model.usage import AttemptSpan
 
 HOUR = 10 * HOUR_S
 

@@ -18,9 +18,9 @@ from tarmac.model.cluster import LOCAL_CLUSTER, Pool
 from tarmac.model.lifecycle import RunState
 from tarmac.model.notification import Channel, Occasion, Receiver, Subscription
 from tarmac.model.people.limits import CreditEntry, EntryKind
+from tarmac.model.people.usage import DAY_S, Period
 from tarmac.model.progress import CauseCode, Outcome
 from tarmac.model.run import Run
-from tarmac.model.usage import DAY_S, Period
 
 HOUR_S = 3600.0
 DAYS = 30

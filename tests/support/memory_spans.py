@@ -1,7 +1,7 @@
 """The usage of attempts as the store shows it, for `MemoryStore`."""
 
+from tarmac.model.people.usage import AttemptSpan
 from tarmac.model.run import Allocation, Attempt, Release, Run
-from tarmac.model.usage import AttemptSpan
 
 
 def span_of(of: Run, known: Attempt) -> AttemptSpan | None:

@@ -34,11 +34,11 @@ from tarmac.model.lifecycle import (
     attempt_step,
 )
 from tarmac.model.lifecycle import step as next_state
+from tarmac.model.people.usage import AttemptSpan
 from tarmac.model.progress import Event, Outcome
 from tarmac.model.run import Attempt, Run
 from tarmac.model.run_records import Dataset
 from tarmac.model.summary import RunQuery, RunSummary, summary_of
-from tarmac.model.usage import AttemptSpan
 from tarmac.store.checks import (
     Key,
     check_cluster,

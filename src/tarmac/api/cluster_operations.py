@@ -15,8 +15,8 @@ from tarmac.api.queue import QueuePool
 from tarmac.model.abilities import KeptImage
 from tarmac.model.actor import Action
 from tarmac.model.engine_kinds import Finding
+from tarmac.model.people.usage import Period
 from tarmac.model.reservations import LATEST_S, ReservationTerms
-from tarmac.model.usage import Period
 
 Time = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 """Seconds since 1970."""

@@ -22,10 +22,10 @@ from tarmac.model.actor import Actor
 from tarmac.model.cluster import Node
 from tarmac.model.codec import inherited, replace
 from tarmac.model.errors import InvalidInput, Problem, Unavailable
+from tarmac.model.people.usage import AttemptSpan, Period, periods
 from tarmac.model.ports import Engine
 from tarmac.model.resources import NodeUtilization, Reason, UsageKey
 from tarmac.model.run import Run
-from tarmac.model.usage import AttemptSpan, Period, periods
 from tarmac.node.attempt.document import Launch
 from tarmac.sched import Placement, Refusal, Snapshot, explain
 

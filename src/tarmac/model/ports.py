@@ -18,6 +18,7 @@ from tarmac.model.lifecycle import LeaveRequest, RunState
 from tarmac.model.metrics import MetricStore
 from tarmac.model.notification import Notifications
 from tarmac.model.people.limits import Limits
+from tarmac.model.people.usage import AttemptSpan
 from tarmac.model.progress import Cause, Event, NativeStatus, Notice, Outcome, Sighting, WorkerStatus
 from tarmac.model.reservations import ReservedNodes
 from tarmac.model.run import Attempt, Release, Run
@@ -25,7 +26,6 @@ from tarmac.model.run_records import Dataset, RunRecords
 from tarmac.model.secret import SecretUse
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.model.summary import RunQuery, RunSummary, RunViews
-from tarmac.model.usage import AttemptSpan
 from tarmac.node.attempt.document import Launch
 
 # --- store ------------------------------------------------------------------------------------------

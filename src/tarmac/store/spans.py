@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, func, or_, select
 from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.codec import decode
 from tarmac.model.lifecycle import TERMINAL_STATES
-from tarmac.model.usage import AttemptSpan
+from tarmac.model.people.usage import AttemptSpan
 from tarmac.store.database import each_of
 from tarmac.store.rows import written
 from tarmac.store.schema import attempt, run, usage_span

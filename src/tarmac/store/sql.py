@@ -21,12 +21,12 @@ from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.codec import decode
 from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import IllegalStep, RunState
+from tarmac.model.people.usage import AttemptSpan
 from tarmac.model.progress import Event, Outcome
 from tarmac.model.reservations import ReservedNodes, in_order
 from tarmac.model.run import Attempt, Run
 from tarmac.model.run_records import Dataset
 from tarmac.model.summary import RunQuery, RunSummary
-from tarmac.model.usage import AttemptSpan
 from tarmac.store import checks, rows
 from tarmac.store import statements as sql
 from tarmac.store.accounts import SqlAccounts

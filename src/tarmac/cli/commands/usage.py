@@ -21,7 +21,7 @@ from tarmac.cli.views.amounts import age, parse_duration
 from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client import Client
-from tarmac.model.usage import Period
+from tarmac.model.people.usage import Period
 
 HOUR_S = 3600.0
 

@@ -19,8 +19,8 @@ from tarmac.model.people.limits import (
     EntryKind,
     accounts_of,
 )
+from tarmac.model.people.usage import AttemptSpan, Period, periods
 from tarmac.model.run import attempt_id
-from tarmac.model.usage import AttemptSpan, Period, periods
 
 LEAST_SLOT_S = 1e-6
 """Less usage than this is the rounding of sums."""

@@ -13,9 +13,9 @@ from tarmac.model.cluster import Pool
 from tarmac.model.codec import replace
 from tarmac.model.people import limits as model
 from tarmac.model.people.limits import Cap, CreditAccount, LimitKind, SlotUse
+from tarmac.model.people.usage import DAY_S, AttemptSpan, month_begin
 from tarmac.model.ports import Store
 from tarmac.model.run import Attempt, Run, attempt_id
-from tarmac.model.usage import DAY_S, AttemptSpan, month_begin
 from tarmac.sched import LimitBook
 
 CHARGE_PERIOD_S = 600.0

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 
 from tarmac.control.permissions import may_see
 from tarmac.model.errors import InvalidInput
-from tarmac.model.usage import AttemptSpan
+from tarmac.model.people.usage import AttemptSpan
 from tarmac.systems.determined.gateway.calls import Call, Route, seconds_of, time_of
 from tarmac.systems.determined.gateway.changing import camel
 from tarmac.systems.determined.gateway.gateway import experiment_id, task_name
