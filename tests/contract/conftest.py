@@ -115,7 +115,7 @@ ENGINES: dict[str, Callable[[Path], Harness]] = {
 }
 
 
-@pytest.fixture(params=list(ENGINES))
+@pytest.fixture(params=[*list(ENGINES)[:-1], pytest.param("ray", marks=pytest.mark.heavy)])
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     """An engine: one test for each kind."""
     made: Any

@@ -93,7 +93,7 @@ def test_what_was_acknowledged_survives_kill_9(database_url: str) -> None:
 
 def test_two_servers_agree_on_every_key_and_the_feed_has_no_gap(database_url: str) -> None:
     """Each accepts a run under the same keys, at once; whoever comes second is told of the first's."""
-    count = 60
+    count = 30
     with (
         closing(open_store(database_url)) as reader,
         client("accept", database_url, "a", str(count)) as one,

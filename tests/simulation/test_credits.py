@@ -89,6 +89,7 @@ class Month:
         return next(each.balance for each in accounts if each.account == f"user:{user}")
 
 
+@pytest.mark.heavy
 def test_i13_a_month_of_three_users_agrees_with_usage_to_the_second() -> None:
     """Ada is warned, used up and refilled; Bob has enough; Eve was granted nothing, and so has no limit."""
     month = Month()

@@ -161,6 +161,7 @@ def _turns(crash_at: int | None) -> tuple[Simulation, int]:
     return simulation, passed
 
 
+@pytest.mark.heavy
 def test_a_crash_at_each_write_loses_no_turn_no_share_and_no_place() -> None:
     """I11, I12, D14: what was promised is kept, wherever the server dies."""
     _, points = _turns(None)

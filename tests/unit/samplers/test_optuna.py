@@ -99,7 +99,7 @@ class Play:
         (SearchMethod.TPE, None),
         pytest.param(SearchMethod.CMA_ES, None, marks=pytest.mark.heavy),
         pytest.param(SearchMethod.TPE, "median", marks=pytest.mark.heavy),
-        (SearchMethod.CMA_ES, "percentile"),
+        pytest.param(SearchMethod.CMA_ES, "percentile", marks=pytest.mark.heavy),
         (SearchMethod.RANDOM, "median"),
     ],
 )
