@@ -71,7 +71,7 @@ def test_i1_plots_show_each_trial_and_mark_the_one_pointed_at(open_page: Open) -
     expect(page.locator("circle")).to_have_count(12)
     page.locator("circle").last.hover()
     expect(page.locator(".pointed")).to_have_count(3)
-    expect(page.locator(".plots p")).to_contain_text("loss 0.001, layers 1, lr 0.001")
+    expect(page.locator(".plots p")).to_contain_text("layers 1, lr 0.001, loss 0.001")
     page.locator("circle").last.click()
     expect(page).to_have_url(re.compile("/run/"))
 
@@ -86,6 +86,29 @@ def test_i1_a_command_is_shown_before_it_pauses_and_stops(open_page: Open) -> No
         expect(page.locator(".bar .status")).to_have_text(re.compile(then), timeout=60_000)
     page.get_by_role("link", name="Source").click()
     expect(page.locator("pre")).to_contain_text("<img src=x onerror=alert(1)>")
+
+
+def test_i1_an_experiment_begins_another_and_a_trial_begins_a_run(open_page: Open, client: Client) -> None:
+    page = open_page("/experiment/grid")
+    page.get_by_role("link", name="Clone…").click()
+    dry_run = page.get_by_role("region", name="Dry run")
+    expect(dry_run).to_contain_text("A search: its first trial would start now on")
+    page.get_by_label("name", exact=True).fill("again")
+    page.get_by_label("layers").fill("2")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("again")
+    trials = client.trials("again")
+    assert {trial.parameters["layers"] for trial in trials} == {2}
+    page.goto(
+        page.url.replace(page.url.partition("/experiment/")[2], "").replace(
+            "experiment/", f"run/{trials[0].run}"
+        )
+    )
+    page.get_by_role("link", name="Clone…").click()
+    expect(dry_run).to_contain_text("Would start now on")
+    page.get_by_role("textbox", name="Run file").press("Control+End")
+    page.keyboard.type("priority: 3\n")
+    expect(dry_run).to_contain_text("A search: its first trial")
 
 
 def test_the_plots_fit_a_narrow_screen(open_page: Open) -> None:

@@ -3,15 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { MetricSeries, Run } from "../src/api/types.ts";
-import {
-  flat,
-  linesOf,
-  matching,
-  metricsOf,
-  sectionsOf,
-  short,
-  smoothed,
-} from "../src/pages/curves/points.ts";
+import { linesOf, matching, metricsOf, smoothed } from "../src/pages/curves/points.ts";
 
 function series(name: string, given: Partial<MetricSeries> = {}): MetricSeries {
   const nothing = { low: null, low_step: null, high: null, high_step: null, points: null };
@@ -26,7 +18,8 @@ function series(name: string, given: Partial<MetricSeries> = {}): MetricSeries {
 test("training is first, and several metrics of one prefix are a section", () => {
   const names = ["gpu/1", "gpu/10", "gpu/2", "data/wait", "loss"];
   const metrics = metricsOf([series("loss", { group: "validation" }), ...names.map((name) => series(name))]);
-  const found = [...sectionsOf(metrics)].map(([section, each]) => [section, each.map(({ name }) => name)]);
+  const sections = Map.groupBy(metrics, ({ section }) => section);
+  const found = [...sections].map(([section, each]) => [section, each.map(({ name }) => name)]);
   assert.deepEqual(found, [
     ["training", ["data/wait", "loss"]],
     ["training / gpu", ["gpu/1", "gpu/2", "gpu/10"]],
@@ -42,10 +35,10 @@ test("values that are not finite are marked, and zero has no place on a logarith
   assert.deepEqual(line?.xs, [0, 1, 2, 3]);
   assert.deepEqual(line?.ys, [null, null, null, 2]);
   assert.deepEqual(line?.odd, [
-    { x: 1, value: "nan" },
-    { x: 2, value: "-inf" },
+    { x: 1, text: "×" },
+    { x: 2, text: "▼" },
   ]);
-  assert.deepEqual([line?.shown, line?.total, none?.xs], [4, 9, []]);
+  assert.deepEqual([line?.total, none?.xs], [9, []]);
 });
 
 test("smoothing keeps a constant and gaps, and forgets over distance", () => {
@@ -53,19 +46,4 @@ test("smoothing keeps a constant and gaps, and forgets over distance", () => {
   const [, near = 0] = smoothed({ xs: [0, 1, 1000], ys: [0, 1, 0] }, 0.9) as number[];
   const [, far = 0] = smoothed({ xs: [0, 500, 1000], ys: [0, 1, 0] }, 0.9) as number[];
   assert.ok(near < 0.6 && far > 0.99, `${near} ${far}`);
-});
-
-test("parameters are named by their path, numbers have five digits", () => {
-  assert.deepEqual(flat({ a: { b: [1, "x"] }, c: {} }), [
-    ["a.b.0", "1"],
-    ["a.b.1", "x"],
-    ["c", "{}"],
-  ]);
-  assert.deepEqual([0.123456, 1e-9, 12345.67, "nan", null].map(short), [
-    "0.12346",
-    "1.00e-9",
-    "12,346",
-    "nan",
-    "",
-  ]);
 });

@@ -2,21 +2,29 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { axisOf, differing, flat, valueText } from "../src/pages/experiment/values.ts";
+import { axisOf } from "../src/pages/experiment/axes.ts";
 import { sorted } from "../src/parts/rows.ts";
 import { commandLine, option } from "../src/parts/shell.ts";
+import { differing, flat, short } from "../src/parts/values.ts";
 
-test("nested parameters have dotted names, and lists are values", () => {
-  assert.deepEqual(flat({ lr: 1, optimizer: { beta: 2, sizes: [3, 4] } }), {
+test("nested values have dotted names, and lists of plain ones are values", () => {
+  assert.deepEqual(flat({ lr: 1, optimizer: { beta: 2, sizes: [3, 4] }, roles: [{ slots: 2 }], none: {} }), {
     lr: 1,
     "optimizer.beta": 2,
     "optimizer.sizes": [3, 4],
+    "roles.0.slots": 2,
+    none: {},
   });
 });
 
 test("only parameters that differ are columns", () => {
-  const trials = [{ parameters: { lr: 1, seed: 3 } }, { parameters: { lr: 2, seed: 3, beta: 1 } }];
-  assert.deepEqual(differing(trials), ["beta", "lr"]);
+  assert.deepEqual(
+    differing([
+      { lr: 1, seed: 3 },
+      { lr: 2, seed: 3, beta: 1 },
+    ]),
+    ["lr", "beta"],
+  );
   assert.deepEqual(differing([]), []);
 });
 
@@ -55,11 +63,10 @@ test("one value, or none, is an axis as well", () => {
   assert.deepEqual(axisOf("lr", [], false).ticks, []);
 });
 
-test("values have four digits", () => {
-  assert.equal(valueText(0.123456), "0.1235");
-  assert.equal(valueText(123456), "123456");
-  assert.equal(valueText(null), "");
-  assert.equal(valueText([1, "a"]), '[1,"a"]');
+test("numbers have five digits, and whole ones all", () => {
+  const values = [0.123456, 1e-9, 12345678, "nan", null, undefined, [1, "a"], true];
+  const texts = ["0.12346", "1e-9", "12345678", "nan", "", "", '[1,"a"]', "true"];
+  assert.deepEqual(values.map(short), texts);
 });
 
 test("rows without a value are last in both directions", () => {

@@ -101,23 +101,34 @@ export function Rows<Row>(
   );
 }
 
-/** A page that scrolls as a whole: its title, what is beside that, and its content. */
-export function Sheet(props: {
+interface PageProps {
   title: string;
   bar?: ComponentChildren;
   children: ComponentChildren;
-}): JSX.Element {
+}
+
+/** A page: its title, what is beside that, and its content. */
+export function Page({ title, bar, children }: PageProps): JSX.Element {
   useEffect(() => {
-    document.title = `${props.title} · tarmac`;
-  }, [props.title]);
+    document.title = `${title} · tarmac`;
+  }, [title]);
   return (
     <article class="page">
       <div class="bar">
-        <h1>{props.title}</h1>
-        {props.bar}
+        <h1>{title}</h1>
+        {bar}
       </div>
-      <div class="sheet">{props.children}</div>
+      {children}
     </article>
+  );
+}
+
+/** A page that scrolls as a whole. */
+export function Sheet({ children, ...page }: PageProps): JSX.Element {
+  return (
+    <Page {...page}>
+      <div class="sheet">{children}</div>
+    </Page>
   );
 }
 

@@ -1,22 +1,33 @@
-// Why something cannot be shown.
+// Why something cannot be shown, or was refused; or that it is being loaded.
 
 import type { JSX } from "preact";
-import type { Refusal } from "../api/request.ts";
+import type { ErrorForm, Problem as Found } from "../api/types.ts";
 
-export function Problem({ problem }: { problem: Refusal }): JSX.Element {
+type Refused = Pick<ErrorForm, "message" | "hint" | "problems">;
+
+/** `reveal` leads to the place of a problem in a text. */
+export function Problem(props: { problem: Refused | null; reveal?: (found: Found) => void }): JSX.Element {
+  if (!props.problem) return <p class="loading">Loading…</p>;
+  const { message, hint, problems } = props.problem;
+  const nowhere = { line: null, column: null, message, hint, file: null };
   return (
     <div class="message" role="alert">
-      <p class="failed">{problem.message}</p>
-      {problem.hint && <p class="hint">{problem.hint}</p>}
-      {problem.problems.length > 0 && (
-        <ul>
-          {problem.problems.map(({ message, line, column }) => (
-            <li key={`${line}:${column}:${message}`}>
-              {line !== null && <code>{`${line}:${column ?? 1}`}</code>} {message}
-            </li>
-          ))}
-        </ul>
-      )}
+      {(problems.length > 0 ? problems : [nowhere]).map((found) => {
+        const place = found.line !== null && `${found.line}:${found.column ?? 1}`;
+        return (
+          <p key={`${place}:${found.message}`} class="failed">
+            {place &&
+              (props.reveal ? (
+                <button type="button" class="quiet" onClick={() => props.reveal?.(found)}>
+                  {place}
+                </button>
+              ) : (
+                <code>{place}</code>
+              ))}{" "}
+            {found.message} <span class="hint">{found.hint}</span>
+          </p>
+        );
+      })}
     </div>
   );
 }

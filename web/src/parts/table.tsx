@@ -19,6 +19,18 @@ export interface Column<Row> {
   sort?: string;
 }
 
+/** A column that sorts by the field of its id. */
+export function column<Row>(
+  id: string,
+  title: string,
+  width: number,
+  rank: number,
+  cell: Column<Row>["cell"],
+  more: Partial<Column<Row>> = {},
+): Column<Row> {
+  return { id, title, width, rank, cell, sort: id, ...more };
+}
+
 export interface Rows<Row> {
   total: number;
   /** The row at a place, once it has been read. */

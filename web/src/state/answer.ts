@@ -3,10 +3,12 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { onChanges } from "../api/live.ts";
 import { type Answer, ask, type Operation, type QueryOf, Refusal } from "../api/request.ts";
+import type { Operations } from "../api/types.ts";
 
 interface Details<K extends Operation> {
   path?: Record<string, string>;
   query?: QueryOf<K>;
+  body?: Operations[K]["body"];
   /** Ask only while this holds. */
   when?: boolean;
   /** Ask again this often while the tab is visible. */
@@ -25,8 +27,8 @@ const LEAST_MS = 500;
 
 /** Ask the server, and again as `details` say. */
 export function useAnswer<K extends Operation>(operation: K, details: Details<K> = {}): Asked<Answer<K>> {
-  const { path, query, when = true, everyMs, runs } = details;
-  const key = JSON.stringify([operation, path, query, when]);
+  const { path, query, body, when = true, everyMs, runs } = details;
+  const key = JSON.stringify([operation, path, query, body, when]);
   const [state, setState] = useState<{ key: string; data: Answer<K> | null; problem: Refusal | null }>({
     key,
     data: null,
@@ -45,7 +47,7 @@ export function useAnswer<K extends Operation>(operation: K, details: Details<K>
     if (!when) return;
     const leave = new AbortController();
     askedAt.current = Date.now();
-    const given = { ...(path ? { path } : {}), ...(query ? { query } : {}), signal: leave.signal };
+    const given = { ...(path && { path }), ...(query && { query }), body, signal: leave.signal };
     ask(operation, given).then(
       (data) => setState({ key, data, problem: null }),
       (problem) => {

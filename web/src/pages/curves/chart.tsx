@@ -1,23 +1,15 @@
-// One chart: a metric of all runs. It is drawn while it is in view; hovering a line marks its run in all charts.
+// One chart: a metric of all runs, drawn while it is in view, and how many of its points are shown.
 
-import { type Signal, signal, useSignal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type uPlot from "uplot";
 import type { Attempt, Run } from "../../api/types.ts";
-import { count, duration } from "../../parts/amounts.ts";
-import { notifyFailure } from "../../parts/notices.tsx";
-import type { Plot, Read } from "./plot.ts";
-import { type Axis, attemptMarks, axisOf, linesOf, type Metric, type Range, short } from "./points.ts";
+import { count } from "../../parts/amounts.ts";
+import { type Drawing, dark, dataOf, plotIn } from "./plot.ts";
+import { axisOf, type Line, linesOf, type Metric, marksOf } from "./points.ts";
 import type { CurveSource } from "./source.ts";
-
-export interface Settings {
-  axis: Axis;
-  range: Range;
-  log: boolean;
-  smooth: number;
-  baseline: string | null;
-  hidden: string[];
-}
+import type { Settings } from "./view.tsx";
 
 interface Props {
   metric: Metric;
@@ -25,132 +17,83 @@ interface Props {
   attempts: Attempt[];
   source: CurveSource;
   settings: Settings;
-  onZoom: (range: Range) => void;
 }
 
-/** The place of the run that the pointer is on. */
-export const hovered: Signal<number | null> = signal(null);
-
-const scheme = matchMedia("(prefers-color-scheme: dark)");
-const dark = signal(scheme.matches);
-scheme.addEventListener("change", () => (dark.value = scheme.matches));
-
-const watched = new Map<Element, (inView: boolean) => void>();
-const observer = new IntersectionObserver(
-  (entries) => {
-    for (const { target, isIntersecting } of entries) watched.get(target)?.(isIntersecting);
-  },
-  { rootMargin: "150px" },
-);
-
 export function Chart(props: Props): JSX.Element {
-  const { metric, source } = props;
+  const { metric, source, settings } = props;
+  const axis = axisOf(metric, settings.axis);
+  const { from, to } = axis === settings.axis ? settings : { from: null, to: null };
   const element = useRef<HTMLElement>(null);
   const [inView, setInView] = useState(false);
   useEffect(() => {
-    const target = element.current;
-    if (!target) return;
-    watched.set(target, setInView);
-    observer.observe(target);
-    return () => {
-      watched.delete(target);
-      observer.unobserve(target);
-    };
+    const see = (entries: IntersectionObserverEntry[]) => setInView(entries.at(-1)?.isIntersecting ?? false);
+    const observer = new IntersectionObserver(see, { rootMargin: "150px" });
+    if (element.current) observer.observe(element.current);
+    return () => observer.disconnect();
   }, []);
-  useEffect(() => (inView ? source.view(metric) : undefined), [inView, source, metric]);
+  useEffect(() => {
+    if (!inView) return;
+    const steps = { first_step: from && Math.floor(from), last_step: to && Math.ceil(to) };
+    return source.view(metric, axis === "step" ? steps : { first_s: from, last_s: to });
+  }, [inView, source, metric.key, axis, from, to]);
   return (
-    <article ref={element} class="chart" aria-label={metric.name}>
-      <h3 title={metric.name}>{metric.name}</h3>
-      {inView && <Shown {...props} />}
+    <article ref={element} class="panel chart" aria-label={metric.name}>
+      <h3 title={metric.name}>
+        {metric.name}
+        {settings.smooth > 0 && (
+          <span class="hint">{` smoothed ${settings.smooth}, of the points shown`}</span>
+        )}
+      </h3>
+      {inView && (
+        <Shown {...props} settings={{ ...settings, axis, from, to }} byTime={axis !== settings.axis} />
+      )}
     </article>
   );
 }
 
-function Shown({ metric, runs, attempts, source, settings, onZoom }: Props): JSX.Element {
-  const { range, log, smooth, baseline, hidden } = settings;
+/** `byTime`: the metric has no steps, so that its axis is not the one that was chosen. */
+function Shown(props: Props & { byTime: boolean }): JSX.Element {
+  const { metric, runs, attempts, source, settings, byTime } = props;
+  const { axis, from, to, log, smooth, baseline, hidden } = settings;
   const element = useRef<HTMLDivElement>(null);
-  const [plot, setPlot] = useState<Plot | null>(null);
-  const read = useSignal<Read | null>(null);
-  const axis = axisOf(metric, settings.axis);
-  const zoom = useRef(onZoom);
-  zoom.current = onZoom;
-  useEffect(() => {
-    let made: Plot | null = null;
-    let left = false;
-    import("./plot.ts").then(({ Plot }) => {
-      if (left || !element.current) return;
-      made = new Plot(element.current, {
-        onZoom: (next) => zoom.current(next),
-        onHover: (run) => (hovered.value = run),
-        onRead: (next) => (read.value = next),
-      });
-      setPlot(made);
-    }, notifyFailure);
-    return () => {
-      left = true;
-      made?.destroy();
-    };
-  }, []);
-
-  const found = source.curves(metric.key).value;
-  const curves = found?.filter(({ run }) => !hidden.includes(run)) ?? [];
-  const lines = linesOf(curves, runs, axis, log);
-  const key = JSON.stringify([axis, range, log, smooth, baseline, hidden, dark.value]);
-  useEffect(() => {
-    if (!plot || found === null) return;
+  const plot = useRef<uPlot | null>(null);
+  const read = useSignal("");
+  const found = source.curves.value.get(metric.key)?.curves;
+  const lines = useMemo(() => {
+    const shown = found?.filter(({ run }) => !hidden.includes(run)) ?? [];
+    return linesOf(shown, runs, axis, log);
+  }, [found, runs, axis, log, hidden.join()]);
+  const marks = useMemo(() => {
     const [run] = runs;
-    const drawing = {
-      ...{ lines, axis, log, smooth, dark: dark.value },
-      range: axis === settings.axis ? range : { from: null, to: null },
-      baseline: baseline === null ? null : runs.findIndex(({ id }) => id === baseline),
-      attempts: run && runs.length === 1 ? attemptMarks(attempts, curves[0], axis, run) : [],
-    };
-    plot.draw(drawing);
-    plot.focus(hovered.peek());
-  }, [plot, found, key, attempts, runs]);
-  useEffect(() => hovered.subscribe((run) => plot?.focus(run)), [plot]);
+    return run && found?.[0] && runs.length === 1 ? marksOf(attempts, found[0], axis, run) : [];
+  }, [attempts, found, runs, axis]);
+  const drawing = { ...settings, lines, marks, read };
+  const last = useRef<Drawing>(drawing);
+  last.current = drawing;
+  useEffect(() => {
+    plot.current = element.current && plotIn(element.current, last);
+    return () => plot.current?.destroy();
+  }, [axis, log, smooth > 0, baseline, lines.length, dark.value]);
+  useEffect(() => plot.current?.setData(dataOf(drawing)), [lines, smooth, from, to, marks]);
 
-  const shown = lines.reduce((sum, line) => sum + line.shown, 0);
-  const total = lines.reduce((sum, line) => sum + line.total, 0);
-  const odd = lines.reduce((sum, line) => sum + line.odd.length, 0);
-  const undrawn = lines.reduce((sum, { ys }) => sum + ys.filter((y) => y === null).length, 0) - odd;
+  const sum = (of: (line: Line) => number) => lines.reduce((total, line) => total + of(line), 0);
+  const total = sum((line) => line.total);
+  const shown = sum(({ xs }) => xs.length);
+  const odd = sum((line) => line.odd.length);
+  const undrawn = sum(({ ys }) => ys.filter((y) => y === null).length) - odd;
   return (
     <>
-      <div ref={element} class="plot" role="img" aria-label={`Curves of ${metric.name}`}>
-        {found === null && <p class="quiet">Loading…</p>}
-      </div>
+      <div ref={element} class="curve" role="img" aria-label={`Curves of ${metric.name}`} />
       <p class="chart-foot">
-        <ReadText read={read} runs={runs} axis={axis} smooth={smooth} />
+        <span>{read}</span>
         <span class="quiet">
-          {axis !== settings.axis && "by time · "}
+          {byTime && "by time · "}
           {odd > 0 && `${count(odd)} not finite · `}
           {undrawn > 0 && `${count(undrawn)} not above 0 · `}
-          {shown === total
-            ? total === 1
-              ? "1 point"
-              : `${count(total)} points`
-            : `${count(shown)} of ${count(total)} points`}
+          {shown < total && `${count(shown)} of `}
+          {!found ? "Loading…" : total === 1 ? "1 point" : `${count(total)} points`}
         </span>
       </p>
     </>
-  );
-}
-
-interface ReadProps {
-  read: Signal<Read | null>;
-  runs: Run[];
-  axis: Axis;
-  smooth: number;
-}
-
-function ReadText({ read, runs, axis, smooth }: ReadProps): JSX.Element {
-  const at = read.value;
-  if (at === null)
-    return <span class="quiet">{smooth > 0 && `smoothed ${smooth}, of the points shown`}</span>;
-  const name = runs.length > 1 ? (runs[at.run]?.name ?? "") : "";
-  return (
-    <span class="chart-read">
-      <b>{short(at.y)}</b> at {axis === "step" ? short(at.x) : duration(at.x)} {name}
-    </span>
   );
 }

@@ -1,18 +1,22 @@
-// The compared runs with their colours: hide one, pin one as the baseline, remove one from the comparison.
+// The compared runs: their colours, one pinned as the baseline, some hidden; and their parameters side by side.
 
 import type { JSX } from "preact";
 import type { Run } from "../../api/types.ts";
+import { Command } from "../../parts/command.tsx";
+import { type Cell, Rows } from "../../parts/list.tsx";
 import { Status } from "../../parts/status.tsx";
+import { differing, flat, short } from "../../parts/values.ts";
 import { query, setQuery } from "../../state/place.ts";
 import { statusOf } from "../runs/status.ts";
-import { hovered, type Settings } from "./chart.tsx";
+import { hovered } from "./plot.ts";
 import { curveColour, isDashed } from "./points.ts";
+import type { Settings } from "./view.tsx";
 
 export function RunList({ runs, settings }: { runs: Run[]; settings: Settings }): JSX.Element {
   const { baseline, hidden } = settings;
   const without = (ids: string[], id: string) => ids.filter((each) => each !== id);
   return (
-    <ul class="curve-runs" aria-label="Compared runs">
+    <ul class="legend curve-runs" aria-label="Compared runs">
       {runs.map(({ id, name, state, outcome }, index) => (
         <li
           key={id}
@@ -37,7 +41,7 @@ export function RunList({ runs, settings }: { runs: Run[]; settings: Settings })
             title="The baseline: the others are compared with it"
             onClick={() => setQuery({ baseline: baseline === id ? null : id })}
           >
-            {baseline === id ? "baseline" : "pin"}
+            {baseline === id ? <b>baseline</b> : "pin"}
           </button>
           <button
             type="button"
@@ -50,5 +54,26 @@ export function RunList({ runs, settings }: { runs: Run[]; settings: Settings })
         </li>
       ))}
     </ul>
+  );
+}
+
+/** The parameters that differ between runs. */
+export function Parameters({ runs }: { runs: Run[] }): JSX.Element {
+  const specs = runs.map(({ spec }) => flat(spec));
+  const columns = runs.map(
+    ({ id, name: title }, at): Cell<string> => [`${title} ${id}`, (name) => short(specs[at]?.[name])],
+  );
+  return (
+    <section class="plots">
+      <div class="plot-scroll">
+        <Rows
+          label="Parameters"
+          rows={differing(specs)}
+          columns={[["Parameter", (name) => name], ...columns]}
+          empty="Nothing differs."
+        />
+      </div>
+      {runs.length === 2 && <Command text={`tarmac diff ${runs.map(({ id }) => id).join(" ")}`} />}
+    </section>
   );
 }

@@ -3,9 +3,11 @@
 import type { JSX } from "preact";
 import type { MetricSeries, Run } from "../../api/types.ts";
 import { count } from "../../parts/amounts.ts";
-import { type Column, type Rows, Table } from "../../parts/table.tsx";
+import { sorted } from "../../parts/rows.ts";
+import { type Column, column, Table } from "../../parts/table.tsx";
+import { short } from "../../parts/values.ts";
 import { go, query, setQuery } from "../../state/place.ts";
-import { keyOf, type Metric, short } from "./points.ts";
+import { keyOf, type Metric } from "./points.ts";
 
 interface Props {
   metrics: Metric[];
@@ -15,33 +17,25 @@ interface Props {
 
 type Row = MetricSeries & { change: number | null };
 
-const FIELDS: Record<string, (row: Row) => number | string> = {
-  run: (row) => row.run_name,
-  last: (row) => Number(row.last),
-  step: (row) => row.last_step ?? -1,
-  low: (row) => row.low ?? Number.NaN,
-  high: (row) => row.high ?? Number.NaN,
-  count: (row) => row.count,
-  change: (row) => row.change ?? Number.NaN,
-};
-
 export function SummaryTable({ metrics, runs, baseline }: Props): JSX.Element {
-  const rows = metrics.flatMap(({ series }) => {
-    const base = series.get(baseline ?? "");
-    return runs.flatMap(({ id }): Row[] => {
+  const rows = metrics.flatMap(({ series }) =>
+    runs.flatMap(({ id }): Row[] => {
       const row = series.get(id);
-      return row ? [{ ...row, change: row === base ? null : changeOf(row, base) }] : [];
-    });
-  });
+      return row ? [{ ...row, change: changeOf(row, series.get(baseline ?? "")) }] : [];
+    }),
+  );
   const sort = query.value.get("sort") ?? "";
-  const field = FIELDS[sort.replace("-", "")];
-  if (field) rows.sort((one, other) => compare(field(one), field(other), sort.startsWith("-")));
-  const source: Rows<Row> = { total: rows.length, at: (index) => rows[index], view: () => {} };
+  const fieldOf = (row: Row, name: string) => {
+    const value = row[name as keyof Row];
+    return name === "last" && typeof value === "string" ? null : value;
+  };
   return (
     <Table
       label="Last, lowest and highest values"
-      columns={columnsOf(runs.length > 1, baseline !== null)}
-      rows={source}
+      columns={COLUMNS.filter(({ id }) =>
+        id === "run_name" ? runs.length > 1 : id !== "change" || baseline !== null,
+      )}
+      rows={sorted(rows, sort, fieldOf)}
       keyOf={(row) => `${row.run}\n${keyOf(row)}`}
       href={hrefOf}
       open={go}
@@ -55,58 +49,49 @@ export function SummaryTable({ metrics, runs, baseline }: Props): JSX.Element {
 /** The change of the last value against the baseline, as a share; null where there is none. */
 function changeOf(row: MetricSeries, base: MetricSeries | undefined): number | null {
   const change = (Number(row.last) - Number(base?.last)) / Math.abs(Number(base?.last));
-  return Number.isFinite(change) ? change : null;
-}
-
-function compare(one: number | string, other: number | string, descending: boolean): number {
-  if (Number.isNaN(one) || Number.isNaN(other))
-    return Number(Number.isNaN(one)) - Number(Number.isNaN(other));
-  const order = one < other ? -1 : one > other ? 1 : 0;
-  return descending ? -order : order;
+  return Number.isFinite(change) && row !== base ? change : null;
 }
 
 function hrefOf({ name }: Row): string {
-  const next = new URLSearchParams(query.value);
-  next.delete("view");
-  next.delete("sort");
-  next.set("text", name);
-  return `?${next}`;
+  const kept = [...query.value].filter(([each]) => !["view", "sort", "text"].includes(each));
+  return `?${new URLSearchParams([...kept, ["text", name]])}`;
 }
 
-function columnsOf(several: boolean, based: boolean): Column<Row>[] {
-  const at = (value: number | null, step: number | null) => (
+function Name(row: Row): JSX.Element {
+  return (
+    <a href={hrefOf(row)} tabIndex={-1} title={row.name}>
+      {row.group !== "training" && <span class="quiet">{row.group}/</span>}
+      {row.name}
+    </a>
+  );
+}
+
+function Last({ last }: Row): JSX.Element {
+  return <span class={typeof last === "string" ? "failed" : ""}>{short(last)}</span>;
+}
+
+function percent(share: number | null): string {
+  return share === null ? "" : `${share > 0 ? "+" : ""}${Number((share * 100).toPrecision(3))} %`;
+}
+
+function at(value: number | null, step: number | null): JSX.Element {
+  return (
     <>
       {short(value)} {step !== null && <span class="quiet">@{count(step)}</span>}
     </>
   );
-  const number = (id: string, title: string, width: number, rank: number, cell: Column<Row>["cell"]) => {
-    return { id, title, width, rank, right: true, sort: id, cell };
-  };
-  const name: Column<Row> = {
-    ...{ id: "metric", title: "Metric", width: 140, grows: true, rank: 0 },
-    cell: (row) => (
-      <a href={hrefOf(row)} tabIndex={-1} title={row.name}>
-        {row.group !== "training" && <span class="quiet">{row.group}/</span>}
-        {row.name}
-      </a>
-    ),
-  };
-  const run = { id: "run", title: "Run", width: 110, grows: true, rank: 1, sort: "run" };
-  return [
-    name,
-    ...(several ? [{ ...run, cell: (row: Row) => <span title={row.run}>{row.run_name}</span> }] : []),
-    number("last", "Last", 100, 2, (row) => (
-      <span class={typeof row.last === "string" ? "failed" : ""}>{short(row.last)}</span>
-    )),
-    ...(based ? [number("change", "To baseline", 104, 3, ({ change }) => percent(change))] : []),
-    number("low", "Lowest", 165, 4, (row) => at(row.low, row.low_step)),
-    number("high", "Highest", 165, 5, (row) => at(row.high, row.high_step)),
-    number("step", "Step", 90, 6, (row) => row.last_step !== null && count(row.last_step)),
-    number("count", "Points", 90, 7, (row) => count(row.count)),
-  ];
 }
 
-function percent(share: number | null): string {
-  if (share === null) return "";
-  return `${share > 0 ? "+" : ""}${short(Number((share * 100).toPrecision(3)))} %`;
-}
+const GROWS = { grows: true };
+const RIGHT = { right: true };
+
+const COLUMNS: Column<Row>[] = [
+  column("metric", "Metric", 140, 0, Name, { grows: true, sort: "" }),
+  column("run_name", "Run", 110, 1, (row) => <span title={row.run}>{row.run_name}</span>, GROWS),
+  column("last", "Last", 100, 2, Last, RIGHT),
+  column("change", "To baseline", 104, 3, ({ change }) => percent(change), RIGHT),
+  column("low", "Lowest", 165, 4, (row) => at(row.low, row.low_step), RIGHT),
+  column("high", "Highest", 165, 5, (row) => at(row.high, row.high_step), RIGHT),
+  column("last_step", "Step", 90, 6, ({ last_step: step }) => step !== null && count(step), RIGHT),
+  column("count", "Points", 90, 7, (row) => count(row.count), RIGHT),
+];

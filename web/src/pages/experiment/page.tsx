@@ -1,7 +1,6 @@
 // One experiment, `/experiment/ID`: its progress and best trial, trials, plots and source; and commands to it.
 
 import type { ComponentType, JSX } from "preact";
-import { useEffect } from "preact/hooks";
 import { ask } from "../../api/request.ts";
 import type { Experiment, Trial } from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.tsx";
@@ -9,17 +8,17 @@ import { count } from "../../parts/amounts.ts";
 import { Bar } from "../../parts/bar.tsx";
 import { Command } from "../../parts/command.tsx";
 import { type Form, FormButton, useForm } from "../../parts/form.tsx";
-import { Tabs } from "../../parts/list.tsx";
+import { Page, Tabs } from "../../parts/list.tsx";
 import { Problem } from "../../parts/problem.tsx";
 import { commandLine } from "../../parts/shell.ts";
 import { Status } from "../../parts/status.tsx";
+import { differing, flat, short } from "../../parts/values.ts";
 import { useAnswer } from "../../state/answer.ts";
 import { go } from "../../state/place.ts";
 import { may } from "../../state/session.ts";
 import { statusOf as runStatus } from "../runs/status.ts";
 import { Plots } from "./plots.tsx";
 import { Trials } from "./trials.tsx";
-import { differing, flat, valueText } from "./values.ts";
 
 /** What each tab gets; `best` are the trials with a metric, the best first. */
 export interface TabProps {
@@ -46,34 +45,36 @@ export function ExperimentPage({ rest }: PageProps): JSX.Element {
   const { data: experiment, problem, again } = useAnswer("GET /experiments/{experiment}", asked);
   const { data: trials } = useAnswer("GET /experiments/{experiment}/trials", asked);
   const { show, dialog } = useForm(again);
-  useEffect(() => {
-    document.title = `${experiment?.name ?? "Experiment"} · tarmac`;
-  }, [experiment?.name]);
-  if (problem) return <Problem problem={problem} />;
-  if (!experiment || !trials) return <p class="loading">Loading…</p>;
+  if (problem || !experiment || !trials) return <Problem problem={problem} />;
   const sign = experiment.search.smaller_is_better ? 1 : -1;
   const best = trials.filter((trial) => trial.best !== null);
   best.sort((one, other) => sign * ((one.best ?? 0) - (other.best ?? 0)));
   const Shown = TABS[tab] ?? Trials;
   const shown = { experiment, trials, best };
   const acts = ACTS.filter(([, , states]) => may("control") && states.split(" ").includes(experiment.state));
+  const bar = (
+    <>
+      <Status value={runStatus(experiment)} />
+      <code class="quiet">{experiment.id}</code>
+      <span class="bar-end">
+        {may("submit") && trials[0] && (
+          <a class="button" href={`/new?search=1&clone=${trials[0].run}`}>
+            Clone…
+          </a>
+        )}
+        {acts.map((act) => (
+          <FormButton key={act[0]} form={formOf(act, experiment)} show={show} />
+        ))}
+      </span>
+    </>
+  );
   return (
-    <article class="page">
-      <div class="bar">
-        <h1>{experiment.name}</h1>
-        <Status value={runStatus(experiment)} />
-        <code class="quiet">{experiment.id}</code>
-        <span class="bar-end">
-          {acts.map((act) => (
-            <FormButton key={act[0]} form={formOf(act, experiment)} show={show} />
-          ))}
-        </span>
-      </div>
+    <Page title={experiment.name} bar={bar}>
       <Summary {...shown} />
       <Tabs of={`/experiment/${id}`} tabs={{ "": "Trials", plots: "Plots", source: "Source" }} chosen={tab} />
       <Shown {...shown} />
       {dialog}
-    </article>
+    </Page>
   );
 }
 
@@ -99,31 +100,31 @@ function Summary({ experiment, trials, best: [best] }: TabProps): JSX.Element {
   const { progress, message, user, project, search } = experiment;
   const share = `${Math.round(progress * 100)}%`;
   const all = count(search.max_trials ?? trials.length);
-  const counts: Record<string, number> = {};
-  for (const status of trials.map(statusOf)) counts[status] = (counts[status] ?? 0) + 1;
-  const values = flat(best?.parameters ?? {});
+  const counts = [...Map.groupBy(trials, statusOf)].map(([status, { length }]) => [status, length] as const);
+  const values = flat(best?.parameters);
+  const names = differing(trials.map(({ parameters }) => parameters));
   return (
     <div class="summary">
       <p>
         <Bar share={progress} label={`Progress ${share}`} /> {share} of {all} trials
-        <Pairs of={{ ...counts, search: search.method, user, project }} />
+        <Pairs of={[...counts, ["search", search.method], ["user", user], ["project", project]]} />
       </p>
       {message && <p>{message}</p>}
       {best && (
         <p>
           Best: <a href={`/run/${best.run}`}>{best.name}</a> {search.metric}{" "}
-          <strong>{valueText(best.best)}</strong>
-          <Pairs of={Object.fromEntries(differing(trials).map((name) => [name, values[name]]))} />
+          <strong>{short(best.best)}</strong>
+          <Pairs of={names.map((name) => [name, values[name]])} />
         </p>
       )}
     </div>
   );
 }
 
-function Pairs({ of }: { of: Record<string, unknown> }): JSX.Element {
-  const shown = Object.entries(of).map(([name, value]) => (
+function Pairs({ of }: { of: (readonly [name: string, value: unknown])[] }): JSX.Element {
+  const shown = of.map(([name, value]) => (
     <span key={name} class="pair">
-      <span class="quiet">{name}</span> {valueText(value)}
+      <span class="quiet">{name}</span> {short(value)}
     </span>
   ));
   return <>{shown}</>;

@@ -4,10 +4,10 @@ import type { JSX } from "preact";
 import type { Trial } from "../../api/types.ts";
 import { sorted } from "../../parts/rows.ts";
 import { Status } from "../../parts/status.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { column, Table } from "../../parts/table.tsx";
+import { differing, flat, short } from "../../parts/values.ts";
 import { go, query, setQuery } from "../../state/place.ts";
 import { statusOf, type TabProps } from "./page.tsx";
-import { differing, flat, valueText } from "./values.ts";
 
 export function Trials({ experiment, trials }: TabProps): JSX.Element {
   const { metric, smaller_is_better } = experiment.search;
@@ -19,21 +19,15 @@ export function Trials({ experiment, trials }: TabProps): JSX.Element {
   }));
   type Row = Trial & { status: string };
   const fieldOf = (row: Row, name: string) => row[name as keyof Row];
-  const number = (id: string, title: string, rank: number, width = 96): Column<Row> => ({
-    ...{ id, title, width, rank, right: true, sort: id, cell: (row) => valueText(fieldOf(row, id) ?? null) },
-  });
-  const name = ({ run, name: text }: Row) => <a href={`/run/${run}`}>{text}</a>;
-  const columns: Column<Row>[] = [
-    { id: "number", title: "Trial", width: 150, grows: true, rank: 0, sort: "number", cell: name },
-    {
-      id: "status",
-      title: "State",
-      width: 104,
-      rank: 2,
-      sort: "status",
-      cell: ({ status }) => <Status value={status} />,
-    },
-    ...differing(trials).map((each, index) => number(`p.${each}`, each, 3 + index)),
+  const number = (id: string, title: string, rank: number, width = 96) =>
+    column<Row>(id, title, width, rank, (row) => short(fieldOf(row, id)), { right: true });
+  const parameters = differing(trials.map((trial) => trial.parameters));
+  const columns = [
+    column<Row>("number", "Trial", 150, 0, ({ run, name }) => <a href={`/run/${run}`}>{name}</a>, {
+      grows: true,
+    }),
+    column<Row>("status", "State", 104, 2, ({ status }) => <Status value={status} />),
+    ...parameters.map((each, index) => number(`p.${each}`, each, 3 + index)),
     ...(metric ? [number("best", `Best ${metric}`, 1, 120), number("latest", "Last", 90)] : []),
     number("at", "Step", 80, 72),
   ];

@@ -7,39 +7,28 @@ import { Bar } from "../../parts/bar.tsx";
 import { List, Sheet } from "../../parts/list.tsx";
 import { commandLine } from "../../parts/shell.ts";
 import { Status } from "../../parts/status.tsx";
+import { Toggle } from "../../parts/toggle.tsx";
 import { now } from "../../state/clock.ts";
-import { query, setQuery } from "../../state/place.ts";
+import { query } from "../../state/place.ts";
 import { statusOf } from "../runs/status.ts";
 
 const MOST = 1_000;
 const ASK_MS = 3_000;
-const STATES: ExperimentState[] = ["active", "paused", "ended"];
+const STATES = ["active", "paused", "ended"] as const;
 
 export function ExperimentsPage(): JSX.Element {
-  const values = query.value;
-  const state = values.getAll("state") as ExperimentState[];
-  const scope = values.has("mine") ? "mine" : "all";
-  const toggle = (label: string, on: boolean, change: Parameters<typeof setQuery>[0]) => (
-    <button
-      key={label}
-      type="button"
-      class="button toggle"
-      aria-pressed={on}
-      onClick={() => setQuery(change)}
-    >
-      {label}
-    </button>
-  );
-  const states = STATES.map((each) =>
-    toggle(each, state.includes(each), {
-      state: state.includes(each) ? state.filter((other) => other !== each) : [...state, each],
-    }),
-  );
-  const project = values.get("project");
+  const state = query.value.getAll("state") as ExperimentState[];
+  const mine = query.value.has("mine");
+  const project = query.value.get("project");
+  const states = STATES.map((each) => {
+    const others = state.filter((other) => other !== each);
+    const on = state.includes(each);
+    return <Toggle key={each} label={each} on={on} change={{ state: on ? others : [...others, each] }} />;
+  });
   const bar = [
-    toggle("mine", scope === "mine", { mine: scope === "mine" ? null : "yes" }),
+    <Toggle key="mine" label="mine" on={mine} change={{ mine: mine ? null : "yes" }} />,
     ...states,
-    project && toggle(`${project} ×`, true, { project: null }),
+    project && <Toggle key="project" label={`${project} ×`} on change={{ project: null }} />,
   ];
   return (
     <Sheet title="Experiments" bar={bar}>
@@ -47,7 +36,7 @@ export function ExperimentsPage(): JSX.Element {
         title="Experiments"
         heading={false}
         operation="GET /experiments"
-        query={{ state, scope, project, limit: MOST, archived: false }}
+        query={{ state, scope: mine ? "mine" : "all", project, limit: MOST, archived: false }}
         everyMs={ASK_MS}
         rows={({ experiments }) => experiments}
         columns={[
@@ -55,13 +44,12 @@ export function ExperimentsPage(): JSX.Element {
           ["State", (each) => <Status value={statusOf(each)} />],
           [
             "Progress",
-            ({ progress }) => [<Bar key="" share={progress} label="" />, ` ${Math.round(progress * 100)}%`],
+            (each) => [<Bar key="" share={each.progress} label="Progress" />, percent(each.progress)],
           ],
           ["Search", ({ search }) => search.method, "wide"],
           [
             "Metric",
-            ({ search: { metric, smaller_is_better } }) =>
-              metric && `${smaller_is_better ? "min" : "max"} ${metric}`,
+            ({ search: { metric, smaller_is_better: min } }) => metric && `${min ? "min" : "max"} ${metric}`,
             "wide",
           ],
           ["User", ({ user }) => user, "wide"],
@@ -69,9 +57,13 @@ export function ExperimentsPage(): JSX.Element {
           ["Id", ({ id }) => <code>{id}</code>, "wide"],
           ["Age", ({ created_at }) => age(created_at, now.value), "right"],
         ]}
-        command={commandLine("experiment", "ls", scope === "mine" && "--mine")}
+        command={commandLine("experiment", "ls", mine && "--mine")}
         empty="No experiment passes these filters. tarmac run train.yaml --sweep lr=1e-3,1e-4 starts one."
       />
     </Sheet>
   );
+}
+
+function percent(share: number): string {
+  return ` ${Math.round(share * 100)}%`;
 }

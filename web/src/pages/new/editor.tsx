@@ -6,10 +6,10 @@ import { syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { search, searchKeymap } from "@codemirror/search";
 import { EditorState } from "@codemirror/state";
-import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
+import { EditorView, highlightSpecialChars, keymap, lineNumbers } from "@codemirror/view";
 import { classHighlighter } from "@lezer/highlight";
 import type { JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Problem } from "../../api/types.ts";
 
 interface Props {
@@ -17,14 +17,14 @@ interface Props {
   onText: (text: string) => void;
   problems: Problem[];
   fixed: boolean;
-  /** Told of the editor: how to move to a problem. */
-  onReady: (reveal: (problem: Problem) => void) => void;
+  /** The problem to move to. */
+  revealed: Problem | null;
 }
 
 // The marks of the library are images in its own style, which the content policy refuses: ours are lines.
 const THEME = EditorView.theme({ ".cm-lintRange-error": { backgroundImage: "none" } });
 
-export function Editor({ text, onText, problems, fixed, onReady }: Props): JSX.Element {
+export function Editor({ text, onText, problems, fixed, revealed }: Props): JSX.Element {
   const place = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
 
@@ -37,15 +37,14 @@ export function Editor({ text, onText, problems, fixed, onReady }: Props): JSX.E
         extensions: [
           EditorView.cspNonce.of(document.getElementById("first")?.dataset.nonce ?? ""),
           lineNumbers(),
-          highlightActiveLine(),
           history(),
-          drawSelection(),
+          highlightSpecialChars(),
           search({ top: true }),
           yaml(),
           syntaxHighlighting(classHighlighter),
           THEME,
           keymap.of([...defaultKeymap, ...searchKeymap, ...historyKeymap, ...lintKeymap]),
-          EditorView.contentAttributes.of({ "aria-label": "Run file" }),
+          EditorView.contentAttributes.of({ "aria-label": "Run file", tabindex: "0" }),
           EditorState.readOnly.of(fixed),
           EditorView.editable.of(!fixed),
           EditorView.updateListener.of((update) => {
@@ -55,10 +54,6 @@ export function Editor({ text, onText, problems, fixed, onReady }: Props): JSX.E
       }),
     });
     view.current = made;
-    onReady((problem) => {
-      made.dispatch({ selection: { anchor: rangeOf(made, problem).from }, scrollIntoView: true });
-      made.focus();
-    });
     return () => made.destroy();
   }, []);
 
@@ -68,6 +63,13 @@ export function Editor({ text, onText, problems, fixed, onReady }: Props): JSX.E
     const found = problems.filter(({ line }) => line !== null).map((each) => diagnostic(made, each));
     made.dispatch(setDiagnostics(made.state, found));
   }, [problems]);
+
+  useLayoutEffect(() => {
+    const made = view.current;
+    if (!made || !revealed) return;
+    made.dispatch({ selection: { anchor: rangeOf(made, revealed).from }, scrollIntoView: true });
+    made.focus();
+  }, [revealed]);
 
   return <div ref={place} class="editor" />;
 }

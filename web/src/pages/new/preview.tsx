@@ -2,50 +2,40 @@
 
 import type { JSX } from "preact";
 import type { Refusal } from "../../api/request.ts";
-import type { DryRun, Problem } from "../../api/types.ts";
+import type { DryRun, Problem as Found } from "../../api/types.ts";
+import { Problem } from "../../parts/problem.tsx";
 
 const SHOWN = 8;
 
 interface Props {
   found: DryRun | null;
-  refusal: Pick<Refusal, "message" | "hint" | "problems"> | null;
-  onProblem: (problem: Problem) => void;
+  refusal: Refusal | null;
+  reveal: (problem: Found) => void;
 }
 
-export function Preview({ found, refusal, onProblem }: Props): JSX.Element {
-  if (refusal) {
+export function Preview({ found, refusal, reveal }: Props): JSX.Element {
+  if (refusal)
     return (
-      <section class="panel cause" aria-label="Problems" aria-live="polite">
-        {refusal.problems.length === 0 && (
-          <h2>
-            {refusal.message} <span class="hint">{refusal.hint}</span>
-          </h2>
-        )}
-        {refusal.problems.map((problem) => (
-          <p key={`${problem.line}:${problem.column}:${problem.message}`}>
-            {problem.line !== null && (
-              <button type="button" class="quiet" onClick={() => onProblem(problem)}>
-                {`${problem.line}:${problem.column ?? 1}`}
-              </button>
-            )}
-            {problem.message} {problem.hint && <span class="hint">{problem.hint}</span>}
-          </p>
-        ))}
+      <section class="panel cause" aria-label="Problems">
+        <Problem problem={refusal} reveal={reveal} />
       </section>
     );
-  }
   if (!found) return <p class="quiet">Checking…</p>;
-  const waits = found.reasons.length > 0 || found.placement === null;
-  const commands = found.nodes.flatMap(({ node, workers }) =>
+  const { reasons, placement, largest, warnings, nodes, rendered } = found;
+  const commands = nodes.flatMap(({ node, workers }) =>
     workers.map(({ role, replica, index, argv }) => `${node} ${role}.${replica}.${index}: ${argv.join(" ")}`),
   );
   const texts = [
-    ...found.reasons.slice(0, SHOWN).map(({ text }) => text),
-    ...(found.largest ? [`The largest request that fits: ${found.largest}`] : []),
-    ...found.warnings,
+    ...reasons.slice(0, SHOWN).map(({ text }) => text),
+    ...(largest ? [`The largest request that fits: ${largest}`] : []),
+    ...warnings,
   ];
   return (
-    <section class={waits ? "panel waits" : "panel"} aria-label="Dry run" aria-live="polite">
+    <section
+      class={reasons.length > 0 || !placement ? "panel waits" : "panel"}
+      aria-label="Dry run"
+      aria-live="polite"
+    >
       <h2>{headline(found)}</h2>
       {texts.map((text) => (
         <p key={text}>{text}</p>
@@ -53,18 +43,19 @@ export function Preview({ found, refusal, onProblem }: Props): JSX.Element {
       {commands.length > 0 && (
         <details>
           <summary>{commands.length === 1 ? "1 worker" : `${commands.length} workers`}</summary>
-          <pre class="source">{[...commands, found.rendered].slice(0, 100).join("\n")}</pre>
+          <pre class="source">{[...commands, rendered].slice(0, 100).join("\n")}</pre>
         </details>
       )}
     </section>
   );
 }
 
-function headline({ placement, reasons }: DryRun): string {
-  if (!placement) return "Would be placed by its cluster";
+function headline({ placement, reasons, run }: DryRun): string {
+  const would = run.search ? "A search: its first trial would" : "Would";
+  if (!placement) return `${would} be placed by its cluster`;
   const nodes = placement.map(({ node, slots }) =>
     slots.length === 0 ? node : `${node} (${slots.length === 1 ? "1 slot" : `${slots.length} slots`})`,
   );
   const where = nodes.length > SHOWN ? `${nodes.length} nodes` : nodes.join(", ");
-  return reasons.length > 0 ? `Would wait, then start on ${where}` : `Would start now on ${where}`;
+  return `${would} ${reasons.length > 0 ? "wait, then start" : "start now"} on ${where}`;
 }

@@ -25,15 +25,17 @@ interface Spec {
 /** What the form shows of a spec. */
 export function valuesOf(spec: Spec): Values {
   const role = spec.roles?.length === 1 ? spec.roles[0] : undefined;
-  const found: Values = {
+  const under = (group: string, values: Values = {}) =>
+    Object.fromEntries(Object.entries(values).map(([name, value]) => [`${group}.${name}`, value]));
+  return {
     name: spec.name ?? "",
     slots: role ? String(role.slots ?? 0) : "",
     priority: String(spec.priority ?? 0),
     pool: spec.target?.pool ?? "",
+    ...leaves(spec.parameters, "parameters"),
+    ...under("label", spec.labels),
+    ...under("env", spec.environment?.variables),
   };
-  for (const [name, value] of Object.entries(spec.environment?.variables ?? {})) found[`env.${name}`] = value;
-  for (const [name, value] of Object.entries(spec.labels ?? {})) found[`label.${name}`] = value;
-  return { ...found, ...leaves(spec.parameters, "parameters") };
 }
 
 /** Values by their path; lists are one value, and keys that a path cannot name are left out. */
@@ -47,17 +49,12 @@ function leaves(value: unknown, path: string): Values {
 /** The values of a run that are not those of its file: they came from its command line. */
 export function given(run: Run, file: DryRun): Values {
   const ofFile = valuesOf(file.run);
-  const ofRun = Object.entries(valuesOf(run.spec));
-  return Object.fromEntries(
-    ofRun.filter(
-      ([id, value]) =>
-        value !== "" && value !== ofFile[id] && (id !== "priority" || run.dialect === "native"),
-    ),
-  );
+  const differ = Object.entries(valuesOf(run.spec)).filter(([id, value]) => value && value !== ofFile[id]);
+  return Object.fromEntries(differ.filter(([id]) => id !== "priority" || run.dialect === "native"));
 }
 
 const IN_FORM =
-  /^(priority|roles\[0\]\.slots|target\.pool|(labels|parameters|code|environment\.variables)\b.*)$/;
+  /^(priority|roles\[0\]\.slots|target\.pool|(labels|parameters|code|search|trial|environment\.variables)\b.*)$/;
 
 /** What else of a run is not in its file, so that its edited file describes another one: as path=value. */
 export function lost(run: Run, file: DryRun): string[] {
@@ -69,29 +66,39 @@ export function lost(run: Run, file: DryRun): string[] {
 export interface Draft {
   run: Run | null;
   text: string;
-  /** Whether the text differs from that of `run`. */
+  /** Whether the text is sent: it differs from that of `run`, or from what it was for it. */
   edited: boolean;
   values: Values;
   /** "last": the last checkpoint of `run`; or the id of a version; "" for none. */
   from: string;
 }
 
+/** The fields that have a value: their group, or "", and their name. */
+function fieldsOf(values: Values): [group: string, name: string, value: string][] {
+  return Object.entries(values)
+    .filter(([, value]) => value !== "")
+    .map(([id, value]) => {
+      const [, group = "", name = id] = /^(env|label|parameters)\.(.*)$/.exec(id) ?? [];
+      return [group, group === "parameters" ? id : name, value];
+    });
+}
+
 export function bodyOf({ run, text, edited, values, from }: Draft): SubmissionBody {
-  const overrides: Record<string, unknown> = {};
-  const groups: Record<string, Values> = { env: {}, label: {}, parameters: {} };
-  for (const [id, value] of Object.entries(values)) {
-    const [group = "", ...rest] = id.split(".");
-    const into = groups[group];
-    if (value === "") continue;
-    if (into) into[group === "parameters" ? id : rest.join(".")] = value;
-    else overrides[id] = id === "slots" && /^\d+$/.test(value) ? Number(value) : value;
-  }
+  const fields = fieldsOf(values);
+  const of = (group: string) =>
+    Object.fromEntries(fields.filter(([each]) => each === group).map(([, name, value]) => [name, value]));
+  const { slots, ...plain } = of("");
   const start = from && from !== "last" ? { input_artifacts: JSON.stringify([from]) } : {};
   return {
-    overrides: { ...overrides, env: groups.env, labels: groups.label },
-    extras: { changes: { ...groups.parameters, ...start } },
-    ...(run ? { clone: run.id, dialect: run.dialect, resume: from === "last" } : {}),
-    ...(edited || !run ? { source: text } : {}),
+    overrides: {
+      ...(slots && { slots: /^\d+$/.test(slots) ? Number(slots) : slots }),
+      ...plain,
+      env: of("env"),
+      labels: of("label"),
+    },
+    extras: { changes: { ...of("parameters"), ...start } },
+    ...(run && { clone: run.id, dialect: run.dialect, resume: from === "last" }),
+    ...((edited || !run) && { source: text }),
   };
 }
 
@@ -99,14 +106,10 @@ const OPTIONS: Record<string, string> = { env: "--env", label: "--label", parame
 
 /** The command that submits the same. An edited text is the file `run.yaml` of its reader. */
 export function commandOf({ run, edited, values, from }: Draft): string {
-  const words = ["run", ...(run && !edited ? ["--clone", run.id] : ["run.yaml"])];
-  for (const [id, value] of Object.entries(values)) {
-    const [group = "", ...rest] = id.split(".");
-    const option = OPTIONS[group];
-    const name = group === "parameters" ? id : rest.join(".");
-    if (value !== "") words.push(option ?? `--${id}`, option ? `${name}=${value}` : value);
-  }
+  const words = fieldsOf(values).flatMap(([group, name, value]) =>
+    group ? [OPTIONS[group], `${name}=${value}`] : [`--${name}`, value],
+  );
   if (from === "last" && !edited) words.push("--resume");
   else if (from) words.push("--set", `input_artifacts=["${from === "last" ? run?.id : from}"]`);
-  return commandLine(...words);
+  return commandLine("run", ...(run && !edited ? ["--clone", run.id] : ["run.yaml"]), ...words);
 }

@@ -1,6 +1,6 @@
-// Values of trials as places on axes: pure functions of the plots and the table.
+// Values of trials as places on axes: pure functions of the plots.
 
-import type { Trial } from "../../api/types.ts";
+import { short } from "../../parts/values.ts";
 
 export interface Axis {
   name: string;
@@ -11,41 +11,17 @@ export interface Axis {
 
 const TICKS = 4;
 
-/** Parameters by their dotted names. */
-export function flat(parameters: Record<string, unknown>, prefix = ""): Record<string, unknown> {
-  const nested = (value: unknown): value is Record<string, unknown> =>
-    value !== null && typeof value === "object" && !Array.isArray(value);
-  const pairs = Object.entries(parameters).map(([name, value]) =>
-    nested(value) ? flat(value, `${prefix}${name}.`) : { [`${prefix}${name}`]: value },
-  );
-  return Object.assign({}, ...pairs);
-}
-
-/** The names of the parameters that differ between trials. */
-export function differing(trials: Pick<Trial, "parameters">[]): string[] {
-  const rows = trials.map(({ parameters }) => flat(parameters));
-  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))].sort();
-  return names.filter((name) => new Set(rows.map((row) => JSON.stringify(row[name]))).size > 1);
-}
-
-/** A value in few characters. */
-export function valueText(value: unknown): string {
-  if (typeof value === "number")
-    return String(Number.isInteger(value) ? value : Number(value.toPrecision(4)));
-  return typeof value === "string" ? value : value === null ? "" : (JSON.stringify(value) ?? "");
-}
-
 /** An axis for values: of numbers, `log`: by their logarithms; or of texts. */
 export function axisOf(name: string, values: unknown[], log: boolean): Axis {
   const given = values.filter((value) => value !== null && value !== undefined);
   const numbers = given.filter((value) => typeof value === "number");
-  if (numbers.length < given.length || numbers.length === 0) return textAxis(name, given.map(valueText));
+  if (numbers.length < given.length || numbers.length === 0) return textAxis(name, given.map(short));
   const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
   const scale = log && low > 0 ? Math.log10 : (value: number) => value;
   const at = (value: number) =>
     high === low ? 0.5 : (scale(value) - scale(low)) / (scale(high) - scale(low));
   const ticks = (log && low > 0 ? powers(low, high) : steps(low, high)).map((value) => ({
-    text: valueText(value),
+    text: short(value),
     at: at(value),
   }));
   return { name, ticks, place: (value) => (typeof value === "number" ? at(value) : null) };
@@ -54,7 +30,7 @@ export function axisOf(name: string, values: unknown[], log: boolean): Axis {
 function textAxis(name: string, given: string[]): Axis {
   const texts = [...new Set(given)].sort();
   const ticks = texts.map((text, index) => ({ text, at: (index + 0.5) / texts.length }));
-  return { name, ticks, place: (value) => ticks.find(({ text }) => text === valueText(value))?.at ?? null };
+  return { name, ticks, place: (value) => ticks.find(({ text }) => text === short(value))?.at ?? null };
 }
 
 function powers(low: number, high: number): number[] {
