@@ -29,6 +29,13 @@ PATHS = {
     "new": ("/new", ".cm-content"),
     "clone": ("/new?clone=access", "section.panel"),
     "no page": ("/no-such-page", "h1"),
+    "queue": ("/queue", ".tabs a"),
+    "nodes": ("/nodes", ".node"),
+    "usage": ("/usage", "[aria-label=Usage]"),
+    "projects": ("/projects/default", "h2"),
+    "artifacts": ("/artifacts", ".list p"),
+    "tokens": ("/admin", ".list p"),
+    "pools": ("/admin/pools", "tbody tr"),
 }
 """The path of each page or part of one, and what shows that it is complete."""
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { axisOf } from "../src/pages/experiment/axes.ts";
 import { sorted } from "../src/parts/rows.ts";
-import { commandLine, option } from "../src/parts/shell.ts";
+import { commandLine } from "../src/parts/shell.ts";
 import { differing, flat, short } from "../src/parts/values.ts";
 
 test("nested values have dotted names, and lists of plain ones are values", () => {
@@ -80,6 +80,6 @@ test("rows without a value are last in both directions", () => {
 });
 
 test("words of a command are quoted where a shell needs it", () => {
-  const words = ["members", "set", "it's", ...option("--role", ""), null, "a b"];
-  assert.equal(commandLine(...words), "tarmac members set 'it'\\''s' 'a b'");
+  const line = commandLine("set", "it's", { role: "", slot_hours: 0, top: true }, null, "a b");
+  assert.equal(line, "tarmac set 'it'\\''s' --slot-hours 0 --top 'a b'");
 });

@@ -44,25 +44,22 @@ async function read(): Promise<void> {
     leave.abort();
     release = null;
   };
-  const over = new Promise<void>((resolve) => leave.signal.addEventListener("abort", () => resolve()));
+  const over = new Promise((resolve) => leave.signal.addEventListener("abort", resolve));
   const held = async () => {
     const stream = open();
     await over;
     stream.close();
   };
-  try {
-    await navigator.locks.request(LOCK, { signal: leave.signal }, held);
-  } catch (problem) {
+  await navigator.locks.request(LOCK, { signal: leave.signal }, held).catch((problem) => {
     if (!(problem instanceof DOMException)) throw problem;
-  }
+  });
 }
 
 function open(): EventSource {
-  const stream = new EventSource(
-    urlOf("GET /tables/runs/changes", { query: last === null ? {} : { after: last } }),
-  );
-  stream.addEventListener("open", () => tell({ kind: "connected", value: true }));
-  stream.addEventListener("error", () => tell({ kind: "connected", value: false }));
+  const query = last === null ? {} : { after: last };
+  const stream = new EventSource(urlOf("GET /tables/runs/changes", { query }));
+  stream.onopen = () => tell({ kind: "connected", value: true });
+  stream.onerror = () => tell({ kind: "connected", value: false });
   stream.addEventListener("runs", ({ data }: MessageEvent<string>) => {
     tell({ kind: "runs", changes: JSON.parse(data) as RunChanges });
   });
@@ -75,10 +72,9 @@ function tell(message: Message): void {
 }
 
 function take(message: Message): void {
-  if (message.kind === "connected") {
-    connected.value = message.value;
-    return;
+  if (message.kind === "connected") connected.value = message.value;
+  else {
+    last = message.changes.until;
+    for (const listener of listeners) listener(message.changes);
   }
-  last = message.changes.until;
-  for (const listener of listeners) listener(message.changes);
 }

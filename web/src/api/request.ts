@@ -8,17 +8,15 @@ export type QueryOf<K extends Operation> = Operations[K]["query"];
 
 const BASE = "/api/v1";
 
-/** An answer with an error, or none at all (status 0). */
+/** An answer with an error, or none at all. */
 export class Refusal extends Error {
-  readonly status: number;
   readonly hint: string | null;
   readonly problems: Problem[];
 
-  constructor(status: number, form: Pick<ErrorForm, "message" | "hint" | "problems">) {
-    super(form.message);
-    this.status = status;
-    this.hint = form.hint;
-    this.problems = form.problems;
+  constructor({ message, hint = null, problems = [] }: Pick<ErrorForm, "message"> & Partial<ErrorForm>) {
+    super(message);
+    this.hint = hint;
+    this.problems = problems;
   }
 }
 
@@ -48,28 +46,16 @@ export async function askBytes<K extends Operation>(operation: K, details: Detai
   return (await send(operation, details)).blob();
 }
 
-/** The URL of an operation, for links to downloads. */
-export function urlOf<K extends Operation>(
-  operation: K,
-  details: Pick<Details<K>, "path" | "query">,
-): string {
-  const path = operation.slice(operation.indexOf(" ") + 1);
-  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) =>
-    encodeURIComponent(details.path?.[name] ?? ""),
-  );
-  const query = queryText(details.query ?? {});
-  return `${BASE}${filled}${query ? `?${query}` : ""}`;
-}
+type Target<K extends Operation> = Pick<Details<K>, "path" | "query">;
 
-/** The text of a query; lists repeat their name, and null and undefined are left out. */
-function queryText(query: Record<string, unknown>): string {
-  const pairs = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) {
-    for (const each of Array.isArray(value) ? value : [value]) {
-      if (each !== null && each !== undefined) pairs.append(name, String(each));
-    }
-  }
-  return pairs.toString();
+/** The URL of an operation, for links to downloads. Lists repeat their name; null and undefined are left out. */
+export function urlOf<K extends Operation>(operation: K, { path = {}, query = {} }: Target<K>): string {
+  const [, template = ""] = operation.split(" ");
+  const filled = template.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path[name] ?? ""));
+  const pairs = Object.entries(query).flatMap(([name, value]: [string, unknown]) =>
+    [value].flat().flatMap((each) => (each == null ? [] : [[name, String(each)]])),
+  );
+  return `${BASE}${filled}${pairs.length > 0 ? `?${new URLSearchParams(pairs)}` : ""}`;
 }
 
 /** Send a request, and return the answer as it comes. Raises Refusal. */
@@ -80,24 +66,12 @@ async function send<K extends Operation>(operation: K, details: Details<K> = {})
     init.body = JSON.stringify(body);
     init.headers = { "Content-Type": "application/json" };
   }
-  let answer: Response;
-  try {
-    answer = await fetch(urlOf(operation, details), init);
-  } catch (problem) {
-    if (problem instanceof DOMException && problem.name === "AbortError") throw problem;
-    throw new Refusal(0, { message: "The server does not answer.", hint: null, problems: [] });
-  }
+  const answer = await fetch(urlOf(operation, details), init).catch((problem: Error) => {
+    throw problem.name === "AbortError" ? problem : new Refusal({ message: "The server does not answer." });
+  });
   if (answer.ok) return answer;
   if (answer.status === 401) for (const listener of refusedListeners) listener();
-  throw await refusal(answer);
-}
-
-async function refusal(answer: Response): Promise<Refusal> {
-  try {
-    const { error } = (await answer.json()) as { error: ErrorForm };
-    return new Refusal(answer.status, error);
-  } catch {
-    const message = `The server answered ${answer.status} ${answer.statusText}.`;
-    return new Refusal(answer.status, { message, hint: null, problems: [] });
-  }
+  const message = `The server answered ${answer.status} ${answer.statusText}.`;
+  const { error } = await answer.json().catch(() => ({ error: { message } }));
+  throw new Refusal(error);
 }

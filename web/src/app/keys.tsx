@@ -1,12 +1,13 @@
 // Keys that work on every page, and the list of them: `?` shows it, `g` and a letter go to a page, `/` searches.
 
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { Dialog } from "../parts/dialog.tsx";
+import { useEffect } from "preact/hooks";
+import { type Fact, Facts } from "../parts/facts.tsx";
+import { useForm } from "../parts/form.tsx";
 import { go } from "../state/place.ts";
-import { PAGES } from "./routes.tsx";
+import { LINKS } from "./routes.tsx";
 
-const KEYS: [string, string][] = [
+const KEYS: Fact[] = [
   ["j k ↓ ↑", "Move in a table"],
   ["Enter", "Open the row"],
   ["x", "Select the row"],
@@ -16,23 +17,29 @@ const KEYS: [string, string][] = [
   ["Esc", "Select none, close"],
   ["/", "Search"],
   ["?", "These keys"],
+  ...LINKS.map(({ key, title }): Fact => [`g ${key}`, title]),
 ];
+const KEY_LIST = (
+  <div class="facts">
+    <Facts facts={KEYS} />
+  </div>
+);
 const SEQUENCE_MS = 1500;
 
 export function Keys(): JSX.Element | null {
-  const [open, setOpen] = useState(false);
+  const { show, dialog } = useForm(() => {});
   useEffect(() => {
     let begun = 0;
     function onKeyDown(event: KeyboardEvent): void {
-      const element = event.target instanceof HTMLElement ? event.target : null;
-      const types = element?.matches("input:not([type=checkbox]), textarea, select, [contenteditable]");
-      if (types || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]"))
-        return;
-      const page =
-        begun + SEQUENCE_MS > Date.now() ? PAGES.find(({ keys }) => keys === `g ${event.key}`) : undefined;
+      const { target, ctrlKey, metaKey, altKey } = event;
+      const typed = "input:not([type=checkbox]), textarea, select, [contenteditable]";
+      const types = target instanceof Element && target.matches(typed);
+      if (types || ctrlKey || metaKey || altKey || document.querySelector("dialog[open]")) return;
+      const after = begun + SEQUENCE_MS > Date.now();
+      const page = after && LINKS.find(({ key }) => key === event.key);
       begun = event.key === "g" ? Date.now() : 0;
-      if (page) go(page.name === "runs" ? "/" : `/${page.name}`);
-      else if (event.key === "?") setOpen(true);
+      if (page) go(page.href);
+      else if (event.key === "?") show({ title: "Keys", text: KEY_LIST });
       else if (event.key === "/") document.querySelector<HTMLElement>("[type=search]")?.focus();
       else return;
       event.preventDefault();
@@ -40,25 +47,5 @@ export function Keys(): JSX.Element | null {
     document.addEventListener("keydown", onKeyDown);
     return () => document.removeEventListener("keydown", onKeyDown);
   }, []);
-  if (!open) return null;
-  const pages = PAGES.map(({ title, keys }): [string, string] => [keys, title]);
-  return (
-    <Dialog title="Keys" onClose={() => setOpen(false)}>
-      <dl class="keys">
-        {[...KEYS, ...pages].map(([keys, text]) => (
-          <div key={keys}>
-            <dt>
-              <kbd>{keys}</kbd>
-            </dt>
-            <dd>{text}</dd>
-          </div>
-        ))}
-      </dl>
-      <form method="dialog" class="dialog-buttons">
-        <button type="submit" class="button">
-          Close
-        </button>
-      </form>
-    </Dialog>
-  );
+  return dialog;
 }

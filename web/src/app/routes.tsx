@@ -12,33 +12,28 @@ export interface PageProps {
 
 type Page = ComponentType<PageProps>;
 
-/** The pages in the header, in its order. `more`: in the menu at its end. */
-export const PAGES: { name: string; title: string; keys: string; more?: boolean }[] = [
-  { name: "runs", title: "Runs", keys: "g r" },
-  { name: "queue", title: "Queue", keys: "g q" },
-  { name: "nodes", title: "Nodes", keys: "g n" },
-  { name: "experiments", title: "Experiments", keys: "g e" },
-  { name: "projects", title: "Projects", keys: "g p" },
-  { name: "usage", title: "Usage", keys: "g u" },
-  { name: "artifacts", title: "Artifacts", keys: "g a", more: true },
-  { name: "datasets", title: "Datasets", keys: "g d", more: true },
-  { name: "admin", title: "Administration", keys: "g m", more: true },
-];
-
-const LOADERS: Record<string, () => Promise<Page>> = {
-  compare: async () => (await import("../pages/compare/page.tsx")).ComparePage,
-  queue: async () => (await import("../pages/queue/page.tsx")).QueuePage,
-  nodes: async () => (await import("../pages/nodes/page.tsx")).NodesPage,
-  new: async () => (await import("../pages/new/page.tsx")).NewPage,
-  experiments: async () => (await import("../pages/experiments/page.tsx")).ExperimentsPage,
-  experiment: async () => (await import("../pages/experiment/page.tsx")).ExperimentPage,
-  projects: async () => (await import("../pages/projects/page.tsx")).ProjectsPage,
-  usage: async () => (await import("../pages/usage/page.tsx")).UsagePage,
-  artifacts: async () => (await import("../pages/artifacts/page.tsx")).ArtifactsPage,
-  datasets: async () => (await import("../pages/datasets/page.tsx")).DatasetsPage,
-  admin: async () => (await import("../pages/admin/page.tsx")).AdminPage,
-  run: async () => (await import("../pages/run/page.tsx")).RunPage,
+/** The pages by the first part of their paths. Those with a letter are in the header; `g` and the letter go there. */
+const PAGES: Record<string, [key: string, load: () => Promise<Page>]> = {
+  runs: ["r", async () => RunsPage],
+  queue: ["q", async () => (await import("../pages/queue/page.tsx")).QueuePage],
+  nodes: ["n", async () => (await import("../pages/nodes/page.tsx")).NodesPage],
+  experiments: ["e", async () => (await import("../pages/experiments/page.tsx")).ExperimentsPage],
+  projects: ["p", async () => (await import("../pages/usage/page.tsx")).ProjectsPage],
+  usage: ["u", async () => (await import("../pages/usage/page.tsx")).UsagePage],
+  artifacts: ["a", async () => (await import("../pages/data/page.tsx")).ArtifactsPage],
+  datasets: ["d", async () => (await import("../pages/data/page.tsx")).DatasetsPage],
+  admin: ["m", async () => (await import("../pages/admin/page.tsx")).AdminPage],
+  compare: ["", async () => (await import("../pages/compare/page.tsx")).ComparePage],
+  new: ["", async () => (await import("../pages/new/page.tsx")).NewPage],
+  experiment: ["", async () => (await import("../pages/experiment/page.tsx")).ExperimentPage],
+  run: ["", async () => (await import("../pages/run/page.tsx")).RunPage],
 };
+
+/** The pages of the header. */
+export const LINKS = Object.entries(PAGES).flatMap(([name, [key]]) => {
+  const title = name === "admin" ? "Administration" : name.replace(/^./, (letter) => letter.toUpperCase());
+  return key ? { name, key, title, href: name === "runs" ? "/" : `/${name}` } : [];
+});
 
 const loaded = new Map<string, Page>([["runs", RunsPage]]);
 
@@ -47,21 +42,19 @@ export function Routed({ path }: { path: string }): JSX.Element {
   const page = name || "runs";
   const [Shown, setShown] = useState<Page | undefined>(() => loaded.get(page));
   useEffect(() => {
-    const load = LOADERS[page];
-    if (Shown || !load) return;
-    load().then((found) => {
+    const link = LINKS.find((each) => each.name === page);
+    if (link) document.title = `${link.title} · tarmac`;
+    PAGES[page]?.[1]().then((found) => {
       loaded.set(page, found);
       setShown(() => found);
     }, notifyFailure);
-  }, [page]);
+  }, []);
   if (Shown) return <Shown rest={decodeURIComponent(rest.join("/"))} />;
-  if (page in LOADERS) return <p class="loading">Loading…</p>;
+  if (page in PAGES) return <p class="loading">Loading…</p>;
   return (
     <section class="message">
       <h1>There is no such page</h1>
-      <p>
-        <a href="/">All runs</a>
-      </p>
+      <a href="/">All runs</a>
     </section>
   );
 }

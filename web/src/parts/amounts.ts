@@ -1,25 +1,21 @@
 // Amounts as text: as the command line writes them.
 
-const UNITS: [string, number][] = [
-  ["d", 86_400],
-  ["h", 3_600],
-  ["m", 60],
-  ["s", 1],
-];
+const UNITS = Object.entries({ d: 86_400, h: 3_600, m: 60, s: 1 });
+const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 /** A duration in its two largest units: 3d 4h, 12m 5s, 0s. */
 export function duration(seconds: number | null): string {
   if (seconds === null || !Number.isFinite(seconds)) return "";
-  let rest = Math.max(0, Math.floor(seconds));
-  const parts: string[] = [];
-  for (const [unit, size] of UNITS) {
-    const count = Math.floor(rest / size);
-    rest -= count * size;
-    if (count > 0) parts.push(`${count}${unit}`);
-    else if (parts.length > 0) break;
-    if (parts.length === 2) break;
-  }
-  return parts.join(" ") || "0s";
+  const whole = Math.max(0, Math.floor(seconds));
+  const counts = UNITS.map(([, size], at) => Math.floor((whole % (UNITS[at - 1]?.[1] ?? Infinity)) / size));
+  const first = counts.findIndex((count) => count > 0);
+  const parts = UNITS.map(([unit], at) => (counts[at] ? `${counts[at]}${unit}` : []));
+  return (
+    parts
+      .slice(first, first + 2)
+      .flat()
+      .join(" ") || "0s"
+  );
 }
 
 /** How long ago a time was, in its largest unit: 5m; "" for none. */
@@ -31,26 +27,17 @@ export function age(at: number | null, now: number): string {
 export function until(at: number, now: number): string {
   const seconds = at - now;
   if (seconds < 1) return "now";
-  const units: [string, number, number][] = [
-    ["s", 1, 90],
-    ["min", 60, 90],
-    ["h", 3600, 36],
-  ];
-  const found = units.find(([, size, most]) => seconds < size * most) ?? ["d", 86_400];
-  return `in ${Math.max(1, Math.round(seconds / found[1]))} ${found[0]}`;
+  if (seconds < 90) return `in ${Math.round(seconds)} s`;
+  if (seconds < 5_400) return `in ${Math.round(seconds / 60)} min`;
+  return seconds < 129_600 ? `in ${Math.round(seconds / 3_600)} h` : `in ${Math.round(seconds / 86_400)} d`;
 }
 
 /** A number of bytes in the largest unit that leaves at least one: 1.5 GiB. */
 export function bytes(count: number | null): string {
   if (count === null) return "";
-  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-  let value = count;
-  let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) {
-    value /= 1024;
-    unit += 1;
-  }
-  return `${unit === 0 || value >= 100 ? Math.round(value) : Number(value.toFixed(1))} ${units[unit]}`;
+  const unit = Math.min(5, Math.floor(Math.log2(Math.max(1, count)) / 10));
+  const value = count / 1024 ** unit;
+  return `${unit === 0 || value >= 100 ? Math.round(value) : Number(value.toFixed(1))} ${BYTES[unit]}`;
 }
 
 /** A whole number with thin spaces between thousands: 12 345. */

@@ -2,10 +2,10 @@
 
 import type { JSX } from "preact";
 
-export function Bar({ share, label }: { share: number; label: string }): JSX.Element {
+export function Bar(props: { share: number; label: string; long?: boolean }): JSX.Element {
+  const { share, label, long } = props;
+  const style = { "--share": `${Math.round(100 * Math.min(1, Math.max(0, share)))}%` };
   return (
-    <span class="meter" role="img" aria-label={label} title={label}>
-      <span style={{ width: `${Math.round(Math.min(1, Math.max(0, share)) * 100)}%` }} />
-    </span>
+    <span class={long ? "meter long" : "meter"} style={style} role="img" aria-label={label} title={label} />
   );
 }

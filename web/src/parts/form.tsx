@@ -1,92 +1,147 @@
-// Changes as data: fields, a command and what sends them; shown in a dialog, one at a time.
+// Forms as data: text, fields, a command and what sends them; shown in a dialog, one at a time.
 
-import type { JSX } from "preact";
+import { type ComponentChildren, isValidElement, type JSX } from "preact";
 import { useState } from "preact/hooks";
-import { FormDialog } from "./action.tsx";
+import { Refusal } from "../api/request.ts";
+import type { ErrorForm } from "../api/types.ts";
+import { Command } from "./command.tsx";
+import { Dialog } from "./dialog.tsx";
+import { Problem } from "./problem.tsx";
 
 export type Values = Record<string, string>;
 
-/** A field: its name, its label, its first value or its choices, and the type of its input. */
-type Field = [
+/** A field: its name, its label, its first value, and its choices or the attributes of its input. */
+export type Field = [
   name: string,
   label: string,
-  value?: string | readonly string[],
-  type?: "optional" | "password",
+  value?: string,
+  kind?: readonly (string | [value: string, text: string])[] | JSX.IntrinsicElements["input"],
 ];
 
 /** A change that a person may make. */
 export interface Form {
-  verb: string;
+  /** What its button says. A form without one is only read. */
+  verb?: string;
+  /** What opens it says, if not the verb. */
+  label?: string;
   title: string;
-  text?: string;
-  fields?: Field[];
+  text?: ComponentChildren;
+  /** Its fields; a function gets the values that were changed. */
+  fields?: Field[] | ((changed: Values) => Field[]);
   /** It destroys something. */
   destroys?: boolean;
-  command: (values: Values) => string;
-  /** Make the change; an element that it returns is shown before the dialog closes. */
-  send: (values: Values) => Promise<unknown>;
+  command?: (values: Values) => string | null;
+  /** Make the change; a Refusal keeps the dialog open, and an element is shown before the dialog closes. */
+  send?: (values: Values) => Promise<unknown>;
 }
 
+export const OPTIONAL = { required: false };
+
+type Show = (form: Form) => void;
+
 /** One form at a time: `show` opens it, and `dialog` has its place in the page. */
-export function useForm(onDone: () => void): { show: (form: Form) => void; dialog: JSX.Element | null } {
+export function useForm(onDone: () => void): { show: Show; dialog: JSX.Element | null } {
   const [form, setForm] = useState<Form | null>(null);
   function close(): void {
     setForm(null);
     onDone();
   }
-  return { show: setForm, dialog: form && <FieldsDialog form={form} onClose={close} /> };
+  const dialog = form && (
+    <Dialog title={form.title} onClose={close}>
+      <FormBody form={form} onClose={close} />
+    </Dialog>
+  );
+  return { show: setForm, dialog };
 }
 
-export function FormButton(props: { form: Form; show: (form: Form) => void; class?: string }): JSX.Element {
+export function FormButton(props: { form: Form; show: Show; class?: string }): JSX.Element {
+  const { verb, label = verb } = props.form;
   return (
     <button type="button" class={props.class ?? "button"} onClick={() => props.show(props.form)}>
-      {props.form.verb}…
+      {label}…
     </button>
   );
 }
 
-function FieldsDialog({ form, onClose }: { form: Form; onClose: () => void }): JSX.Element {
-  const first = (form.fields ?? []).map(([name, , value]) => [
-    name,
-    typeof value === "object" ? value[0] : value,
-  ]);
-  const [values, setValues] = useState<Values>(
-    Object.fromEntries(first.map(([name, value]) => [name, value ?? ""])),
+interface BodyProps {
+  form: Form;
+  /** Why the form is shown. */
+  first?: ErrorForm | null;
+  /** Without it, the form stays. */
+  onClose?: () => void;
+}
+
+/** The fields of a form, its command, and its buttons. */
+export function FormBody({ form, first = null, onClose }: BodyProps): JSX.Element {
+  const [changed, setChanged] = useState<Values>({});
+  const [problem, setProblem] = useState<ErrorForm | Refusal | null>(first);
+  const [result, setResult] = useState<JSX.Element | null>(null);
+  const fields = typeof form.fields === "function" ? form.fields(changed) : (form.fields ?? []);
+  const values: Values = {
+    ...Object.fromEntries(fields.map(([name, , value = ""]) => [name, value])),
+    ...changed,
+  };
+  const command = form.command?.(values);
+  const verb = result ? undefined : form.verb;
+  async function submit(event: Event): Promise<void> {
+    event.preventDefault();
+    try {
+      const found = await form.send?.(values);
+      if (isValidElement(found)) setResult(found);
+      else onClose?.();
+    } catch (refusal) {
+      if (!(refusal instanceof Refusal)) throw refusal;
+      setProblem(refusal);
+    }
+  }
+  const shown = (
+    <>
+      {form.text && <div>{form.text}</div>}
+      {fields.map(fieldInput)}
+      {command && <Command text={command} />}
+      {problem && <Problem problem={problem} />}
+    </>
   );
   return (
-    <FormDialog
-      title={form.title}
-      verb={form.verb}
-      command={form.command(values)}
-      destroys={form.destroys ?? false}
-      send={() => form.send(values)}
-      onClose={onClose}
+    <form
+      class="form"
+      onInput={({ currentTarget }) => setChanged(Object.fromEntries(new FormData(currentTarget)) as Values)}
+      onSubmit={(event) => void submit(event)}
     >
-      {form.text && <p>{form.text}</p>}
-      {form.fields?.map(([name, label, choices, type]) => {
-        const onInput = (event: Event) =>
-          setValues({ ...values, [name]: (event.target as HTMLInputElement | HTMLSelectElement).value });
-        return (
-          <label key={name} for={`form-${name}`}>
-            {label}
-            {typeof choices === "object" ? (
-              <select id={`form-${name}`} onChange={onInput}>
-                {choices.map((each) => (
-                  <option key={each}>{each}</option>
-                ))}
-              </select>
-            ) : (
-              <input
-                id={`form-${name}`}
-                type={(type === "password" ? type : "text") as "text"}
-                value={values[name]}
-                required={!type}
-                onInput={onInput}
-              />
-            )}
-          </label>
-        );
-      })}
-    </FormDialog>
+      {result ?? shown}
+      <div class="dialog-buttons">
+        {onClose && (
+          <button type="button" class="button" onClick={onClose}>
+            {verb ? "Cancel" : "Close"}
+          </button>
+        )}
+        {verb && (
+          <button type="submit" class={`button ${form.destroys ? "danger" : "primary"}`}>
+            {verb}
+          </button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+function fieldInput([name, label, value, kind]: Field): JSX.Element {
+  const id = `form-${name}`;
+  const options = Array.isArray(kind) ? kind.map((each) => [each].flat()) : null;
+  return (
+    <label key={id} class="field" for={id}>
+      <span>{label}</span>
+      {options ? (
+        <select id={id} name={name}>
+          {options.map(([choice, text = choice]) => (
+            <option key={choice} value={choice} selected={choice === value}>
+              {text}
+            </option>
+          ))}
+        </select>
+      ) : (
+        <input id={id} name={name} required defaultValue={value} {...kind} />
+      )}
+    </label>
   );
 }

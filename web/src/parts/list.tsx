@@ -12,7 +12,9 @@ import { Problem } from "./problem.tsx";
 /** A column: its title, its cell, and whether it is to the right, or left out on narrow screens. */
 export type Cell<Row> = [title: string, cell: (row: Row) => ComponentChildren, kind?: "right" | "wide"];
 
-interface Props<K extends Operation, Row> {
+type RowOf<K extends Operation> = Answer<K> extends (infer Row)[] ? Row : never;
+
+interface Props<K extends Operation, Row = RowOf<K>> {
   title: string;
   /** Whether the title is shown, where the page has another. */
   heading?: boolean;
@@ -20,7 +22,8 @@ interface Props<K extends Operation, Row> {
   path?: Record<string, string>;
   query?: QueryOf<K>;
   everyMs?: number;
-  rows: (answer: Answer<K>) => Row[];
+  /** Its rows, where the answer is not a list of them. */
+  rows?: (answer: Answer<K>) => Row[];
   columns: Cell<Row>[];
   command: string;
   empty: string;
@@ -28,7 +31,7 @@ interface Props<K extends Operation, Row> {
   formsOf?: ((row: Row) => Form[]) | undefined;
 }
 
-export function List<K extends Operation, Row>(props: Props<K, Row>): JSX.Element {
+export function List<K extends Operation, Row = RowOf<K>>(props: Props<K, Row>): JSX.Element {
   const {
     title,
     heading = true,
@@ -38,7 +41,7 @@ export function List<K extends Operation, Row>(props: Props<K, Row>): JSX.Elemen
     empty,
     forms,
     formsOf,
-    rows,
+    rows = (answer) => answer as unknown as Row[],
     ...details
   } = props;
   const { data, problem, again } = useAnswer<K>(operation, details);

@@ -1,14 +1,16 @@
 // Commands as a person types them.
 
-/** A command line of words, quoted for a shell; false and null are left out. */
-export function commandLine(...words: (string | false | null | undefined)[]): string {
-  const given = words.filter((word): word is string => typeof word === "string");
-  return ["tarmac", ...given.map(quoted)].join(" ");
-}
+type Word = string | false | null | undefined;
+type Options = Record<string, Word | number | true>;
 
-/** An option with its value; no words without one. */
-export function option(name: string, value: string | null | undefined): (string | false)[] {
-  return value ? [name, value] : [false];
+/** A command line of words, and options by their names, quoted for a shell; what has no value is left out. */
+export function commandLine(...words: (Word | Options)[]): string {
+  const options = (word: Options) =>
+    Object.entries(word)
+      .filter(([, value]) => value || value === 0)
+      .flatMap(([name, value]) => [`--${name.replace("_", "-")}`, value === true ? null : String(value)]);
+  const given = words.flatMap((word) => (word instanceof Object ? options(word) : word));
+  return ["tarmac", ...given.filter((word) => typeof word === "string").map(quoted)].join(" ");
 }
 
 function quoted(word: string): string {

@@ -3,28 +3,29 @@
 import type { JSX } from "preact";
 
 const SHAPES: Record<string, string> = {
-  running: "●",
-  starting: "◐",
-  pausing: "◑",
-  preempting: "◑",
-  stopping: "◑",
-  submitted: "○",
-  queued: "○",
-  pending: "○",
-  paused: "‖",
-  completed: "✓",
-  failed: "✕",
-  stopped: "■",
-  active: "●",
-  closed: "◦",
-  invalid: "✕",
+  running: "● active",
+  starting: "◐ active",
+  active: "● active",
+  pausing: "◑ waiting",
+  preempting: "◑ waiting",
+  submitted: "○ waiting",
+  queued: "○ waiting",
+  pending: "○ waiting",
+  paused: "‖ waiting",
+  completed: "✓ good",
+  failed: "✕ failed",
+  invalid: "✕ quiet",
+  stopping: "◑ quiet",
+  stopped: "■ quiet",
+  closed: "◦ quiet",
 };
 
 export function Status({ value }: { value: string }): JSX.Element {
+  const [shape, tone] = (SHAPES[value] ?? "· quiet").split(" ");
   return (
-    <span class={`status status-${value}`}>
-      <span class="shape" aria-hidden="true">
-        {SHAPES[value] ?? "·"}
+    <span class={tone === "failed" ? "status failed" : "status"}>
+      <span class={`shape ${tone}`} aria-hidden="true">
+        {shape}
       </span>
       {value}
     </span>

@@ -21,7 +21,7 @@ export function go(href: string, { replace = false } = {}): void {
 }
 
 /** The link to the present path with other values in its query. */
-function withQuery(change: QueryChange): string {
+export function withQuery(change: QueryChange): string {
   const next = new URLSearchParams(query.value);
   for (const [name, value] of Object.entries(change)) {
     next.delete(name);

@@ -1,35 +1,63 @@
 // Administration, `/admin`: tokens, users, organisations and limits; the audit log and the announcement for those who manage.
 
-import type { ComponentType, JSX } from "preact";
+import type { JSX } from "preact";
+import { ask } from "../../api/request.ts";
+import type {
+  Account,
+  AccountSettings,
+  Action,
+  Limit,
+  LimitKind,
+  Organisation,
+  Token,
+  Visibility,
+} from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.tsx";
-import { time } from "../../parts/amounts.ts";
-import { List, Sheet, Tabs } from "../../parts/list.tsx";
+import { age, bytes, count, duration, time } from "../../parts/amounts.ts";
+import { Command } from "../../parts/command.tsx";
+import { type Field, type Form, OPTIONAL, type Values } from "../../parts/form.tsx";
+import { type Cell, List, Sheet, Tabs } from "../../parts/list.tsx";
 import { commandLine } from "../../parts/shell.ts";
-import { may } from "../../state/session.ts";
-import { Limits } from "./limits.tsx";
-import { Announcements, Organisations } from "./server.tsx";
-import { Tokens } from "./tokens.tsx";
-import { Users } from "./users.tsx";
+import { now } from "../../state/clock.ts";
+import { may, page } from "../../state/session.ts";
 
-const SHOWN: Record<string, ComponentType> = {
-  users: Users,
-  organisations: Organisations,
-  limits: Limits,
-  audit: Audit,
-  announcement: Announcements,
+const DAY_S = 86_400;
+const ALLOWED: Record<string, Action[] | null> = {
+  everything: null,
+  "reading alone": ["read"],
+  "reading and submitting": ["read", "submit"],
+};
+type Scope = Pick<Limit, "user" | "project" | "pool">;
+const SCOPES = ["user", "project", "pool"] as const;
+const KINDS = {
+  slots: "Slots",
+  queued: "Waiting runs",
+  slot_hours: "Slot-hours a month",
+  largest: "Slots of a run",
+};
+const NAMES = Object.keys(KINDS) as (keyof typeof KINDS)[];
+
+const SHARED: Record<Visibility, string> = {
+  control: "see and change the runs of all members",
+  view: "see the runs of all members, change their own",
+  own: "see and change their own runs",
 };
 
-const MANAGED = { audit: "Audit log", announcement: "Announcement" };
+const PARTS: Record<string, [title: string, part: () => JSX.Element]> = {
+  "": ["Tokens", Tokens],
+  users: ["Users", Users],
+  organisations: ["Organisations", Organisations],
+  limits: ["Limits", Limits],
+  pools: ["Pools", Pools],
+  audit: ["Audit log", Audit],
+  announcement: ["Announcement", Announcements],
+};
+const MANAGED = ["audit", "announcement"];
 
 export function AdminPage({ rest }: PageProps): JSX.Element {
-  const tabs = {
-    "": "Tokens",
-    users: "Users",
-    organisations: "Organisations",
-    limits: "Limits",
-    ...(may("manage") ? MANAGED : {}),
-  };
-  const Shown = SHOWN[rest] ?? Tokens;
+  const shown = Object.entries(PARTS).filter(([name]) => may("manage") || !MANAGED.includes(name));
+  const tabs = Object.fromEntries(shown.map(([name, [title]]) => [name, title]));
+  const [, Shown = Tokens] = PARTS[rest] ?? [];
   return (
     <Sheet title="Administration" bar={<Tabs of="/admin" tabs={tabs} chosen={rest} />}>
       <Shown key={rest} />
@@ -37,13 +65,96 @@ export function AdminPage({ rest }: PageProps): JSX.Element {
   );
 }
 
+function Tokens(): JSX.Element {
+  const all = may("manage");
+  return (
+    <List
+      title="Tokens"
+      operation="GET /tokens"
+      query={{ all }}
+      rows={(found) => found.filter(({ revoked_at }) => revoked_at === null).reverse()}
+      columns={[
+        ["For", ({ label, session }) => label || (session ? "session of a browser" : "")],
+        ["User", ({ user }) => user],
+        ["Scopes", ({ scopes }) => scopes?.join(", ") ?? "all", "wide"],
+        ["Created", ({ created_at }) => time(created_at), "wide"],
+        ["Expires", ({ expires_at }) => time(expires_at) || "never"],
+        ["Used", ({ last_used_at: at }) => (at ? `${age(at, now.value)} ago` : "never"), "right"],
+      ]}
+      command={commandLine("tokens", "ls", all && "--all")}
+      empty="There is no token."
+      forms={[NEW_TOKEN]}
+      formsOf={(token) => [revoke(token)]}
+    />
+  );
+}
+
+const NEW_TOKEN: Form = {
+  verb: "New token",
+  title: "New token",
+  fields: [
+    ["label", "What it is for"],
+    ["days", "Days", "90"],
+    ["scopes", "It allows", "everything", Object.keys(ALLOWED)],
+  ],
+  command: ({ label, days, scopes = "" }) => {
+    const options = (ALLOWED[scopes] ?? []).flatMap((each) => ["--scope", each]);
+    return commandLine("tokens", "add", label, { for: days && `${days}d` }, ...options);
+  },
+  send: async ({ label = "", days, scopes = "" }) => {
+    const body = { label, lifetime_s: Number(days) * DAY_S, scopes: ALLOWED[scopes] ?? null };
+    const { text } = await ask("POST /tokens", { body });
+    return (
+      <>
+        <p>The text of the token is shown only now. Copy it.</p>
+        <Command text={text} />
+      </>
+    );
+  },
+};
+
+const revoke = ({ id, label, user }: Token): Form => ({
+  verb: "Revoke",
+  title: `Revoke ${label || id} of ${user}`,
+  text: "The server refuses this token from now on.",
+  destroys: true,
+  command: () => commandLine("tokens", "revoke", id),
+  send: () => ask("DELETE /tokens/{token}", { path: { token: id } }),
+});
+
+function Organisations(): JSX.Element {
+  return (
+    <List
+      title="Organisations"
+      operation="GET /organisations"
+      columns={[
+        ["Name", ({ name }) => name],
+        ["Members may", ({ visibility }) => SHARED[visibility]],
+      ]}
+      command={commandLine("organisations", "ls")}
+      empty="There is no organisation."
+      formsOf={may("manage") ? (organisation) => [share(organisation)] : undefined}
+    />
+  );
+}
+
+const share = ({ name, visibility }: Organisation): Form => ({
+  verb: "Change",
+  title: `Runs of ${name}`,
+  fields: [["runs", "Members", visibility, Object.entries(SHARED)]],
+  command: ({ runs }) => commandLine("organisations", "set", name, { runs }),
+  send: ({ runs }) => {
+    const body = { visibility: runs as Visibility };
+    return ask("PUT /organisations/{organisation}", { path: { organisation: name }, body });
+  },
+});
+
 function Audit(): JSX.Element {
   return (
     <List
       title="Changes and refusals"
       operation="GET /audit"
       query={{ limit: 500 }}
-      rows={(found) => found}
       columns={[
         ["Time", ({ at }) => time(at)],
         ["User", ({ user }) => user],
@@ -55,5 +166,218 @@ function Audit(): JSX.Element {
       command={commandLine("audit", "--limit", "500")}
       empty="Nothing was changed or refused."
     />
+  );
+}
+
+function Announcements(): JSX.Element {
+  return (
+    <List
+      title="Announcement"
+      operation="GET /page"
+      rows={({ announcement }) => (announcement ? [announcement] : [])}
+      columns={[
+        ["Text", ({ text }) => text],
+        ["By", ({ user }) => user],
+        ["Until", ({ until_at }) => time(until_at) || "it is cleared", "right"],
+      ]}
+      command={commandLine("server", "status")}
+      empty="There is none. The pages and commands of all users show it."
+      forms={[ANNOUNCE]}
+      formsOf={() => [CLEAR]}
+    />
+  );
+}
+
+async function announce(text: string, until_at: number | null): Promise<void> {
+  await ask("PUT /announcement", { body: { text, until_at } });
+  page.value = await ask("GET /page");
+}
+
+const ANNOUNCE: Form = {
+  verb: "Announce",
+  title: "Announce a text to all users",
+  fields: [
+    ["text", "Text"],
+    ["hours", "Hours", "", OPTIONAL],
+  ],
+  command: ({ text, hours }) => commandLine("server", "say", text, { for: hours && `${hours}h` }),
+  send: ({ text = "", hours }) => announce(text, hours ? Date.now() / 1000 + Number(hours) * 3600 : null),
+};
+
+const CLEAR: Form = {
+  verb: "Clear",
+  title: "Show the announcement no longer",
+  command: () => commandLine("server", "say", "--clear"),
+  send: () => announce("", null),
+};
+
+function Users(): JSX.Element {
+  return (
+    <List
+      title="Users"
+      operation="GET /users"
+      columns={[
+        ["Name", ({ name }) => <a href={`/?user=${encodeURIComponent(name)}`}>{name}</a>],
+        ["Role", ({ role, service }) => (service ? `${role}, of a program` : role)],
+        ["Organisation", ({ organisation }) => organisation, "wide"],
+        ["Runs as", ({ system_user }) => system_user, "wide"],
+        ["Login", ({ has_password, identity }) => identity ?? (has_password && "password"), "wide"],
+        ["State", ({ disabled }) => disabled && <span class="failed">disabled</span>],
+        ["Age", ({ created_at }) => age(created_at, now.value), "right"],
+      ]}
+      command={commandLine("users", "ls")}
+      empty="There is no account: only the owner of this server uses it."
+      forms={may("manage") ? [changeUser(null)] : undefined}
+      formsOf={
+        may("manage") ? (account) => [changeUser(account), ableUser(account), removeUser(account)] : undefined
+      }
+    />
+  );
+}
+
+function changeUser(account: Account | null): Form {
+  const known = account?.name;
+  const name: Field[] = known ? [] : [["name", "Name"]];
+  return {
+    verb: known ? "Change" : "Add a user",
+    title: known ? `Change ${known}` : "Add a user",
+    fields: [
+      ...name,
+      ["role", "Role", account?.role ?? "member", ["member", "viewer", "admin"]],
+      ["organisation", "Organisation", account?.organisation ?? "default"],
+      ["password", "New password", "", { type: "password", required: false }],
+    ],
+    command: ({ name, role, organisation, password }) => {
+      const asks = password ? "--password" : null;
+      return commandLine("users", known ? "set" : "add", known ?? name, { role, organisation }, asks);
+    },
+    send: ({ name = "", ...values }) => store(known ?? name, account, values),
+  };
+}
+
+function ableUser(account: Account): Form {
+  const { name, disabled } = account;
+  const verb = disabled ? "Enable" : "Disable";
+  return {
+    verb,
+    title: `${verb} ${name}`,
+    text: disabled
+      ? "The account may log in again."
+      : "The account loses its tokens; its requests are refused.",
+    destroys: !disabled,
+    command: () => commandLine("users", "set", name, `--${verb.toLowerCase()}`),
+    send: () => store(name, { ...account, disabled: !disabled }, {}),
+  };
+}
+
+const removeUser = ({ name }: Account): Form => ({
+  verb: "Remove",
+  title: `Remove ${name}`,
+  text: "The account and its tokens are removed. Its runs stay under its name.",
+  destroys: true,
+  command: () => commandLine("users", "rm", name),
+  send: () => ask("DELETE /users/{user}", { path: { user: name } }),
+});
+
+/** Store an account, with these values in place of its own. */
+function store(name: string, account: Account | null, { password, ...values }: Values): Promise<unknown> {
+  const settings = { ...account, ...values } as AccountSettings; // the server has the usual values
+  const body = { account: settings, ...(password ? { password } : {}) };
+  return ask("PUT /users/{user}", { path: { user: name }, body });
+}
+
+function Limits(): JSX.Element {
+  const of = (limit: Limit) => SCOPES.filter((name) => limit[name]).map((name) => `${name} ${limit[name]}`);
+  return (
+    <List
+      title="Limits"
+      operation="GET /limits"
+      columns={[
+        ["Of", (limit) => of(limit).join(" in ")],
+        ...NAMES.map((name): Cell<Limit> => [KINDS[name], (limit) => limit[name], "right"]),
+        ["Time limit", ({ longest_s }) => duration(longest_s), "right"],
+      ]}
+      command={commandLine("limits", "ls")}
+      empty="There are no limits."
+      forms={may("manage") ? [setLimits()] : undefined}
+      formsOf={may("manage") ? (limit) => [setLimits(limit), removeLimits(limit)] : undefined}
+    />
+  );
+}
+
+function setLimits(limit?: Limit): Form {
+  const scopes = limit ? [] : SCOPES.map((name): Field => [name, `Of ${name}`, "", OPTIONAL]);
+  const limits = NAMES.map((name): Field => [name, KINDS[name], String(limit?.[name] ?? ""), OPTIONAL]);
+  return {
+    verb: limit ? "Change" : "Set limits",
+    title: "Set limits",
+    text: "Empty fields stay as they are. * is each user, project or pool without a limit of its own.",
+    fields: [...scopes, ...limits],
+    command: ({ slots, queued, slot_hours, largest, ...scope }) =>
+      commandLine("limits", "set", scopeOf(limit ?? scope), { slots, queued, slot_hours, largest }),
+    send: (values) => {
+      const given = NAMES.filter((name) => values[name]).map((name) => [name, Number(values[name])]);
+      return ask("PUT /limits", { body: { ...scopeOf(limit ?? values), ...Object.fromEntries(given) } });
+    },
+  };
+}
+
+function removeLimits({ user, project, pool, ...limits }: Limit): Form {
+  const scope = { user, project, pool };
+  const kinds = Object.entries(limits).flatMap(([name, value]) =>
+    value === null ? [] : (name as LimitKind),
+  );
+  return {
+    verb: "Remove",
+    title: "Remove these limits",
+    text: kinds.join(", "),
+    destroys: true,
+    command: () => commandLine("limits", "unset", scope),
+    send: () => ask("PUT /limits", { body: { ...scope, unset: kinds } }),
+  };
+}
+
+function scopeOf({ user, project, pool }: Partial<Scope>): Scope {
+  return { user: user || null, project: project || null, pool: pool || null };
+}
+
+function Pools(): JSX.Element {
+  const used = (of: { slots: number; slots_used: number }) => `${count(of.slots_used)} of ${count(of.slots)}`;
+  return (
+    <>
+      <List
+        title="Pools"
+        operation="GET /clusters"
+        rows={(all) => all.flatMap(({ name: cluster, pools }) => pools.map((pool) => ({ cluster, ...pool })))}
+        columns={[
+          ["Pool", (pool) => `${pool.cluster}/${pool.name}`],
+          ["Order", ({ policy }) => policy.replace("_", " ")],
+          ["Preemption", ({ preemption }) => (preemption ? "yes" : "no"), "wide"],
+          ["Packing", ({ packing }) => packing.replace("_", " "), "wide"],
+          ["Credits per slot-hour", (pool) => pool.credits_per_slot_hour, "right"],
+          ["Slots used", used, "right"],
+        ]}
+        command={commandLine("clusters")}
+        empty="There is no pool."
+      />
+      <List
+        title="Shapes of nodes"
+        operation="GET /clusters"
+        rows={(all) =>
+          all.flatMap(({ name: cluster, node_kinds }) => node_kinds.map((kind) => ({ cluster, ...kind })))
+        }
+        columns={[
+          ["Pool", ({ cluster, pool }) => `${cluster}/${pool}`],
+          ["Type", ({ slot_type }) => slot_type],
+          ["Slots", ({ slots_each }) => slots_each, "right"],
+          ["CPUs", ({ cpus_each }) => cpus_each, "right"],
+          ["Memory", ({ memory_bytes_each }) => bytes(memory_bytes_each), "right"],
+          ["Nodes", ({ nodes }) => count(nodes), "right"],
+          ["Slots used", used, "right"],
+        ]}
+        command={commandLine("nodes")}
+        empty="No cluster has reported a node yet."
+      />
+    </>
   );
 }

@@ -2,36 +2,29 @@
 
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useMemo, useRef } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import type { NodeAnswer } from "../../api/types.ts";
+import { query, setQuery } from "../../state/place.ts";
 import { type Slot, slotsOf } from "./slots.ts";
 
 /** What is under the pointer, or has the focus, in words. */
 export const pointed = signal("");
 
-/** The same values as before where their content is the same, so that what shows them stays too. */
-export function useSame<T>(values: readonly T[]): T[] {
-  const before = useRef(new Map<string, T>());
-  return useMemo(() => {
-    const next = new Map(values.map((value) => [JSON.stringify(value), value]));
-    for (const key of next.keys()) {
-      const known = before.current.get(key);
-      if (known !== undefined) next.set(key, known);
-    }
-    before.current = next;
-    return [...next.values()];
-  }, [values]);
+/** Choose a node; `adds`: to the chosen nodes, instead of them. A chosen one is chosen no longer. */
+function choose(name: string, adds: boolean): void {
+  const names = query.peek().getAll("node");
+  const others = adds ? names.filter((each) => each !== name) : [];
+  const ends = names.includes(name) && (adds || names.length === 1);
+  setQuery({ node: ends ? others : [...others, name] }, { replace: true });
 }
 
 interface Props {
   nodes: NodeAnswer[];
   idle: ReadonlySet<string>;
   chosen: string[];
-  /** `adds`: to the chosen nodes, instead of them. */
-  onChoose: (name: string, adds: boolean) => void;
 }
 
-export function SlotMap({ nodes, idle, chosen, onChoose }: Props): JSX.Element {
+export function SlotMap({ nodes, idle, chosen }: Props): JSX.Element {
   const stop = nodes.find(({ name }) => chosen.includes(name))?.name ?? nodes[0]?.name;
   function onKeyDown(event: KeyboardEvent & { currentTarget: HTMLElement }): void {
     const boxes = [...event.currentTarget.querySelectorAll<HTMLElement>(".node")];
@@ -52,7 +45,7 @@ export function SlotMap({ nodes, idle, chosen, onChoose }: Props): JSX.Element {
     boxes[at + step]?.focus();
   }
   return (
-    <div class="map" role="toolbar" aria-label="Nodes" onKeyDown={onKeyDown}>
+    <div class="row wrap map" role="toolbar" aria-label="Nodes" onKeyDown={onKeyDown}>
       {nodes.map((node) => (
         <NodeBox
           key={node.name}
@@ -60,7 +53,6 @@ export function SlotMap({ nodes, idle, chosen, onChoose }: Props): JSX.Element {
           idle={idle}
           chosen={chosen.includes(node.name)}
           stop={node.name === stop}
-          onChoose={onChoose}
         />
       ))}
     </div>
@@ -72,22 +64,22 @@ interface BoxProps {
   idle: ReadonlySet<string>;
   chosen: boolean;
   stop: boolean;
-  onChoose: Props["onChoose"];
 }
 
-function NodeBox({ node, idle, chosen, stop, onChoose }: BoxProps): JSX.Element {
+/** A node: drawn again only where its content changes. */
+function NodeBox({ node, idle, chosen, stop }: BoxProps): JSX.Element {
   return useMemo(() => {
     const slots = slotsOf(node, idle);
     const parity = new Map(node.runs.map(({ id }, index) => [id, index % 2]));
     return (
       <button
         type="button"
-        class={`node node-${node.state}`}
+        class={`button toggle stack node node-${node.state}`}
         style={sizeOf(node.slots)}
         aria-pressed={chosen}
         aria-label={textOf(node)}
         tabIndex={stop ? 0 : -1}
-        onClick={(event) => onChoose(node.name, event.shiftKey || event.ctrlKey || event.metaKey)}
+        onClick={(event) => choose(node.name, event.shiftKey || event.ctrlKey || event.metaKey)}
         onFocus={() => (pointed.value = textOf(node))}
         onMouseOver={({ target }) => {
           const index = (target as HTMLElement).dataset.slot;
@@ -95,7 +87,7 @@ function NodeBox({ node, idle, chosen, stop, onChoose }: BoxProps): JSX.Element 
         }}
       >
         <span class="node-name">{node.name}</span>
-        <span class="slots">
+        <span class="row wrap slots">
           {slots.map(({ state, run }, index) => (
             <span
               key={index}
@@ -107,7 +99,7 @@ function NodeBox({ node, idle, chosen, stop, onChoose }: BoxProps): JSX.Element 
         </span>
       </button>
     );
-  }, [node, idle, chosen, stop]);
+  }, [JSON.stringify(node), idle, chosen, stop]);
 }
 
 const SLOT_PX = 12;
@@ -121,16 +113,17 @@ function sizeOf(slots: number): Record<string, string> {
 }
 
 /** A node in words: its state, its slots, and its runs. */
-function textOf(node: NodeAnswer): string {
-  const runs = node.runs.map(({ name, user, slots }) => `${name} (${user}) ${slots}`);
-  const state = node.state === "up" ? "" : `, ${node.state}${node.reason ? `: ${node.reason}` : ""}`;
-  return `${node.name}${state}, ${node.slots_used} of ${node.slots} slots used${runs.length > 0 ? `: ${runs.join(", ")}` : ""}`;
+function textOf({ name, state, reason, slots, slots_used, runs }: NodeAnswer): string {
+  const parts = [
+    name,
+    state !== "up" && (reason ? `${state}: ${reason}` : state),
+    `${slots_used} of ${slots} slots used`,
+  ];
+  const users = runs.map((run) => `${run.name} (${run.user}) ${run.slots}`);
+  return [parts.filter(Boolean).join(", "), users.join(", ")].filter(Boolean).join(": ");
 }
 
 function slotText({ name }: NodeAnswer, slot: Slot | undefined, index: string): string {
-  const run = slot?.run;
-  const what = run
-    ? `${run.name} of ${run.user}${slot.state === "idle" ? ", which does not use it" : ""}`
-    : slot?.state;
-  return `${name}, slot ${index}: ${what}`;
+  const idle = slot?.state === "idle" ? ", which does not use it" : "";
+  return `${name}, slot ${index}: ${slot?.run ? `${slot.run.name} of ${slot.run.user}${idle}` : slot?.state}`;
 }

@@ -1,144 +1,127 @@
 // All nodes, `/nodes`: a map of slots by pool, what runs where, drained nodes, and who holds slots without use.
 
-import type { JSX } from "preact";
-import { useEffect, useMemo } from "preact/hooks";
-import type { NodeAnswer, SlotHistory } from "../../api/types.ts";
-import { count } from "../../parts/amounts.ts";
+import type { ComponentChildren, JSX } from "preact";
+import { useMemo } from "preact/hooks";
+import { ask } from "../../api/request.ts";
+import type { NodeAnswer, NodeUtilization, SlotHistory } from "../../api/types.ts";
+import { bytes, count, duration, time } from "../../parts/amounts.ts";
 import { Bar } from "../../parts/bar.tsx";
 import { Command } from "../../parts/command.tsx";
+import { type Fact, Facts } from "../../parts/facts.tsx";
+import { type Form, FormButton, OPTIONAL, useForm } from "../../parts/form.tsx";
+import { type Cell, Rows } from "../../parts/list.tsx";
+import { PoolTabs, poolName } from "../../parts/pools.tsx";
 import { Problem } from "../../parts/problem.tsx";
+import { commandLine } from "../../parts/shell.ts";
 import { useAnswer } from "../../state/answer.ts";
 import { now } from "../../state/clock.ts";
-import { query, setQuery } from "../../state/place.ts";
-import { HistoryChart } from "./chart.tsx";
-import { Details } from "./details.tsx";
-import { Idle, Unavailable } from "./lists.tsx";
-import { pointed, SlotMap, useSame } from "./map.tsx";
-import { byPool, gpuShare, idleHolders, idleRuns, type Use, useOf } from "./slots.ts";
+import { query, setQuery, withQuery } from "../../state/place.ts";
+import { may } from "../../state/session.ts";
+import { pointed, SlotMap } from "./map.tsx";
+import { gpuShare, type Holder, idleHolders, idleRuns, type Use, useOf } from "./slots.ts";
 
 const ASK_MS = 5_000;
 const HISTORY_MS = 60_000;
+const SHOWN = 20;
 const STATES = ["free", "used", "idle", "drained", "lost"] as const;
-const NO_IDS: string[] = [];
-const NO_NODES: NodeAnswer[] = [];
 
 export function NodesPage(): JSX.Element {
-  useEffect(() => {
-    document.title = "Nodes · tarmac";
-  }, []);
-  const { data, problem, again } = useAnswer("GET /nodes", { everyMs: ASK_MS, runs: "all" });
+  const { data: nodes, problem, again } = useAnswer("GET /nodes", { everyMs: ASK_MS, runs: "all" });
   const { data: measured } = useAnswer("GET /utilization", { everyMs: ASK_MS });
   const { data: history } = useAnswer("GET /usage/history", { everyMs: HISTORY_MS });
   const use = useMemo(() => useOf(measured ?? []), [measured]);
-  const [ids = NO_IDS] = useSame(useMemo(() => [idleRuns(use, now.peek())], [use]));
-  const idle = useMemo(() => new Set(ids), [ids]);
-  const nodes = useSame(data ?? NO_NODES);
-  if (problem && !data) return <Problem problem={problem} />;
-  if (!data) return <p class="loading">Loading…</p>;
-  const pools = byPool(nodes);
-  const alone = new Set(nodes.map(({ cluster }) => cluster)).size === 1;
-  const title = (key: string) => (alone ? key.slice(key.indexOf("/") + 1) : key);
+  const ids = idleRuns(use, now.peek());
+  const idle = useMemo(() => new Set(ids), [ids.join()]);
+  if (!nodes) return <Problem problem={problem} />;
+  const pools = [...Map.groupBy(nodes, (node) => poolName(node))].map(([key, members]) => {
+    const [cluster = "", pool = ""] = key.split("/");
+    return { key, cluster, pool, members, total: members.length };
+  });
   const pool = query.value.get("pool");
-  const shown = pool !== null && pools.has(pool) ? new Map([[pool, pools.get(pool) ?? []]]) : pools;
+  const chosen = pools.filter(({ key }) => key === pool);
+  const shown = chosen.length > 0 ? chosen : pools;
+  const members = shown.flatMap((each) => each.members);
   const names = query.value.getAll("node");
-  const chosen = nodes.filter(({ name }) => names.includes(name));
-  function choose(name: string, adds: boolean): void {
-    const names = query.peek().getAll("node"); // boxes keep this function while they stay the same
-    const others = names.filter((each) => each !== name);
-    const next = names.includes(name) ? others : [...others, name];
-    setQuery(
-      { node: adds ? next : names.includes(name) && names.length === 1 ? null : name },
-      { replace: true },
-    );
-  }
-  const members = [...shown.values()].flat();
   return (
     <section class="page">
       <div class="bar">
         <h1>
-          Nodes{" "}
-          <span class="quiet">
-            {count(nodes.length)}, {usedText(members)}
-          </span>
+          Nodes <span class="quiet">{`${count(nodes.length)}, ${usedText(members)}`}</span>
         </h1>
-        <ul class="legend">
+        <ul class="row wrap legend">
           {STATES.map((state) => (
-            <li key={state}>
+            <li key={state} class="row">
               <span class={`slot slot-${state}`} /> {state}
             </li>
           ))}
         </ul>
-        <Pointed />
+        <p class="pointed quiet">{pointed}</p>
       </div>
-      <nav class="tabs" aria-label="Pools">
+      <PoolTabs pools={pools} chosen={pool}>
         <a href="/nodes" aria-current={pool === null ? "page" : undefined}>
           All
         </a>
-        {[...pools].map(([key, each]) => (
-          <a
-            key={key}
-            href={`/nodes?${new URLSearchParams({ pool: key })}`}
-            aria-current={key === pool ? "page" : undefined}
-          >
-            {title(key)} <span class="quiet">{count(each.length)}</span>
-          </a>
-        ))}
-      </nav>
+      </PoolTabs>
       <div class="columns">
         <div class="main-column">
-          {[...shown].map(([key, each]) => (
-            <section key={key} class="pool">
-              <PoolHead
-                name={title(key)}
-                nodes={each}
-                use={use}
-                history={history?.find(({ cluster, pool: name }) => `${cluster}/${name}` === key)}
-              />
-              <SlotMap nodes={each} idle={idle} chosen={names} onChoose={choose} />
+          {shown.map((each) => (
+            <section key={each.key}>
+              <div class="row wrap pool-head">
+                <h2>{poolName(each, pools)}</h2>
+                <PoolUse
+                  nodes={each.members}
+                  use={use}
+                  history={history?.find((part) => poolName(part) === each.key)}
+                />
+              </div>
+              <SlotMap nodes={each.members} idle={idle} chosen={names} />
             </section>
           ))}
           {nodes.length === 0 && <p class="quiet">No cluster has reported a node yet.</p>}
-          <Command text={pool === null ? "tarmac nodes" : `tarmac nodes --pool ${pool.split("/")[1]}`} />
+          <Command text={commandLine("nodes", { pool: chosen[0]?.pool })} />
         </div>
-        {chosen.length > 0 ? (
-          <Details nodes={chosen} use={use} onClose={() => setQuery({ node: null })} onChange={again} />
+        {nodes.some(({ name }) => names.includes(name)) ? (
+          <Details nodes={nodes.filter(({ name }) => names.includes(name))} use={use} onChange={again} />
         ) : (
-          <aside class="facts">
-            <Idle holders={idleHolders(members, idle)} />
-            <Unavailable nodes={members} />
-            <p class="quiet">Choose a node to see what runs there; Shift adds more.</p>
-          </aside>
+          <Overview nodes={members} holders={idleHolders(members, idle)} />
         )}
       </div>
     </section>
   );
 }
 
-function Pointed(): JSX.Element {
-  return <p class="pointed quiet">{pointed.value}</p>;
-}
-
-interface HeadProps {
-  name: string;
-  nodes: NodeAnswer[];
-  use: Use;
-  history: SlotHistory | undefined;
-}
-
-function PoolHead({ name, nodes, use, history }: HeadProps): JSX.Element {
+/** How much of a pool is used, and how busy its GPUs are. */
+function PoolUse(props: { nodes: NodeAnswer[]; use: Use; history: SlotHistory | undefined }): JSX.Element {
+  const { nodes, use, history } = props;
   const [used, slots] = amountsOf(nodes);
   const busy = gpuShare(nodes, use);
+  const text = usedText(nodes);
   return (
-    <div class="pool-head">
-      <h2>{name}</h2>
-      <Bar share={slots > 0 ? used / slots : 0} label={usedText(nodes)} />
-      <span class="quiet">
-        {usedText(nodes)}
-        {busy !== null && `, GPUs ${Math.round(busy * 100)} % busy`}
-      </span>
-      {history && <span class="quiet history">24 h</span>}
-      {history && <HistoryChart history={history} most={slots} />}
-    </div>
+    <>
+      <Bar share={used / (slots || 1)} label={text} />
+      <span class="quiet">{busy === null ? text : `${text}, GPUs ${Math.round(busy * 100)} % busy`}</span>
+      {history && historyChart(history, slots)}
+    </>
+  );
+}
+
+/** The slots in use over the last day: a small area, as high as all slots. */
+function historyChart({ slots, step_s }: SlotHistory, all: number): JSX.Element {
+  const round = (value: number) => Math.round(value * 10) / 10;
+  const top = Math.max(all, ...slots, 1);
+  const mean = slots.reduce((sum, each) => sum + each, 0) / slots.length;
+  const points = slots.map((each, index) => `L${index} ${round(top - each)}h1`);
+  const share = Math.round((100 * mean) / top);
+  const label = `The last ${duration(slots.length * step_s)}: ${round(mean)} of ${top} slots in use, ${share} %`;
+  const box = `0 0 ${slots.length} ${top}`;
+  return (
+    <>
+      <span class="quiet bar-end history">24 h</span>
+      <svg class="slot-chart" viewBox={box} preserveAspectRatio="none" role="img" aria-label={label}>
+        <title>{label}</title>
+        <path d={`M0 ${top}${points.join("")}V${top}Z`} />
+      </svg>
+    </>
   );
 }
 
@@ -149,4 +132,140 @@ function amountsOf(nodes: NodeAnswer[]): [used: number, slots: number] {
 function usedText(nodes: NodeAnswer[]): string {
   const [used, slots] = amountsOf(nodes);
   return `${count(used)} of ${count(slots)} slots used`;
+}
+
+interface DetailsProps {
+  nodes: NodeAnswer[];
+  use: Use;
+  onChange: () => void;
+}
+
+function Details({ nodes, use, onChange }: DetailsProps): JSX.Element {
+  const { show, dialog } = useForm(onChange);
+  const [first, ...others] = nodes;
+  const forms: Form[] = [];
+  const drained = nodes.filter(({ drain, state }) => drain !== null || state === "drained");
+  if (nodes.some(({ state }) => state !== "drained")) forms.push(drain("Drain", nodes));
+  if (drained.length > 0) forms.push(drain("Undrain", drained));
+  return (
+    <aside class="facts node-details" aria-label="Chosen nodes">
+      <div class="row">
+        <h2>{titleOf(nodes)}</h2>
+        <span class="bar-end">
+          {may("manage") && forms.map((form) => <FormButton key={form.verb} form={form} show={show} />)}
+          <button type="button" class="quiet" aria-label="Close" onClick={() => setQuery({ node: null })}>
+            ×
+          </button>
+        </span>
+      </div>
+      {first && others.length === 0 && <Facts facts={factsOf(first)} />}
+      {nodes.map((node) => (
+        <section key={node.name}>
+          {others.length > 0 && <h3>{node.name}</h3>}
+          <Rows
+            label={`Runs on ${node.name}`}
+            rows={node.runs}
+            columns={[
+              ["Run", ({ id, name }) => <a href={`/run/${id}`}>{name}</a>],
+              ["User", ({ user }) => user],
+              ["Slots", ({ slots }) => slots, "right"],
+              [
+                "Use",
+                ({ id }) =>
+                  use
+                    .get(id)
+                    ?.filter((each) => each.node === node.name)
+                    .map(useText),
+                "right",
+              ],
+            ]}
+            empty="Nothing runs here."
+          />
+        </section>
+      ))}
+      {dialog}
+    </aside>
+  );
+}
+
+function titleOf(nodes: NodeAnswer[]): string {
+  return nodes.length === 1 ? (nodes[0]?.name ?? "") : `${nodes.length} nodes`;
+}
+
+const factsOf = ({ drain, ...node }: NodeAnswer): Fact[] => [
+  ["State", node.state],
+  ["Reason", node.reason],
+  ["Drained by", drain?.user],
+  ["Since", time(drain?.at ?? null)],
+  ["Slots", `${node.slots_used} of ${node.slots} used`],
+  ["Type", node.slot_type],
+  ["CPUs", node.cpus],
+  ["Memory", bytes(node.memory_bytes)],
+  ["Cluster", node.cluster],
+  ["Pool", node.pool],
+  ["Shard", node.shard],
+  ["Host", node.hostname],
+  ["Address", node.address],
+];
+
+/** What a run uses on a node, as far as it is measured. */
+function useText({ cpus, memory_bytes, gpus }: NodeUtilization): ComponentChildren {
+  const bars = gpus.map(({ index, busy_percent: busy }) => (
+    <Bar key={index} share={busy / 100} label={`GPU ${index}: ${busy} % busy`} />
+  ));
+  return [`${cpus.toFixed(1)} CPUs, ${bytes(memory_bytes)} `, ...bars];
+}
+
+function drain(verb: "Drain" | "Undrain", nodes: NodeAnswer[]): Form {
+  const names = nodes.map(({ name }) => name);
+  const drains = verb === "Drain";
+  return {
+    verb,
+    title: `${verb} ${titleOf(nodes)}`,
+    text: `${names.join(", ")}: ${drains ? "no new work; what runs there continues" : "new work again"}.`,
+    fields: drains ? [["reason", "Reason", "", { ...OPTIONAL, maxLength: 500 }]] : [],
+    command: ({ reason }) => commandLine("nodes", verb.toLowerCase(), ...names, { reason: reason?.trim() }),
+    send: ({ reason = "" }) =>
+      drains
+        ? ask("POST /nodes/drain", { body: { nodes: names, reason: reason.trim() } })
+        : ask("POST /nodes/undrain", { body: { nodes: names } }),
+  };
+}
+
+function Overview({ nodes, holders }: { nodes: NodeAnswer[]; holders: Holder[] }): JSX.Element {
+  const away = nodes.filter(({ state, drain }) => state !== "up" || drain !== null);
+  const held = holders.reduce((sum, each) => sum + each.slots, 0);
+  return (
+    <aside class="facts">
+      {shortList("Held without use", `${count(held)} slots`, holders, [
+        ["User", ({ user }) => <a href={`/?${new URLSearchParams({ user, status: "running" })}`}>{user}</a>],
+        ["Run", ({ run }) => <a href={`/run/${run.id}`}>{run.name}</a>],
+        ["Slots", ({ slots, nodes: names }) => <span title={names.join(", ")}>{slots}</span>, "right"],
+      ])}
+      {shortList("Drained or lost", count(away.length), away, [
+        ["Node", ({ name }) => <a href={withQuery({ node: name })}>{name}</a>],
+        ["State", stateOf],
+      ])}
+      <p class="quiet">Choose a node to see what runs there; Shift adds more.</p>
+    </aside>
+  );
+}
+
+function shortList<Row>(title: string, sum: string, rows: Row[], columns: Cell<Row>[]): JSX.Element | null {
+  if (rows.length === 0) return null;
+  const more = rows.length > SHOWN ? `, the first ${SHOWN}` : "";
+  return (
+    <section>
+      <h2>
+        {title} <span class="quiet">{sum + more}</span>
+      </h2>
+      <Rows label={title} rows={rows.slice(0, SHOWN)} columns={columns} empty="" />
+    </section>
+  );
+}
+
+function stateOf({ state, reason, drain }: NodeAnswer): string {
+  const what = drain?.slots.length ? `slots ${drain.slots.join(", ")} drained` : state;
+  const since = [drain?.user, time(drain?.at ?? null)].filter(Boolean).join(", ");
+  return [what, reason, since].filter(Boolean).join("; ");
 }

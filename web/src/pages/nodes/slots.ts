@@ -58,40 +58,20 @@ export function slotsOf(node: NodeAnswer, idle: ReadonlySet<string>): Slot[] {
 
 /** Who holds slots without use, most slots first. */
 export function idleHolders(nodes: readonly NodeAnswer[], idle: ReadonlySet<string>): Holder[] {
-  const found = new Map<string, Holder>();
-  for (const node of nodes) {
-    for (const run of node.runs) {
-      if (!idle.has(run.id) || run.slots === 0) continue;
-      const before = found.get(run.id) ?? { user: run.user, run, slots: 0, nodes: [] };
-      found.set(run.id, {
-        ...before,
-        slots: before.slots + run.slots,
-        nodes: [...before.nodes, node.name],
-      });
-    }
-  }
-  return [...found.values()].sort((one, other) => other.slots - one.slots);
+  const held = nodes.flatMap(({ name, runs }) => runs.map((run) => ({ name, run })));
+  const idly = held.filter(({ run: { id, slots } }) => idle.has(id) && slots > 0);
+  const found = [...Map.groupBy(idly, ({ run }) => run.id).values()].map((parts): Holder => {
+    const slots = parts.reduce((sum, { run }) => sum + run.slots, 0);
+    const [{ run }] = parts as [(typeof parts)[number]];
+    return { user: run.user, run, slots, nodes: parts.map(({ name }) => name) };
+  });
+  return found.sort((one, other) => other.slots - one.slots);
 }
 
 /** How busy the measured GPUs of runs on these nodes are, 0 to 1; null if none is measured. */
 export function gpuShare(nodes: readonly NodeAnswer[], use: Use): number | null {
   const names = new Set(nodes.map(({ name }) => name));
-  const measured = [...use.values()]
-    .flat()
-    .filter(({ node }) => names.has(node))
-    .flatMap(({ gpus }) => gpus);
-  if (measured.length === 0) return null;
-  return measured.reduce((sum, { busy_percent }) => sum + busy_percent, 0) / measured.length / 100;
-}
-
-/** Nodes by cluster and pool, in the order of the nodes. */
-export function byPool(nodes: readonly NodeAnswer[]): Map<string, NodeAnswer[]> {
-  const found = new Map<string, NodeAnswer[]>();
-  for (const node of nodes) {
-    const key = `${node.cluster}/${node.pool}`;
-    const members = found.get(key);
-    if (members) members.push(node);
-    else found.set(key, [node]);
-  }
-  return found;
+  const measured = [...use.values()].flat().filter(({ node }) => names.has(node));
+  const busy = measured.flatMap(({ gpus }) => gpus.map(({ busy_percent }) => busy_percent));
+  return busy.length === 0 ? null : busy.reduce((sum, each) => sum + each, 0) / busy.length / 100;
 }

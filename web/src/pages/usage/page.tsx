@@ -1,48 +1,45 @@
-// Usage and credits, `/usage`: slot-hours by user, project, pool or time, and what is left of credits.
+// Usage and credits, `/usage`: slot-hours by user, project, pool, day or month, and what is left of credits. Projects,
+// `/projects`: their ids, runs and use; and the members of one, `/projects/ID`.
 
-import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import type { ComponentChildren, JSX } from "preact";
 import { ask } from "../../api/request.ts";
-import type { CreditAccount } from "../../api/types.ts";
+import type { ActorRole, CreditAccount, Membership } from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.tsx";
-import { count, time } from "../../parts/amounts.ts";
+import { count } from "../../parts/amounts.ts";
 import { Bar } from "../../parts/bar.tsx";
 import { Command } from "../../parts/command.tsx";
-import type { Form } from "../../parts/form.tsx";
+import { type Form, OPTIONAL } from "../../parts/form.tsx";
 import { List, Rows, Sheet, Tabs } from "../../parts/list.tsx";
-import { notifyFailure } from "../../parts/notices.tsx";
-import { commandLine, option } from "../../parts/shell.ts";
-import { query, setQuery } from "../../state/place.ts";
+import { Problem } from "../../parts/problem.tsx";
+import { commandLine } from "../../parts/shell.ts";
+import { Toggle } from "../../parts/toggle.tsx";
+import { useAnswer } from "../../state/answer.ts";
+import { now } from "../../state/clock.ts";
+import { query } from "../../state/place.ts";
 import { may } from "../../state/session.ts";
-import { csvOf, type Group, sum, type Total, totals } from "./totals.ts";
+import { csvOf, type Group, totals } from "./totals.ts";
 
-const DAY_S = 86_400;
-const PERIODS = [7, 30, 90, 365];
-const PARTS = 10;
+const ASK_MS = 10_000;
+const HOUR_S = 3_600;
+const DAYS = [7, 30, 90, 365];
+const TABS = { "": "By user", project: "By project", pool: "By pool", day: "By day", month: "By month" };
 const WARNED_SHARE = 0.8;
 
 export function UsagePage({ rest }: PageProps): JSX.Element {
-  const by = rest || "user";
+  const by = (rest || "user") as Group;
   const days = Number(query.value.get("days") ?? 30);
-  const [rows, setRows] = useState<Total[]>([]);
-  useEffect(() => {
-    read(by, days).then(setRows, notifyFailure);
-  }, [by, days]);
-  const most = Math.max(1e-9, ...rows.map(({ slot_s }) => slot_s));
-  const tabs = { "": "By user", project: "By project", pool: "By pool", time: "By time" };
+  const since = Math.floor(now.peek() / HOUR_S - days * 24) * HOUR_S;
+  const per = by === "day" || by === "month" ? by : null;
+  const { data: used, problem } = useAnswer("GET /usage", { query: { since, per } });
+  const rows = totals(used ?? [], by);
+  const most = Math.max(...rows.map(({ slot_s }) => slot_s));
   const csv = `data:text/csv;charset=utf-8,${encodeURIComponent(csvOf(rows, by))}`;
   const bar = (
     <>
-      <Tabs of="/usage" tabs={tabs} chosen={rest} />
-      <select
-        aria-label="Days"
-        value={days}
-        onChange={({ currentTarget }) => setQuery({ days: currentTarget.value })}
-      >
-        {PERIODS.map((each) => (
-          <option key={each} value={each}>{`${each} days`}</option>
-        ))}
-      </select>
+      <Tabs of="/usage" tabs={TABS} chosen={rest} />
+      {DAYS.map((each) => (
+        <Toggle key={each} label={`${each} days`} on={each === days} change={{ days: String(each) }} />
+      ))}
       <a class="button" href={csv} download={`usage-by-${by}.csv`}>
         CSV
       </a>
@@ -50,74 +47,45 @@ export function UsagePage({ rest }: PageProps): JSX.Element {
   );
   return (
     <Sheet title="Usage" bar={bar}>
+      {!used && <Problem problem={problem} />}
       <Rows
         label="Usage"
         rows={rows}
         columns={[
           [`By ${by}`, ({ name }) => name],
-          ["", ({ slot_s }) => <Share of={slot_s / most} />],
-          ["Slot-hours", ({ slot_s }) => (slot_s / 3600).toFixed(2), "right"],
+          ["", ({ slot_s }) => share(slot_s / most)],
+          ["Slot-hours", ({ slot_s }) => (slot_s / HOUR_S).toFixed(2), "right"],
           ["Runs", ({ runs }) => count(runs), "right"],
         ]}
-        empty="Nothing was used in this time."
+        empty={used ? "Nothing was used in this time." : ""}
       />
-      <Command
-        text={commandLine("usage", ...option("--by", by === "time" ? null : by), "--since", `${days}d`)}
+      <Command text={commandLine("usage", { by, since: `${days}d` })} />
+      <List
+        title="Credits"
+        operation="GET /credits"
+        columns={[
+          ["Account", ({ account }) => account],
+          ["", (account) => share(usedOf(account))],
+          ["Used", usedText, "right"],
+          ["Left", ({ balance }) => balance.toFixed(2), "right"],
+          ["Of", ({ granted }) => granted.toFixed(2), "right"],
+        ]}
+        command={commandLine("credits", "ls")}
+        empty="No user and no project uses credits."
+        forms={may("manage") ? [GRANT] : undefined}
       />
-      <Credits />
     </Sheet>
   );
 }
 
-/** The totals of each user, project or pool, or of ten equal parts of the time, the newest first. */
-async function read(by: string, days: number): Promise<Total[]> {
-  const until = Date.now() / 1000;
-  const step = (days * DAY_S) / PARTS;
-  if (by !== "time")
-    return totals(await ask("GET /usage", { query: { since: until - days * DAY_S } }), by as Group);
-  const parts = Array.from({ length: PARTS }, async (_, index) => {
-    const end = until - index * step;
-    const used = await ask("GET /usage", { query: { since: end - step, until: end } });
-    return sum(`${time(end - step).slice(0, 16)} – ${time(end).slice(5, 16)}`, used);
-  });
-  return Promise.all(parts);
-}
+const share = (of: number) => <Bar long share={of} label={`${Math.round(of * 100)}%`} />;
 
-function Share({ of }: { of: number }): JSX.Element {
-  return (
-    <span class="wide-meter">
-      <Bar share={of} label={`${Math.round(of * 100)}%`} />
-    </span>
-  );
-}
+const usedOf = ({ granted, balance }: CreditAccount) => (granted > 0 ? (granted - balance) / granted : 1);
 
-const used = ({ granted, balance }: CreditAccount) => (granted > 0 ? (granted - balance) / granted : 1);
-
-function usedText(account: CreditAccount): JSX.Element {
-  const warned = used(account) >= WARNED_SHARE;
-  return (
-    <span class={warned ? "failed" : ""}>{`${warned ? "⚠ " : ""}${Math.round(used(account) * 100)}%`}</span>
-  );
-}
-
-function Credits(): JSX.Element {
-  return (
-    <List
-      title="Credits"
-      operation="GET /credits"
-      rows={(found) => found}
-      columns={[
-        ["Account", ({ account }) => account],
-        ["", (account) => <Share of={used(account)} />],
-        ["Used", usedText, "right"],
-        ["Left", ({ balance }) => balance.toFixed(2), "right"],
-        ["Of", ({ granted }) => granted.toFixed(2), "right"],
-      ]}
-      command={commandLine("credits", "ls")}
-      empty="No user and no project uses credits."
-      forms={may("manage") ? [GRANT] : undefined}
-    />
-  );
+function usedText(account: CreditAccount): ComponentChildren {
+  const used = usedOf(account);
+  const text = `${Math.round(used * 100)}%`;
+  return used < WARNED_SHARE ? text : <span class="failed">⚠ {text}</span>;
 }
 
 const GRANT: Form = {
@@ -125,17 +93,80 @@ const GRANT: Form = {
   title: "Grant credits",
   text: "From the first grant on, the runs of the user or project use credits.",
   fields: [
-    ["kind", "To a", ["user", "project"]],
+    ["kind", "To a", "user", ["user", "project"]],
     ["name", "Name"],
-    ["credits", "Credits"],
-    ["note", "Note", "", "optional"],
+    ["credits", "Credits", "", { type: "number", min: 0, step: "any" }],
+    ["note", "Note", "", OPTIONAL],
   ],
-  command: ({ kind, name, credits, note }) =>
-    commandLine("credits", "grant", credits, `--${kind}`, name, ...option("--note", note)),
+  command: ({ kind = "", name, credits, note }) =>
+    commandLine("credits", "grant", credits, { [kind]: name, note }),
   send: ({ kind, name, credits, note = "" }) => {
-    const account = `${kind}:${name}`;
-    return ask("POST /credits", {
-      body: { account, credits: Number(credits), note, key: crypto.randomUUID() },
-    });
+    const body = { account: `${kind}:${name}`, credits: Number(credits), note, key: crypto.randomUUID() };
+    return ask("POST /credits", { body });
   },
 };
+
+export function ProjectsPage({ rest: project }: PageProps): JSX.Element {
+  const { data: used } = useAnswer("GET /usage", { everyMs: ASK_MS });
+  const hours = new Map(totals(used ?? [], "project").map(({ name, slot_s }) => [name, slot_s / HOUR_S]));
+  const link = (href: string, id: string, text: string) => (
+    <a href={`${href}${encodeURIComponent(id)}`}>{text}</a>
+  );
+  return (
+    <Sheet title="Projects">
+      <p class="quiet">The name of a project is its id: the field project of a run file has it.</p>
+      <List
+        title="Projects"
+        heading={false}
+        operation="GET /tables/runs/counts"
+        everyMs={ASK_MS}
+        rows={({ project: counts }) => Object.entries(counts ?? {})}
+        columns={[
+          ["Id", ([id]) => <code>{id}</code>],
+          ["Slot-hours", ([id]) => (hours.get(id) ?? 0).toFixed(2), "right"],
+          ["Runs", ([id, runs]) => link("/?project=", id, count(runs)), "right"],
+          ["Experiments", ([id]) => link("/experiments?project=", id, "show"), "right"],
+          ["Members", ([id]) => link("/projects/", id, "show"), "right"],
+        ]}
+        command={commandLine("projects")}
+        empty="There is no run, so there is no project."
+      />
+      {project && (
+        <List
+          key={project}
+          title={`Members of ${project}`}
+          operation="GET /projects/{project}/members"
+          path={{ project }}
+          columns={[
+            ["User", ({ user }) => user],
+            ["Role", ({ role }) => role],
+          ]}
+          command={commandLine("members", "ls", project)}
+          empty="All members of the server may use this project."
+          forms={may("account") ? [addMember(project)] : undefined}
+          formsOf={may("account") ? (member) => [endMember(member)] : undefined}
+        />
+      )}
+    </Sheet>
+  );
+}
+
+const addMember = (project: string): Form => ({
+  verb: "Set a member",
+  title: `A member of ${project}`,
+  fields: [
+    ["user", "User"],
+    ["role", "Role", "member", ["member", "viewer", "admin"]],
+  ],
+  command: ({ user, role }) => commandLine("members", "set", project, user, { role }),
+  send: ({ user = "", role }) =>
+    ask("PUT /projects/{project}/members", { path: { project }, body: { user, role: role as ActorRole } }),
+});
+
+const endMember = ({ project, user }: Membership): Form => ({
+  verb: "End",
+  title: `End the membership of ${user}`,
+  destroys: true,
+  command: () => commandLine("members", "rm", project, user),
+  send: () => ask("PUT /projects/{project}/members", { path: { project }, body: { user, role: null } }),
+});

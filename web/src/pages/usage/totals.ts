@@ -2,7 +2,7 @@
 
 import type { UsedSlots } from "../../api/types.ts";
 
-export type Group = "user" | "project" | "pool";
+export type Group = "user" | "project" | "pool" | "day" | "month";
 
 export interface Total {
   name: string;
@@ -10,23 +10,23 @@ export interface Total {
   runs: number;
 }
 
-/** The sums for each user, project or pool, the largest first. A run in two pools counts in both. */
+/** The sums of each group: the largest first, of days and months the newest. A run in two groups counts in both. */
 export function totals(parts: UsedSlots[], by: Group): Total[] {
-  const nameOf = (part: UsedSlots) => (by === "pool" ? `${part.cluster}/${part.pool}` : part[by]);
-  const names = [...new Set(parts.map(nameOf))];
-  const found = names.map((name) =>
-    sum(
-      name,
-      parts.filter((part) => nameOf(part) === name),
-    ),
+  const groups = Map.groupBy(parts, (part) => nameOf(part, by));
+  const found = [...groups].map(([name, used]): Total => {
+    const sum = (field: "slot_s" | "runs") => used.reduce((total, part) => total + part[field], 0);
+    return { name, slot_s: sum("slot_s"), runs: sum("runs") };
+  });
+  const newest = by === "day" || by === "month";
+  return found.sort((one, other) =>
+    newest ? other.name.localeCompare(one.name) : other.slot_s - one.slot_s,
   );
-  return found.sort((one, other) => other.slot_s - one.slot_s);
 }
 
-/** The sum of parts, under a name. */
-export function sum(name: string, parts: UsedSlots[]): Total {
-  const add = (field: "slot_s" | "runs") => parts.reduce((total, part) => total + part[field], 0);
-  return { name, slot_s: add("slot_s"), runs: add("runs") };
+function nameOf(part: UsedSlots, by: Group): string {
+  if (by === "pool") return `${part.cluster}/${part.pool}`;
+  if (by === "user" || by === "project") return part[by];
+  return new Date((part.begin_at ?? 0) * 1000).toISOString().slice(0, by === "day" ? 10 : 7);
 }
 
 /** Totals as CSV; a name that a spreadsheet would calculate is a text. */

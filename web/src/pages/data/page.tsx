@@ -1,8 +1,8 @@
-// Artifacts, `/artifacts`: the versions that runs keep; and the files of one, `/artifacts/ID`, to download.
+// Artifacts that runs keep, `/artifacts`, and the files of one, `/artifacts/ID`; datasets that runs read, `/datasets`.
 
 import type { JSX } from "preact";
 import { ask, urlOf } from "../../api/request.ts";
-import type { Artifact, ArtifactEntry } from "../../api/types.ts";
+import type { Artifact, ArtifactEntry, Dataset } from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.tsx";
 import { age, bytes, count } from "../../parts/amounts.ts";
 import type { Form } from "../../parts/form.tsx";
@@ -13,9 +13,13 @@ import { go, query, setQuery } from "../../state/place.ts";
 import { may } from "../../state/session.ts";
 
 const MOST = 1_000;
+const DATASETS_MS = 3_000;
 
 export function ArtifactsPage({ rest: id }: PageProps): JSX.Element {
   const text = query.value.get("text") ?? "";
+  const passes = ({ run_name, kind, id: each }: Artifact) =>
+    `${run_name} ${kind} ${each}`.toLowerCase().includes(text.toLowerCase());
+  if (id) return <Files key={id} id={id} />;
   const search = (
     <input
       type="search"
@@ -25,20 +29,13 @@ export function ArtifactsPage({ rest: id }: PageProps): JSX.Element {
       onInput={({ currentTarget }) => setQuery({ text: currentTarget.value || null }, { replace: true })}
     />
   );
-  const names = ({ run_name, kind, id: each }: Artifact) => `${run_name} ${kind} ${each}`.toLowerCase();
-  if (id) return <Files key={id} id={id} />;
   return (
     <Sheet title="Artifacts" bar={search}>
       <List
         title="Artifacts"
         heading={false}
         operation="GET /artifacts"
-        rows={(all) =>
-          all
-            .filter((each) => names(each).includes(text.toLowerCase()))
-            .reverse()
-            .slice(0, MOST)
-        }
+        rows={(all) => all.filter(passes).reverse().slice(0, MOST)}
         columns={[
           ["Id", (each) => <a href={`/artifacts/${each.id}`}>{each.id}</a>],
           ["Run", ({ run, run_name }) => <a href={`/run/${run}`}>{run_name ?? run}</a>],
@@ -56,17 +53,18 @@ export function ArtifactsPage({ rest: id }: PageProps): JSX.Element {
 }
 
 function Files({ id }: { id: string }): JSX.Element {
+  const artifact = { artifact: id };
   const remove: Form = {
     verb: "Remove",
     title: `Remove ${id}`,
     text: "A run that resumes from it or reads it prevents this.",
     destroys: true,
     command: () => commandLine("artifacts", "rm", id),
-    send: () => ask("DELETE /artifacts/{artifact}", { path: { artifact: id } }).then(() => go("/artifacts")),
+    send: () => ask("DELETE /artifacts/{artifact}", { path: artifact }).then(() => go("/artifacts")),
   };
   const link = ({ path, kind, target }: ArtifactEntry) => {
     if (kind !== "file") return `${path} → ${target}`;
-    const href = urlOf("GET /artifacts/{artifact}/file", { path: { artifact: id }, query: { path } });
+    const href = urlOf("GET /artifacts/{artifact}/file", { path: artifact, query: { path } });
     return (
       <a href={href} download={path.split("/").pop()}>
         {path}
@@ -78,7 +76,7 @@ function Files({ id }: { id: string }): JSX.Element {
       <List
         title={id}
         operation="GET /artifacts/{artifact}"
-        path={{ artifact: id }}
+        path={artifact}
         rows={({ entries }) => entries.filter(({ kind }) => kind !== "directory")}
         columns={[
           ["File", link],
@@ -91,3 +89,49 @@ function Files({ id }: { id: string }): JSX.Element {
     </Sheet>
   );
 }
+
+export function DatasetsPage(): JSX.Element {
+  const size = ({ done_bytes, total_bytes }: Dataset) =>
+    total_bytes === null ? bytes(done_bytes || null) : `${bytes(done_bytes)} of ${bytes(total_bytes)}`;
+  return (
+    <Sheet title="Datasets">
+      <List
+        title="Data that runs read"
+        operation="GET /datasets"
+        everyMs={DATASETS_MS}
+        columns={[
+          ["At", ({ id }) => <code>/data/{id}</code>],
+          ["State", ({ state, message }) => <span class={message ? "failed" : ""}>{message ?? state}</span>],
+          ["Downloaded", size, "wide"],
+          ["Source", ({ source }) => <code>{source}</code>],
+          ["User", ({ user }) => user, "wide"],
+        ]}
+        command={commandLine("datasets", "ls")}
+        empty="There is no dataset."
+        forms={may("submit") ? [ADD_DATASET] : undefined}
+        formsOf={may("control") ? (dataset) => [removeDataset(dataset)] : undefined}
+      />
+    </Sheet>
+  );
+}
+
+const ADD_DATASET: Form = {
+  verb: "Add a dataset",
+  title: "Add a dataset",
+  text: "The source is a path on the server's machine, or a URL, which is downloaded once.",
+  fields: [
+    ["id", "Id"],
+    ["source", "Source"],
+  ],
+  command: ({ id, source }) => commandLine("datasets", "add", id, source),
+  send: ({ id = "", source = "" }) => ask("POST /datasets", { body: { id, source } }),
+};
+
+const removeDataset = ({ id, source }: Dataset): Form => ({
+  verb: "Remove",
+  title: `Remove ${id}`,
+  text: `Its downloaded files are deleted; ${source} stays. A run that reads it prevents this.`,
+  destroys: true,
+  command: () => commandLine("datasets", "rm", id),
+  send: () => ask("DELETE /datasets/{dataset}", { path: { dataset: id } }),
+});
