@@ -9,12 +9,13 @@ import { build } from "esbuild";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const BUILT = join(HERE, "../src/tarmac/server/page/built");
+const ENTRIES = { page: "src/main.tsx", terminal: "src/terminal.tsx" }; // the documents, and their first modules
 const FIRST_BYTES = 60 * 1024; // what a browser loads before the first row, gzipped
 const PART_BYTES = 130 * 1024; // what a part loads when it is first used
 
 const built = await build({
   absWorkingDir: HERE,
-  entryPoints: { page: "src/main.tsx" },
+  entryPoints: ENTRIES,
   outdir: BUILT,
   entryNames: "[name]-[hash]",
   chunkNames: "part-[hash]",
@@ -43,25 +44,25 @@ for (const file of built.outputFiles) {
 }
 
 const outputs = built.metafile.outputs;
-const script = Object.keys(outputs).find((name) => outputs[name].entryPoint === "src/main.tsx");
-const style = basename(outputs[script].cssBundle);
-const modules = firstModules(script);
-const icon = Object.keys(outputs).find((name) => name.endsWith(".svg"));
-const entry = {
-  script: basename(script),
-  modules: modules.map((name) => basename(name)),
-  style,
-  icon: basename(icon),
-};
+const entry = { icon: basename(Object.keys(outputs).find((name) => name.endsWith(".svg"))) };
+for (const [document, source] of Object.entries(ENTRIES)) {
+  const script = Object.keys(outputs).find((name) => outputs[name].entryPoint === source);
+  entry[document] = {
+    script: basename(script),
+    modules: firstModules(script).map((name) => basename(name)),
+    style: basename(outputs[script].cssBundle),
+  };
+}
 await writeFile(join(next, "entry.json"), JSON.stringify(entry));
 await writeFile(join(next, "licences.txt"), await licences());
 await rm(BUILT, { recursive: true, force: true });
 await rename(next, BUILT);
 
-const first = [entry.script, ...entry.modules, style].reduce((sum, name) => sum + size(name), 0);
+const { script, modules, style } = entry.page;
+const first = [script, ...modules, style].reduce((sum, name) => sum + size(name), 0);
 const largest = Math.max(
   ...built.outputFiles
-    .filter(({ path }) => basename(path) !== entry.script)
+    .filter(({ path }) => basename(path) !== script)
     .map(({ path }) => size(basename(path))),
 );
 process.stdout.write(`the page: ${Math.ceil(first / 1024)} KB gzipped before the first row, in ${BUILT}\n`);

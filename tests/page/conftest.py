@@ -30,7 +30,7 @@ from tarmac.server.page.files import BUILT
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = ("--no-sandbox", "--disable-background-networking", "--disable-component-update")
 
-REFUSED = re.compile(r"Failed to load resource: the server responded with a status of (409|422)\b")
+REFUSED = re.compile(r"Failed to load resource: the server responded with a status of (403|409|422)\b")
 """The browser's own line about a refusal, which the page shows."""
 
 LIMIT_MS = 30_000

@@ -156,7 +156,7 @@ def test_each_worker_and_attempt_has_its_log(open_page: Open, client: Client) ->
     page.get_by_role("button", name="two.0.0").click()
     expect(lines(page)).to_have_text(["second"])
     assert "role=two" in page.url
-    expect(page.locator(".log-foot code")).to_contain_text(f"tarmac logs {run} --attempt 1 --role two")
+    expect(page.locator(".bar .command code")).to_contain_text(f"tarmac logs {run} --attempt 1 --role two")
     with page.expect_download() as download:
         page.get_by_role("link", name="Download").click()
     assert download.value.path().read_text() == "second\n"

@@ -122,21 +122,28 @@ def test_files_are_downloaded_whole(open_page: Open, parent: str) -> None:
 
     def size(name: str) -> int:
         with page.expect_download() as begun:
-            page.get_by_role("button", name=f"Download {name}").click()
+            page.get_by_role("link", name=name).click()
         return Path(begun.value.path()).stat().st_size
 
     assert size("big") == 2_500_000
-    page.get_by_role("heading", name="checkpoint 1").click()
+    page.get_by_role("link", name="checkpoint 1").click()
     assert size("seen.json") > 0
 
 
 def test_labels_and_differences(open_page: Open, client: Client, parent: str) -> None:
     other = client.submit(clone=parent, overrides={"env": {"LR": "0.3"}, "retries": 3}).id
     page = open_page(f"/run/{other}")
+    dialog = page.get_by_role("dialog")
     for text in ("kind=again", "team-"):
-        page.get_by_label("Label, KEY=VALUE").fill(text)
-        expect(page.locator(".command").first).to_contain_text(f"tarmac label {other} {text}")
+        page.get_by_role("button", name="Label…").click()
+        dialog.get_by_label("KEY=VALUE").fill(text)
+        expect(dialog.locator("code")).to_have_text(f"tarmac label {other} {text}")
         page.keyboard.press("Enter")
+        expect(dialog).to_have_count(0)
+    page.get_by_role("button", name="Note…").click()
+    dialog.get_by_label("Text").fill("two\nlines <b>")
+    dialog.get_by_role("button", name="Note", exact=True).click()
+    expect(page.locator(".note").last).to_contain_text("two\nlines <b>")
     expect(page.get_by_role("link", name="again", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name="vision")).to_have_count(0)
     assert client.run(other).labels == {"kind": "again"}

@@ -65,7 +65,7 @@ else:
         "history_operations": (
             "ANNOTATIONS ATTEMPTS EVENTS EventsQuery FILE FILES FileQuery FilesQuery LOGS LOG_LINES LOG_TEXT "
             "LogChoice LogLinesQuery LogsQuery NOTE NOTIFICATIONS NoteBody OPEN_SESSION REPORTS ReportsQuery "
-            "SESSION SessionBody TerminalBody WHY WorkerChoice"
+            "SESSION SessionBody TerminalBody WHY WRITE_SESSION WorkerChoice"
         ),
         "limit_operations": (
             "CREDITS CREDIT_ENTRIES GRANT_CREDITS GrantBody LIMITS LedgerQuery LimitBody MOST_ENTRIES "

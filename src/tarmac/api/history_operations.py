@@ -33,9 +33,10 @@ class FilesQuery(Query, frozen=True, kw_only=True):
 
 
 class FileQuery(FilesQuery, frozen=True, kw_only=True):
-    """As for a directory; the bytes begin at `offset`."""
+    """As for a directory; the bytes begin at `offset`. `whole`: up to the end of the file, as a download."""
 
     offset: Whole = 0
+    whole: bool = False
 
 
 class EventsQuery(Query, frozen=True, kw_only=True):
@@ -118,12 +119,17 @@ class WorkerChoice(Body, frozen=True, kw_only=True):
 
 
 class SessionBody(WorkerChoice, frozen=True, kw_only=True):
-    """The frame that opens a session: a command (none: the user's shell), or a port to connect to."""
+    """The frame that opens a session: a command (none: the user's shell), or a port to connect to.
+
+    `key`: a new, random name of the session. Its later frames then come in requests of their own: browsers
+    cannot write a body while they read the answer.
+    """
 
     command: Annotated[list[str], Meta(max_length=10_000)] = field(default_factory=list)
     stdin: bool = False
     terminal: TerminalBody | None = None
     port: Annotated[int, Meta(ge=1, le=65_535)] | None = None
+    key: Annotated[str, Meta(pattern=r"^[\w-]{16,64}$")] | None = None
 
 
 ATTEMPTS = Operation("GET", "/runs/{run}/attempts", Action.READ, list[Attempt])
@@ -139,3 +145,4 @@ LOG_LINES = Operation("GET", "/runs/{run}/log-lines", Action.READ, LogWindow, qu
 LOG_TEXT = Operation("GET", "/runs/{run}/log-text", Action.READ, bytes, query=LogChoice, media=TEXT)
 REPORTS = Operation("GET", "/runs/{run}/reports", Action.READ, list[Report], query=ReportsQuery)
 OPEN_SESSION = Operation("POST", "/runs/{run}/sessions", Action.CONTROL, bytes, media=SESSION, stream=SESSION)
+WRITE_SESSION = Operation("POST", "/sessions/{session}", Action.CONTROL, bytes, media=SESSION, stream=SESSION)

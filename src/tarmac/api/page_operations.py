@@ -56,11 +56,12 @@ class RunChanges(Struct, frozen=True, kw_only=True):
 class PageFacts(Struct, frozen=True, kw_only=True):
     """The caller of a page (`user` null: none yet), what it may do, and the server.
 
-    `single_sign_on`: logins go through a provider.
+    `controls_others`: it may change runs of some other users. `single_sign_on`: logins go through a provider.
     """
 
     user: str | None
     actions: Sequence[Action]
+    controls_others: bool
     version: str
     now: float
     single_sign_on: bool

@@ -62,6 +62,7 @@ class FarSide:
         self._loop = asyncio.get_running_loop()
         self._splitter = Splitter()
         self._ended = False
+        self._sending = asyncio.Lock()
 
     async def begin(self, opening: bytes) -> bytes:
         """Send the frame OPEN; returns the first bytes of the answer. Raises Refused if it fails."""
@@ -100,7 +101,8 @@ class FarSide:
 
     async def send(self, data: bytes) -> None:
         """Forward bytes, as fast as the far end accepts them."""
-        await self._loop.sock_sendall(self._channel, data)
+        async with self._sending:
+            await self._loop.sock_sendall(self._channel, data)
 
     def close(self) -> None:
         """End the session."""

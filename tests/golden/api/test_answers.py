@@ -25,6 +25,7 @@ BASE = "/api/v1"
 NOT_TOLD = {
     "GET /runs/{run}/code-changes",
     "POST /runs/{run}/sessions",
+    "POST /sessions/{session}",
     "POST /code/packs",
     "POST /code/trees",
     "GET /artifact-pieces/{piece}",

@@ -31,7 +31,7 @@ CALLERS = {"admin": 4, "member": 4, "viewer": 2, "scoped": 2, "expired": 1, "nob
 LEFT_OUT = [
     *("/api/v1/logout", "/api/v1/session", "/api/v1/account/password"),  # they end the token
     "/api/v1/server/stop",
-    "/api/v1/runs/{run}/sessions",  # its body is a stream of frames
+    *("/api/v1/runs/{run}/sessions", "/api/v1/sessions/{session}"),  # their bodies are frames
 ]
 NAMES = """[parameters]
 "path.run" = ["hello", "%2e%2e"]

@@ -27,7 +27,8 @@ def get(plane: Served, path: str, **headers: str) -> tuple[http.client.HTTPRespo
 @pytest.fixture
 def built(tmp_path: Path) -> PageFiles:
     """The files of a build, as `web/build.mjs` names them."""
-    entry = {"script": "page-A.js", "modules": ["part-B.js"], "style": "page-C.css", "icon": "icon-D.svg"}
+    loaded = {"script": "page-A.js", "modules": ["part-B.js"], "style": "page-C.css"}
+    entry = {"page": loaded, "terminal": loaded | {"script": "terminal-E.js"}, "icon": "icon-D.svg"}
     (tmp_path / "entry.json").write_text(json.dumps(entry))
     (tmp_path / "page-A.js").write_text("script")
     (tmp_path / "page-A.js.gz").write_text("packed")
@@ -104,6 +105,17 @@ def test_the_document_runs_nothing_but_its_own_files(built: PageFiles) -> None:
     assert json.loads(data[1]) == hostile
     assert f'nonce="{nonce[1]}"' in text
     assert built.document({}).headers["content-security-policy"] != policy, "a nonce counts once"
+
+
+def test_only_the_document_of_a_terminal_has_a_looser_rule_of_style(built: PageFiles) -> None:
+    def rules(*, terminal: bool) -> set[str]:
+        policy = built.document({}, terminal=terminal).headers["content-security-policy"]
+        return set(re.sub(r"nonce-[^']+", "nonce", policy).split("; "))
+
+    page, loose = rules(terminal=False), rules(terminal=True)
+    assert page - loose == {"style-src 'nonce'"}
+    assert loose - page == {"style-src 'self' 'unsafe-inline'"}
+    assert b"terminal-E.js" in bytes(built.document({}, terminal=True).body)
 
 
 def test_only_built_files_are_files(built: PageFiles, tmp_path: Path) -> None:

@@ -12,9 +12,13 @@ const BASE = "/api/v1";
 export class Refusal extends Error {
   readonly hint: string | null;
   readonly problems: Problem[];
+  /** The status of the answer; 0 without one. */
+  readonly status: number;
 
-  constructor({ message, hint = null, problems = [] }: Pick<ErrorForm, "message"> & Partial<ErrorForm>) {
+  constructor(error: Pick<ErrorForm, "message"> & Partial<ErrorForm>, status = 0) {
+    const { message, hint = null, problems = [] } = error;
     super(message);
+    this.status = status;
     this.hint = hint;
     this.problems = problems;
   }
@@ -41,11 +45,6 @@ export async function ask<K extends Operation>(operation: K, details: Details<K>
   return (await answer.json()) as Answer<K>;
 }
 
-/** Send a request, and return the bytes of its answer. Raises Refusal. */
-export async function askBytes<K extends Operation>(operation: K, details: Details<K> = {}): Promise<Blob> {
-  return (await send(operation, details)).blob();
-}
-
 type Target<K extends Operation> = Pick<Details<K>, "path" | "query">;
 
 /** The URL of an operation, for links to downloads. Lists repeat their name; null and undefined are left out. */
@@ -59,10 +58,11 @@ export function urlOf<K extends Operation>(operation: K, { path = {}, query = {}
 }
 
 /** Send a request, and return the answer as it comes. Raises Refusal. */
-async function send<K extends Operation>(operation: K, details: Details<K> = {}): Promise<Response> {
+export async function send<K extends Operation>(operation: K, details: Details<K> = {}): Promise<Response> {
   const { body, signal } = details;
   const init: RequestInit = { method: operation.slice(0, operation.indexOf(" ")), signal: signal ?? null };
-  if (body !== undefined) {
+  if (body instanceof Blob) init.body = body;
+  else if (body !== undefined) {
     init.body = JSON.stringify(body);
     init.headers = { "Content-Type": "application/json" };
   }
@@ -73,5 +73,5 @@ async function send<K extends Operation>(operation: K, details: Details<K> = {})
   if (answer.status === 401) for (const listener of refusedListeners) listener();
   const message = `The server answered ${answer.status} ${answer.statusText}.`;
   const { error } = await answer.json().catch(() => ({ error: { message } }));
-  throw new Refusal(error);
+  throw new Refusal(error, answer.status);
 }

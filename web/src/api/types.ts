@@ -109,7 +109,7 @@ export type OrganisationBody = { visibility: Visibility };
 export type Outcome = "completed" | "failed" | "lost" | "paused" | "preempted" | "stopped";
 export type Packing = "pack" | "spread";
 export type PageAddress = { url: string; expires_at: number | null };
-export type PageFacts = { user: string | null; actions: Action[]; version: string; now: number; single_sign_on: boolean; announcement: Announcement | null };
+export type PageFacts = { user: string | null; actions: Action[]; controls_others: boolean; version: string; now: number; single_sign_on: boolean; announcement: Announcement | null };
 export type PasswordBody = { password: string; current?: string | null };
 export type Period = "day" | "month";
 export type PersonalSubscription = { receiver: string; on: Occasion[]; waiting_s: number };
@@ -186,7 +186,7 @@ export interface Operations {
   "GET /runs/{run}/attempts": { query: {  }; body: undefined; answer: Attempt[] };
   "GET /runs/{run}/notifications": { query: {  }; body: undefined; answer: NotificationAnswer[] };
   "GET /runs/{run}/files": { query: { path?: string; attempt?: number | null; node?: string | null }; body: undefined; answer: WorkFiles };
-  "GET /runs/{run}/file": { query: { path?: string; attempt?: number | null; node?: string | null; offset?: number }; body: undefined; answer: Blob };
+  "GET /runs/{run}/file": { query: { path?: string; attempt?: number | null; node?: string | null; offset?: number; whole?: boolean }; body: undefined; answer: Blob };
   "GET /runs/{run}/why": { query: {  }; body: undefined; answer: Why };
   "GET /runs/{run}/array": { query: {  }; body: undefined; answer: ArrayAnswer };
   "GET /runs/{run}/annotations": { query: {  }; body: undefined; answer: Annotation[] };
@@ -204,6 +204,7 @@ export interface Operations {
   "GET /runs/{run}/log-text": { query: { role?: string | null; replica?: number | null; worker?: number | null; rank?: number | null; attempt?: number | null }; body: undefined; answer: Blob };
   "GET /runs/{run}/reports": { query: { limit?: number | null }; body: undefined; answer: Report[] };
   "POST /runs/{run}/sessions": { query: {  }; body: Blob; answer: Blob };
+  "POST /sessions/{session}": { query: {  }; body: Blob; answer: Blob };
   "POST /experiments": { query: {  }; body: ExperimentBody; answer: Experiment };
   "GET /experiments": { query: { state?: ExperimentState[]; user?: string | null; scope?: RunScope; project?: string | null; archived?: boolean | null; before?: string | null; limit?: number }; body: undefined; answer: ExperimentPage };
   "POST /experiments/preview": { query: {  }; body: ExperimentBody; answer: PreviewLine[] };

@@ -10,12 +10,12 @@ import { Problem } from "./problem.tsx";
 
 export type Values = Record<string, string>;
 
-/** A field: its name, its label, its first value, and its choices or the attributes of its input. */
+/** A field: its name, its label, its first value, and its choices, the attributes of its input, or that it is long. */
 export type Field = [
   name: string,
   label: string,
   value?: string,
-  kind?: readonly (string | [value: string, text: string])[] | JSX.IntrinsicElements["input"],
+  kind?: readonly (string | [value: string, text: string])[] | JSX.IntrinsicElements["input"] | "long",
 ];
 
 /** A change that a person may make. */
@@ -139,8 +139,10 @@ function fieldInput([name, label, value, kind]: Field): JSX.Element {
             </option>
           ))}
         </select>
+      ) : kind === "long" ? (
+        <textarea id={id} name={name} required defaultValue={value} />
       ) : (
-        <input id={id} name={name} required defaultValue={value} {...kind} />
+        <input id={id} name={name} required defaultValue={value} {...(kind as object)} />
       )}
     </label>
   );

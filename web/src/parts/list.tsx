@@ -74,7 +74,7 @@ export function List<K extends Operation, Row = RowOf<K>>(props: Props<K, Row>):
 
 /** Rows that are all here, as a plain table. */
 export function Rows<Row>(
-  props: Pick<Props<Operation, Row>, "columns" | "empty"> & { label: string; rows: Row[] },
+  props: Pick<Props<Operation, Row>, "columns"> & { label: string; rows: Row[]; empty?: string },
 ): JSX.Element {
   const { label, columns, rows, empty } = props;
   if (rows.length === 0) return <p class="quiet">{empty}</p>;

@@ -36,6 +36,11 @@ export function may(action: Action): boolean {
   return page.value?.actions.includes(action) ?? false;
 }
 
+/** Whether the user may change the runs of this one. */
+export function mayControl(owner: string): boolean {
+  return may("control") && (owner === user.value || (page.value?.controls_others ?? false));
+}
+
 /** Ask again who the caller is. */
 async function renew(): Promise<void> {
   page.value = await ask("GET /page");

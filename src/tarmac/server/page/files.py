@@ -27,12 +27,19 @@ _HEADERS = {
 }
 
 
-class Entry(Struct, frozen=True):
-    """The files that the first document loads: its script, the modules that this imports, and its style."""
+class Loaded(Struct, frozen=True):
+    """The files that a document loads: its script, the modules that this imports, and its style."""
 
     script: str
     modules: list[str]
     style: str
+
+
+class Entry(Struct, frozen=True):
+    """The documents: that of terminals, and that of all other pages."""
+
+    page: Loaded
+    terminal: Loaded
     icon: str
 
 
@@ -46,13 +53,14 @@ class PageFiles:
     def _entry(self) -> Entry | None:
         try:
             return msgspec.json.decode((self._directory / "entry.json").read_bytes(), type=Entry)
-        except FileNotFoundError:
+        except (FileNotFoundError, msgspec.DecodeError):  # none, or that of another version
             return None
 
-    def document(self, first: Any, *, status: int = 200) -> Response:
-        """The document of every page. `first` is the answer to its first requests, which it need not send."""
+    def document(self, first: Any, *, status: int = 200, terminal: bool = False) -> Response:
+        """The document of a page. `first` is the answer to its first requests, which it need not send."""
         nonce = secrets.token_urlsafe(16)
-        headers = {**_HEADERS, "Content-Security-Policy": _policy(nonce), "Cache-Control": "no-store"}
+        policy = _policy(_TERMINAL_STYLES if terminal else f"'nonce-{nonce}'")
+        headers = {**_HEADERS, "Content-Security-Policy": policy, "Cache-Control": "no-store"}
         entry = self._entry
         if entry is None:
             text = _MISSING.format(command=escape(BUILD))
@@ -60,8 +68,9 @@ class PageFiles:
         data = msgspec.json.encode(first).decode()
         for character in "<>&\u2028\u2029":
             data = data.replace(character, f"\\u{ord(character):04x}")
-        modules = "".join(f'<link rel="modulepreload" href="/assets/{name}">' for name in entry.modules)
-        text = _DOCUMENT.format(entry=entry, modules=modules, nonce=nonce, data=data)
+        loaded = entry.terminal if terminal else entry.page
+        modules = "".join(f'<link rel="modulepreload" href="/assets/{name}">' for name in loaded.modules)
+        text = _DOCUMENT.format(loaded=loaded, icon=entry.icon, modules=modules, nonce=nonce, data=data)
         return Response(text, status_code=status, media_type="text/html", headers=headers)
 
     def file(self, name: str, *, compressed: bool) -> Response | None:
@@ -82,10 +91,14 @@ class PageFiles:
         return Response(path.read_bytes(), media_type=kind, headers=headers)
 
 
-def _policy(nonce: str) -> str:
+_TERMINAL_STYLES = "'self' 'unsafe-inline'"
+"""A terminal writes rules of style while it runs, for its colours and its size."""
+
+
+def _policy(styles: str) -> str:
     """The rights of the page: nothing from elsewhere, no inline script, no HTML made of texts."""
     return (
-        f"default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'nonce-{nonce}'; "
+        f"default-src 'none'; script-src 'self'; connect-src 'self'; style-src {styles}; "
         "img-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'; "
         "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
@@ -98,10 +111,10 @@ _DOCUMENT = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>tarmac</title>
-<link rel="icon" href="/assets/{entry.icon}" type="image/svg+xml">
-<link rel="stylesheet" href="/assets/{entry.style}" nonce="{nonce}">
+<link rel="icon" href="/assets/{icon}" type="image/svg+xml">
+<link rel="stylesheet" href="/assets/{loaded.style}" nonce="{nonce}">
 {modules}
-<script type="module" src="/assets/{entry.script}"></script>
+<script type="module" src="/assets/{loaded.script}"></script>
 </head>
 <body>
 <div id="app"></div>

@@ -1,5 +1,6 @@
 """The page of the server: its document, its files, and how a browser gets in. Joined by `server.app`."""
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -21,6 +22,7 @@ from tarmac.server.routes.tables import table_of
 from tarmac.server.service import Service
 
 _DOCUMENTS = frozenset({"text/html", "application/xhtml+xml"})
+_TERMINAL = re.compile(r"/run/[^/]+/terminal")
 
 
 def add_page_routes(routes: Routes, service: Service) -> None:
@@ -71,7 +73,8 @@ def page_routes(service: Service, files: PageFiles) -> list[Route]:
         accepted = request.headers.get("accept", "").split(",")
         if not any(each.partition(";")[0].strip() in _DOCUMENTS for each in accepted):
             return response(NotFound(f"no route has the path {request.url.path!r:.200}"))
-        return files.document(_first(service, request))
+        terminal = _TERMINAL.fullmatch(request.url.path) is not None
+        return files.document(_first(service, request), terminal=terminal)
 
     return [
         Route("/enter/{code}", enter, methods=["GET"]),
@@ -101,6 +104,7 @@ def _facts(service: Service, request: Request) -> api.PageFacts:
     return api.PageFacts(
         user=actor.user if actor is not None else None,
         actions=_actions(actor) if actor is not None else (),
+        controls_others=actor is not None and (ActorRole.ADMIN in _roles(actor) or bool(actor.controls)),
         version=tarmac.__version__,
         now=service.clock.now(),
         single_sign_on=service.sign_on.available,
@@ -110,6 +114,10 @@ def _facts(service: Service, request: Request) -> api.PageFacts:
 
 def _actions(actor: Actor) -> list[Action]:
     """The actions that a role of the actor allows, on the server or in a project, within its scopes."""
-    roles = {*actor.roles, *(role for role in actor.projects.values() if role is not None)}
-    allowed = {action for role in roles for action in ALLOWED[role]}
+    allowed = {action for role in _roles(actor) for action in ALLOWED[role]}
     return sorted(allowed if actor.scopes is None else allowed & actor.scopes)
+
+
+def _roles(actor: Actor) -> set[ActorRole]:
+    """The roles of the actor on the server and in projects."""
+    return {*actor.roles, *(role for role in actor.projects.values() if role is not None)}

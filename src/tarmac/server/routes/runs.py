@@ -4,13 +4,14 @@
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from tarmac import api
-from tarmac.api.operation import JSON, Query
+from tarmac.api.operation import BYTES, JSON, Query
 from tarmac.control.service import ControlPlane
 from tarmac.model.codec import inherited
 from tarmac.model.errors import InvalidInput, TarmacError
@@ -25,7 +26,7 @@ from tarmac.server.logs.reports import reports_of
 from tarmac.server.logs.streams import StreamResponse, event_frames, log_frames, parse, wants_stream
 from tarmac.server.records import attempt_record, notification_record, run_record
 from tarmac.server.service import Service
-from tarmac.server.storage.work_files import WorkFiles
+from tarmac.server.storage.work_files import WorkFiles, pieces
 
 _DAY_S = 86_400.0
 
@@ -141,15 +142,17 @@ def _add_questions(routes: Routes, service: Service) -> None:
         return work.listing(call.actor, call.reference, place.path, attempt=place.attempt, node=place.node)
 
     @routes.serve(api.FILE)
-    def file(call: Call[api.FileQuery]) -> bytes:
+    def file(call: Call[api.FileQuery]) -> bytes | Response:
         """Return the next bytes of a file, at most 1 MiB and none at its end, to the owner and admins."""
         place = call.query
-        return work.piece(
-            *(call.actor, call.reference, place.path),
-            offset=place.offset,
-            attempt=place.attempt,
-            node=place.node,
+        read = partial(
+            work.piece, call.actor, call.reference, place.path, attempt=place.attempt, node=place.node
         )
+        first = read(offset=place.offset)
+        if not place.whole:
+            return first
+        rest = pieces(first, place.offset, read)
+        return StreamingResponse(rest, media_type=BYTES, headers={"Content-Disposition": "attachment"})
 
     @routes.serve(api.WHY)
     def why(call: Call) -> api.Why:

@@ -1,18 +1,23 @@
 """`/runs/{ref}/sessions`: a command, or a connection to a port, beside a worker. Joined by `server.app`."""
 
 from collections import OrderedDict
+from collections.abc import AsyncIterator
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 from starlette.responses import Response
 
 from tarmac import api
 from tarmac.control.sessions import Session
 from tarmac.model.actor import Actor
 from tarmac.model.codec import ready
+from tarmac.model.errors import NotFound
 from tarmac.node.session import frames
 from tarmac.node.wire.frames import Splitter, pack_document
+from tarmac.server.accounts.auditing import UNCHANGED
 from tarmac.server.http.routing import Call, Routes, checked
 from tarmac.server.service import Service
 from tarmac.server.sessions import FarSide, SessionAnswer, opening_frame
@@ -24,8 +29,9 @@ MOST_FORWARDS = 1000
 
 
 def add_session_routes(routes: Routes, service: Service) -> None:
-    """Add the route of sessions."""
+    """Add the routes of sessions."""
     forwards = _Forwards()
+    keyed: WeakValueDictionary[tuple[str, str], FarSide] = WeakValueDictionary()
 
     @routes.serve(api.OPEN_SESSION)
     async def sessions(call: Call) -> Response:
@@ -36,7 +42,8 @@ def add_session_routes(routes: Routes, service: Service) -> None:
         with `SessionBody`. An answer that ends without the frame `E` is incomplete. 409 if the run has no
         such worker now.
         """
-        actor, splitter, body = call.actor, Splitter(), call.request.stream()
+        actor, splitter = call.actor, Splitter()
+        body: AsyncIterator[bytes] = call.request.stream()
         opening = await opening_frame(body, splitter)
         form = checked("", lambda: msgspec.json.decode(opening.content, type=ready(api.SessionBody)))
         run = await run_in_threadpool(service.plane.find_here, actor, call.reference)
@@ -47,6 +54,9 @@ def add_session_routes(routes: Routes, service: Service) -> None:
             if form.port is None or forwards.is_new(actor, run.id, session, form.port):
                 await run_in_threadpool(service.plane.record_session, actor, run.id, detail)
             begun = await far.begin(_opening(form, session))
+            if form.key is not None:
+                keyed[actor.user, form.key] = far
+                body = _and_silence(body, call.request)
         except BaseException:
             far.close()
             raise
@@ -60,6 +70,28 @@ def add_session_routes(routes: Routes, service: Service) -> None:
             node=session.worker.node,
             attached=service.plane.control.attached,
         )
+
+    @routes.serve(api.WRITE_SESSION)
+    async def write(call: Call) -> Response:
+        """Send frames to a session that the same user has opened with this key. 404 after its end."""
+        far = keyed.get((call.actor.user, call.reference))
+        frames_sent = await call.request.body()
+        call.request.scope[UNCHANGED] = True  # the audit log has the start of the session
+        try:
+            if far is not None:
+                await far.send(frames_sent)
+                return Response(media_type=api.SESSION)
+        except OSError:
+            pass
+        raise NotFound("this session has ended")
+
+
+async def _and_silence(body: AsyncIterator[bytes], request: Request) -> AsyncIterator[bytes]:
+    """The body of a request, and then nothing until its client has gone."""
+    async for piece in body:
+        yield piece
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _opening(form: api.SessionBody, session: Session) -> bytes:

@@ -3,6 +3,8 @@
 They may contain confidential data, such as keys that a program wrote.
 """
 
+from collections.abc import Callable, Iterator
+
 from tarmac import api
 from tarmac.control.permissions import Action, check
 from tarmac.control.service import ControlPlane
@@ -76,6 +78,14 @@ class WorkFiles:
             hint = suggestion(node or "", nodes, f"its nodes: {', '.join(nodes) or 'none yet'}")
             raise NotFound(f"attempt {chosen.number} of {run.name} has no node {node!r}", hint=hint)
         return chosen, node
+
+
+def pieces(first: bytes, offset: int, read: Callable[..., bytes]) -> Iterator[bytes]:
+    """The bytes of a file from an offset to its end; `first` has those at the offset."""
+    while first:
+        yield first
+        offset += len(first)
+        first = read(offset=offset)
 
 
 def _below(attempt: Attempt, node: str, path: str) -> str:

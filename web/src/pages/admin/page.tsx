@@ -13,7 +13,7 @@ import type {
   Visibility,
 } from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.tsx";
-import { age, bytes, count, duration, time } from "../../parts/amounts.ts";
+import { age, count, duration, time } from "../../parts/amounts.ts";
 import { Command } from "../../parts/command.tsx";
 import { type Field, type Form, OPTIONAL, type Values } from "../../parts/form.tsx";
 import { type Cell, List, Sheet, Tabs } from "../../parts/list.tsx";
@@ -344,40 +344,20 @@ function scopeOf({ user, project, pool }: Partial<Scope>): Scope {
 function Pools(): JSX.Element {
   const used = (of: { slots: number; slots_used: number }) => `${count(of.slots_used)} of ${count(of.slots)}`;
   return (
-    <>
-      <List
-        title="Pools"
-        operation="GET /clusters"
-        rows={(all) => all.flatMap(({ name: cluster, pools }) => pools.map((pool) => ({ cluster, ...pool })))}
-        columns={[
-          ["Pool", (pool) => `${pool.cluster}/${pool.name}`],
-          ["Order", ({ policy }) => policy.replace("_", " ")],
-          ["Preemption", ({ preemption }) => (preemption ? "yes" : "no"), "wide"],
-          ["Packing", ({ packing }) => packing.replace("_", " "), "wide"],
-          ["Credits per slot-hour", (pool) => pool.credits_per_slot_hour, "right"],
-          ["Slots used", used, "right"],
-        ]}
-        command={commandLine("clusters")}
-        empty="There is no pool."
-      />
-      <List
-        title="Shapes of nodes"
-        operation="GET /clusters"
-        rows={(all) =>
-          all.flatMap(({ name: cluster, node_kinds }) => node_kinds.map((kind) => ({ cluster, ...kind })))
-        }
-        columns={[
-          ["Pool", ({ cluster, pool }) => `${cluster}/${pool}`],
-          ["Type", ({ slot_type }) => slot_type],
-          ["Slots", ({ slots_each }) => slots_each, "right"],
-          ["CPUs", ({ cpus_each }) => cpus_each, "right"],
-          ["Memory", ({ memory_bytes_each }) => bytes(memory_bytes_each), "right"],
-          ["Nodes", ({ nodes }) => count(nodes), "right"],
-          ["Slots used", used, "right"],
-        ]}
-        command={commandLine("nodes")}
-        empty="No cluster has reported a node yet."
-      />
-    </>
+    <List
+      title="Pools"
+      operation="GET /clusters"
+      rows={(all) => all.flatMap(({ name: cluster, pools }) => pools.map((pool) => ({ cluster, ...pool })))}
+      columns={[
+        ["Pool", (pool) => `${pool.cluster}/${pool.name}`],
+        ["Order", ({ policy }) => policy.replace("_", " ")],
+        ["Preemption", ({ preemption }) => (preemption ? "yes" : "no"), "wide"],
+        ["Packing", ({ packing }) => packing.replace("_", " "), "wide"],
+        ["Credits per slot-hour", (pool) => pool.credits_per_slot_hour, "right"],
+        ["Slots used", used, "right"],
+      ]}
+      command={commandLine("clusters")}
+      empty="There is no pool."
+    />
   );
 }

@@ -1,8 +1,8 @@
 // What differs between a run and another one (`?with=RUN`): by default the one before it of the same name.
 
 import type { JSX } from "preact";
-import type { Run } from "../../api/types.ts";
 import { Command } from "../../parts/command.tsx";
+import { Rows } from "../../parts/list.tsx";
 import { Problem } from "../../parts/problem.tsx";
 import { useAnswer } from "../../state/answer.ts";
 import { query, setQuery } from "../../state/place.ts";
@@ -16,15 +16,31 @@ export function DifferenceTab({ run }: TabProps): JSX.Element {
     when: chosen === null,
   }).data?.runs;
   const other = chosen ?? earlier?.[0]?.id ?? "";
-  const { data: before, problem } = useAnswer("GET /runs/{run}", {
-    path: { run: other },
-    when: other !== "",
+  const details = { path: { run: other }, when: other !== "" };
+  const { data: before, problem } = useAnswer("GET /runs/{run}", details);
+  const code = useAnswer("GET /runs/{run}/code-changes", {
+    path: { run: run.id },
+    query: { after: before?.id ?? "" },
+    when: before !== null,
   });
+  const files = code.data?.map((each): Difference => [each.path, "", each.change]) ?? [];
   return (
     <div class="columns">
-      <section class="main-column">
+      <section class="main-column difference">
         {problem && <Problem problem={problem} />}
-        {before && <Differences before={before} after={run} />}
+        {code.problem && <p class="quiet">{code.problem.message}</p>}
+        {before && (
+          <Rows
+            label="Differences"
+            rows={[...differences(before.spec, run.spec), ...files]}
+            columns={[
+              ["Difference", ([name]) => name],
+              [`${before.name} ${before.id}`, ([, value]) => <span class="failed">{value}</span>],
+              [`${run.name} ${run.id}`, ([, , value]) => <span class="changed">{value}</span>],
+            ]}
+            empty="Nothing differs."
+          />
+        )}
         {earlier?.length === 0 && <p class="quiet">There is no earlier run of this name.</p>}
       </section>
       <aside class="facts">
@@ -37,42 +53,9 @@ export function DifferenceTab({ run }: TabProps): JSX.Element {
             onChange={({ currentTarget }) => setQuery({ with: currentTarget.value.trim() || null })}
           />
         </label>
+        {before && <a href={`/run/${before.id}`}>{before.name}</a>}
         {other && <Command text={`tarmac diff ${other} ${run.id}`} />}
       </aside>
     </div>
-  );
-}
-
-function Differences({ before, after }: { before: Run; after: Run }): JSX.Element {
-  const path = { run: after.id };
-  const code = useAnswer("GET /runs/{run}/code-changes", { path, query: { after: before.id } });
-  const files = code.data?.map((each): Difference => [each.path, "", each.change]) ?? [];
-  const rows = [...differences(before.spec, after.spec), ...files];
-  return (
-    <>
-      {code.problem && <p class="quiet">{code.problem.message}</p>}
-      <table class="plain difference">
-        <thead>
-          <tr>
-            <th scope="col">{rows.length === 0 ? "Nothing differs" : "Difference"}</th>
-            <th scope="col">
-              <a href={`/run/${before.id}`}>{before.name}</a> <code>{before.id}</code>
-            </th>
-            <th scope="col">
-              {after.name} <code>{after.id}</code>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(([key, one, two]) => (
-            <tr key={key}>
-              <td>{key}</td>
-              <td class="failed">{one}</td>
-              <td class="changed">{two}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </>
   );
 }

@@ -4,15 +4,15 @@ import type { ComponentType, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Run } from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.tsx";
+import { Tabs } from "../../parts/list.tsx";
 import { Problem } from "../../parts/problem.tsx";
 import { Status } from "../../parts/status.tsx";
 import { useAnswer } from "../../state/answer.ts";
-import { may } from "../../state/session.ts";
+import { may, mayControl } from "../../state/session.ts";
 import { ACTS, ActDialog, type ActName } from "../runs/actions.tsx";
 import { statusOf } from "../runs/status.ts";
 import { DifferenceTab } from "./difference.tsx";
 import { Files } from "./files.tsx";
-import { History } from "./history.tsx";
 import { Logs } from "./logs/page.tsx";
 import { Metrics } from "./metrics.tsx";
 import { Overview } from "./overview.tsx";
@@ -25,15 +25,15 @@ export interface TabProps {
   again: () => void;
 }
 
-const TABS: { name: string; title: string; Shown: ComponentType<TabProps> }[] = [
-  { name: "", title: "Overview", Shown: Overview },
-  { name: "logs", title: "Logs", Shown: Logs },
-  { name: "metrics", title: "Metrics", Shown: Metrics },
-  { name: "files", title: "Files", Shown: Files },
-  { name: "spec", title: "Spec", Shown: SpecTab },
-  { name: "difference", title: "Difference", Shown: DifferenceTab },
-  { name: "history", title: "History", Shown: History },
-];
+const TABS: Record<string, [title: string, Shown: ComponentType<TabProps>]> = {
+  "": ["Overview", Overview],
+  logs: ["Logs", Logs],
+  metrics: ["Metrics", Metrics],
+  files: ["Files", Files],
+  spec: ["Spec", SpecTab],
+  difference: ["Difference", DifferenceTab],
+};
+const TITLES = Object.fromEntries(Object.entries(TABS).map(([name, [title]]) => [name, title]));
 
 export function RunPage({ rest }: PageProps): JSX.Element {
   const [id = "", tab = ""] = rest.split("/");
@@ -44,9 +44,9 @@ export function RunPage({ rest }: PageProps): JSX.Element {
   }, [run?.name]);
   if (problem) return <Problem problem={problem} />;
   if (!run) return <p class="loading">Loading…</p>;
-  const chosen = TABS.find(({ name }) => name === tab) ?? TABS[0];
-  const Shown = chosen?.Shown ?? Overview;
+  const [, Shown] = TABS[tab] ?? ["", Overview];
   const status = statusOf(run);
+  const acts = Object.entries(ACTS) as [ActName, (typeof ACTS)[ActName]][];
   return (
     <article class="page">
       <div class="bar">
@@ -55,39 +55,27 @@ export function RunPage({ rest }: PageProps): JSX.Element {
         <code class="quiet">{run.id}</code>
         <span class="bar-end">
           {may("submit") && (
-            <>
-              <a class="button" href={`/new?clone=${run.id}`}>
-                Clone…
-              </a>
-              {run.state === "ended" && (
-                <a class="button" href={`/new?clone=${run.id}&from=last`}>
-                  Resume from checkpoint…
-                </a>
-              )}
-            </>
+            <a class="button" href={`/new?clone=${run.id}`}>
+              Clone…
+            </a>
           )}
-          {may("control") &&
-            Object.entries(ACTS).map(
-              ([name, { verb, concerns }]) =>
-                concerns(status) && (
-                  <button key={name} type="button" class="button" onClick={() => setAct(name as ActName)}>
-                    {verb}…
-                  </button>
-                ),
-            )}
+          {may("submit") && run.state === "ended" && (
+            <a class="button" href={`/new?clone=${run.id}&from=last`}>
+              Resume from checkpoint…
+            </a>
+          )}
+          {acts.map(
+            ([name, { verb, concerns }]) =>
+              mayControl(run.user) &&
+              concerns(status) && (
+                <button key={name} type="button" class="button" onClick={() => setAct(name)}>
+                  {verb}…
+                </button>
+              ),
+          )}
         </span>
       </div>
-      <nav class="tabs" aria-label="Parts of the run">
-        {TABS.map(({ name, title }) => (
-          <a
-            key={name}
-            href={name ? `/run/${run.id}/${name}` : `/run/${run.id}`}
-            aria-current={name === chosen?.name ? "page" : undefined}
-          >
-            {title}
-          </a>
-        ))}
-      </nav>
+      <Tabs of={`/run/${run.id}`} tabs={TITLES} chosen={tab in TABS ? tab : ""} />
       <Shown run={run} again={again} />
       {act !== null && (
         <ActDialog

@@ -8,11 +8,7 @@ export function SpecTab({ run }: TabProps): JSX.Element {
   return (
     <div class="columns">
       <section class="main-column">
-        {run.warnings.map((warning) => (
-          <p key={warning} class="quiet">
-            {warning}
-          </p>
-        ))}
+        <p class="note quiet">{run.warnings.join("\n")}</p>
         <h2>
           Submitted <span class="quiet">{run.dialect}</span>
         </h2>

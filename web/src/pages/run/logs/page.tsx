@@ -1,6 +1,6 @@
 // The log of one worker of a run, `/run/ID/logs`: followed at its end, searched as a whole, filtered, downloaded.
 
-import type { ComponentChildren, JSX } from "preact";
+import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { urlOf } from "../../../api/request.ts";
 import type { LogWindow, Run } from "../../../api/types.ts";
@@ -10,22 +10,19 @@ import { Problem } from "../../../parts/problem.tsx";
 import { useAnswer } from "../../../state/answer.ts";
 import { query, setQuery } from "../../../state/place.ts";
 import type { TabProps } from "../page.tsx";
-import { type LogQuery, LogSource } from "./source.ts";
+import { LogSource, placeOf } from "./source.ts";
 import { LogView } from "./view.tsx";
-import { logsOf, WorkerMenu } from "./workers.tsx";
+import { logsOf, nameOf, WorkerMenu } from "./workers.tsx";
 
 const FOLLOW_MS = 700;
 const ATTEMPTS_MS = 2_000;
 const TYPING_MS = 250;
-const CHOICE = ["attempt", "role", "replica", "worker", "rank"] as const;
+const CHOICE = ["attempt", "role", "replica", "worker", "rank"];
 
 export function Logs({ run }: TabProps): JSX.Element {
   const values = query.value;
-  const choice: Record<string, string> = Object.fromEntries(
-    CHOICE.flatMap((name) => values.getAll(name).map((value) => [name, value])),
-  );
-  const errors = values.has("errors");
-  const times = values.has("times");
+  const choice = Object.fromEntries([...values].filter(([name]) => CHOICE.includes(name)));
+  const [errors, times] = [values.has("errors"), values.has("times")];
   const text = values.get("text") ?? "";
   const at = values.has("at") ? Number(values.get("at")) : null;
   const [follows, setFollows] = useState(at === null);
@@ -61,53 +58,80 @@ export function Logs({ run }: TabProps): JSX.Element {
     return () => clearInterval(timer);
   }, [source, live, follows]);
 
-  const worker = source.worker;
+  const { worker } = source;
   const matches = useMatches(run, worker, text, errors);
   const found = matches?.lines.map(({ offset }) => offset) ?? [];
-  function step(direction: -1 | 1): void {
+  function step(up: boolean): void {
     const above = (offset: number) => at === null || offset < at;
-    const next = direction < 0 ? found.findLast(above) : found.find((offset) => offset > (at ?? -1));
+    const next = up ? found.findLast(above) : found.find((offset) => offset > (at ?? -1));
     if (next !== undefined) setQuery({ at: String(next) }, { replace: true });
   }
   function follow(): void {
     if (!follows) setQuery({ at: null }, { replace: true });
     setFollows(!follows);
   }
-  function toggle(name: "errors" | "times"): () => void {
+  function set(name: string, on: boolean): void {
     const place = follows ? null : String(at ?? source.place); // the lines in view stay
-    return () => setQuery({ [name]: values.has(name) ? null : "1", at: place });
+    setQuery({ [name]: on ? null : "1", at: place });
   }
-  const where = worker ? nameOf(worker) : "";
+  const toggles: [title: string, on: boolean, hint: string, change: () => void][] = [
+    ["Errors", errors, "Only lines that look like errors", () => set("errors", errors)],
+    ["Times", times, "When each line was written", () => set("times", times)],
+    ["Follow", follows, "Stay at the end", follow],
+  ];
+  const download = { path: { run: run.id }, ...(worker && { query: placeOf(worker) }) };
   return (
     <section class="page">
       <div class="bar">
         <WorkerMenu run={run} attempts={attempts ?? []} worker={worker} />
-        <Search text={text} onStep={step}>
-          {matches && countOf(matches, found, at)}
-        </Search>
-        <Toggle
-          title="Errors"
-          on={errors}
-          hint="Only lines that look like errors"
-          onClick={toggle("errors")}
-        />
-        <Toggle title="Times" on={times} hint="When each line was written" onClick={toggle("times")} />
-        <Toggle title="Follow" on={follows} hint="Stay at the end" onClick={follow} />
+        <search class="filters">
+          <input
+            type="search"
+            placeholder="Search the whole log"
+            aria-label="Search the whole log"
+            value={text}
+            onInput={({ currentTarget }) =>
+              setQuery({ text: currentTarget.value || null }, { replace: true })
+            }
+            onKeyDown={({ key, shiftKey }) => key === "Enter" && step(!shiftKey)}
+          />
+          <button type="button" class="button" title="Match above (Enter)" onClick={() => step(true)}>
+            ↑
+          </button>
+          <button type="button" class="button" title="Match below (Shift Enter)" onClick={() => step(false)}>
+            ↓
+          </button>
+          <span class="quiet log-count" role="status">
+            {matches && countOf(matches, found, at)}
+          </span>
+        </search>
+        {toggles.map(([title, on, hint, change]) => (
+          <button
+            key={title}
+            type="button"
+            class="button toggle"
+            aria-pressed={on}
+            title={hint}
+            onClick={change}
+          >
+            {title}
+          </button>
+        ))}
         {worker && (
           <a
             class="button"
-            download={`${run.name}.${where}.log`}
-            href={urlOf("GET /runs/{run}/log-text", { path: { run: run.id }, query: placeOf(worker) })}
+            download={`${run.name}.${nameOf(worker)}.log`}
+            href={urlOf("GET /runs/{run}/log-text", download)}
           >
             Download
           </a>
         )}
       </div>
       {source.problem && <Problem problem={source.problem} />}
-      {worker && (
+      {worker ? (
         <>
           <LogView
-            label={`Log of ${where}`}
+            label={`Log of ${nameOf(worker)}`}
             source={source}
             text={text}
             chosen={at}
@@ -115,17 +139,20 @@ export function Logs({ run }: TabProps): JSX.Element {
             follows={follows}
             onFollow={setFollows}
           />
-          <div class="log-foot">
+          <div class="bar">
             <span class="quiet" role="status">
               {errors && `${count(source.lines.length)} lines in ${source.start > 0 ? "the last " : ""}`}
               {bytes(source.length - (errors ? source.start : 0))}
             </span>
-            <Command text={commandOf(run, worker, times)} />
+            <span class="bar-end wide">
+              <Command text={commandOf(run, worker, times)} />
+            </span>
           </div>
         </>
-      )}
-      {!worker && !source.problem && (
-        <p class="loading">{attempts && !begun ? "This run has no log yet." : "Loading…"}</p>
+      ) : (
+        !source.problem && (
+          <p class="loading">{attempts && !begun ? "This run has no log yet." : "Loading…"}</p>
+        )
       )}
     </section>
   );
@@ -133,21 +160,15 @@ export function Logs({ run }: TabProps): JSX.Element {
 
 /** The lines with a text in the whole log, as they are found. */
 function useMatches(run: Run, worker: LogWindow | null, text: string, errors: boolean): LogSource | null {
-  const [matches, setMatches] = useState<LogSource | null>(null);
-  const place = worker && JSON.stringify(placeOf(worker));
+  const query = worker && text ? { ...placeOf(worker), text, errors } : null;
+  const matches = useMemo(() => query && new LogSource(run.id, query), [JSON.stringify(query)]);
   useEffect(() => {
-    setMatches(null);
-    if (!text || !place) return;
-    const made = new LogSource(run.id, { ...JSON.parse(place), text, errors });
-    const timer = setTimeout(() => {
-      setMatches(made);
-      void made.readAll(run.state !== "ended");
-    }, TYPING_MS);
+    const timer = setTimeout(() => void matches?.readAll(run.state !== "ended"), TYPING_MS);
     return () => {
       clearTimeout(timer);
-      made.close();
+      matches?.close();
     };
-  }, [place, text, errors]);
+  }, [matches]);
   void matches?.version.value;
   return matches;
 }
@@ -158,58 +179,6 @@ function countOf({ worker, full, start, length }: LogSource, found: number[], at
   const all = `${count(found.length)}${full ? "+" : ""}`;
   const read = start > 0 && !full ? ` … ${Math.floor((1 - start / length) * 100)} %` : "";
   return (number > 0 ? `${count(number)} of ${all}` : `${all} lines`) + read;
-}
-
-interface SearchProps {
-  text: string;
-  onStep: (direction: -1 | 1) => void;
-  children: ComponentChildren;
-}
-
-function Search({ text, onStep, children }: SearchProps): JSX.Element {
-  return (
-    <search class="log-search">
-      <input
-        type="search"
-        placeholder="Search the whole log"
-        aria-label="Search the whole log"
-        value={text}
-        onInput={({ currentTarget }) => setQuery({ text: currentTarget.value || null }, { replace: true })}
-        onKeyDown={({ key, shiftKey }) => key === "Enter" && onStep(shiftKey ? 1 : -1)}
-      />
-      <button type="button" class="button" title="Match above (Enter)" onClick={() => onStep(-1)}>
-        ↑
-      </button>
-      <button type="button" class="button" title="Match below (Shift Enter)" onClick={() => onStep(1)}>
-        ↓
-      </button>
-      <span class="quiet log-count" role="status">
-        {children}
-      </span>
-    </search>
-  );
-}
-
-function Toggle(props: { title: string; on: boolean; hint: string; onClick: () => void }): JSX.Element {
-  return (
-    <button
-      type="button"
-      class="button toggle"
-      aria-pressed={props.on}
-      title={props.hint}
-      onClick={props.onClick}
-    >
-      {props.title}
-    </button>
-  );
-}
-
-function nameOf({ role, replica, worker, rank }: LogWindow): string {
-  return rank === null ? `${role}.${replica}.${worker}` : `rank ${rank}`;
-}
-
-function placeOf({ attempt, role, replica, worker }: LogWindow): LogQuery {
-  return { attempt, role, replica, worker };
 }
 
 function commandOf(run: Run, { attempt, role, replica, worker, rank }: LogWindow, times: boolean): string {

@@ -4,7 +4,15 @@ import { signal } from "@preact/signals";
 import { ask, type QueryOf, Refusal } from "../../../api/request.ts";
 import type { LogLine, LogWindow } from "../../../api/types.ts";
 
-export type LogQuery = QueryOf<"GET /runs/{run}/log-lines">;
+type LogQuery = QueryOf<"GET /runs/{run}/log-lines">;
+
+/** Which of the logs of a run it is. */
+export type LogPlace = Pick<LogWindow, "attempt" | "role" | "replica" | "worker">;
+
+/** A place as values of a query. */
+export function placeOf({ attempt, role, replica, worker }: LogPlace): Record<string, string> {
+  return { attempt: String(attempt), role, replica: String(replica), worker: String(worker) };
+}
 
 const FIRST = 100;
 const MORE = 500;
@@ -75,10 +83,7 @@ export class LogSource {
       const found = await this.#read({ after: this.next, lines: MORE });
       const known = this.lines.findLastIndex(({ offset }) => offset < this.next) + 1;
       this.ended = found.next === this.next || found.next >= found.length;
-      const last = JSON.stringify(this.lines.slice(known));
-      const same = found.length === this.length && JSON.stringify(found.lines) === last;
       this.next = found.next;
-      if (same) return false;
       this.lines = [...this.lines.slice(0, known), ...found.lines];
       this.length = found.length;
       const spare = this.lines.length - MOST;
@@ -87,7 +92,6 @@ export class LogSource {
         this.start = this.lines[0]?.offset ?? this.start;
         this.shift -= spare;
       }
-      return true;
     });
   }
 
@@ -112,25 +116,20 @@ export class LogSource {
   }
 
   #read(part: LogQuery): Promise<LogWindow> {
-    const worker = this.worker;
-    const pinned = worker
-      ? { attempt: worker.attempt, role: worker.role, replica: worker.replica, worker: worker.worker }
-      : {};
     return ask("GET /runs/{run}/log-lines", {
       path: { run: this.#run },
-      query: { ...this.#query, ...pinned, ...part },
+      query: { ...this.#query, ...(this.worker && placeOf(this.worker)), ...part },
       signal: this.#leave.signal,
     });
   }
 
-  /** One request at a time; a later `open` ends the present one. Drawn again unless nothing changed. */
+  /** One request at a time; a later `open` ends the present one. */
   async #exclusively(work: () => Promise<unknown>): Promise<void> {
     if (this.busy) return;
     const { signal: left } = this.#leave;
     this.busy = true;
-    let changes = true;
     try {
-      changes = (await work()) !== false || this.problem !== null;
+      await work();
       this.problem = null;
     } catch (problem) {
       if (left.aborted) return;
@@ -139,6 +138,6 @@ export class LogSource {
     } finally {
       if (!left.aborted) this.busy = false;
     }
-    if (changes && !left.aborted) this.version.value += 1;
+    if (!left.aborted) this.version.value += 1;
   }
 }

@@ -10,15 +10,13 @@ export interface Part {
   marked?: boolean;
 }
 
-interface Style {
-  fore: number | null;
-  back: number | null;
-  bold: boolean;
-  inverse: boolean;
-}
-
-const PLAIN: Style = { fore: null, back: null, bold: false, inverse: false };
+const NONE: number | null = null;
+const PLAIN = { fore: NONE, back: NONE, bold: false, inverse: false };
+type Style = typeof PLAIN;
 const COLOURS = 16;
+
+/** The tokens of the eight colours of terminals, in their order. */
+export const HUES = ["faint", "bad", "good", "waits", "link", "magenta", "cyan", "ink"];
 
 // Written with escapes of its own, since the characters themselves are invisible: SGR, other CSI, the rest.
 const SPECIAL = new RegExp(
@@ -30,7 +28,7 @@ const SPECIAL = new RegExp(
 /** The parts of a line, in order. */
 export function partsOf(line: string): Part[] {
   const parts: Part[] = [];
-  let style = PLAIN;
+  let style: Style = PLAIN;
   let at = 0;
   const add = (text: string, kind: string): void => {
     if (text) parts.push({ text, kind });
@@ -51,23 +49,20 @@ export function marked(parts: Part[], text: string): Part[] {
   const lowered = whole.toLowerCase();
   const sought = text.toLowerCase();
   if (!sought || lowered.length !== whole.length) return parts;
-  const edges: number[] = [];
+  const hits = new Set<number>(); // the places of characters
   for (let at = lowered.indexOf(sought); at >= 0; at = lowered.indexOf(sought, at + sought.length)) {
-    edges.push(at, at + sought.length);
+    for (let each = at; each < at + sought.length; each += 1) hits.add(each);
   }
-  if (edges.length === 0) return parts;
+  if (hits.size === 0) return parts;
   const result: Part[] = [];
-  let begin = 0;
-  let passed = 0; // edges up to `begin`: an odd number is within a mark
+  let place = 0;
   for (const { text: all, kind } of parts) {
-    const end = begin + all.length;
-    for (let from = begin; from < end; ) {
-      while ((edges[passed] ?? Number.POSITIVE_INFINITY) <= from) passed += 1;
-      const to = Math.min(end, edges[passed] ?? end);
-      result.push({ text: all.slice(from - begin, to - begin), kind, marked: passed % 2 === 1 });
-      from = to;
+    for (let begin = 0, end = 0; begin < all.length; begin = end) {
+      const marked = hits.has(place + begin);
+      while (end < all.length && hits.has(place + end) === marked) end += 1;
+      result.push({ text: all.slice(begin, end), kind, marked });
     }
-    begin = end;
+    place += all.length;
   }
   return result;
 }

@@ -4,9 +4,9 @@ import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { LogLine } from "../../../api/types.ts";
 import { bytes, time } from "../../../parts/amounts.ts";
-import { path, query } from "../../../state/place.ts";
+import { withQuery } from "../../../state/place.ts";
 import type { LogSource } from "./source.ts";
-import { marked, partsOf } from "./text.ts";
+import { HUES, marked, partsOf } from "./text.ts";
 
 interface Props {
   label: string;
@@ -29,14 +29,13 @@ export function LogView({ label, source, text, chosen, ticks, follows, onFollow 
   const [height, setHeight] = useState(600);
   const [top, setTop] = useState(0);
   const version = source.version.value;
-  const { lines } = source;
+  const { lines, length } = source;
 
   useLayoutEffect(() => {
     const element = scroller.current;
     if (!element) return;
     const observer = new ResizeObserver(() => setHeight(element.clientHeight));
     observer.observe(element);
-    setHeight(element.clientHeight);
     return () => observer.disconnect();
   }, []);
 
@@ -79,9 +78,16 @@ export function LogView({ label, source, text, chosen, ticks, follows, onFollow 
     event.preventDefault();
   }
 
+  function move(to: number): void {
+    onFollow(to >= length);
+    if (to < length) void source.open(to);
+  }
+
   const first = Math.max(0, Math.floor(top / LINE_PX) - SPARE_LINES);
   const end = Math.min(lines.length, Math.ceil((top + height) / LINE_PX) + SPARE_LINES);
   source.place = lines[Math.floor(top / LINE_PX)]?.offset ?? source.start;
+  const place = follows ? length : source.place;
+  const marks = new Set(ticks.map((offset) => Math.round((offset / Math.max(1, length)) * MOST_TICKS)));
   return (
     <div class="log-frame">
       <div
@@ -102,24 +108,31 @@ export function LogView({ label, source, text, chosen, ticks, follows, onFollow 
           </div>
         </div>
       </div>
-      <Rail
-        source={source}
-        place={follows ? source.length : source.place}
-        ticks={ticks}
-        onFollow={onFollow}
-      />
+      <div class="log-rail">
+        <input
+          type="range"
+          aria-label="Place in the log"
+          aria-valuetext={`${bytes(place)} of ${bytes(length)}`}
+          min={0}
+          max={Math.max(1, length)}
+          step={Math.max(1, Math.floor(length / 1000))}
+          value={place}
+          onInput={({ currentTarget }) => move(Number(currentTarget.value))}
+        />
+        {[...marks].map((mark) => (
+          <span key={mark} class="log-tick" style={{ top: `${(mark / MOST_TICKS) * 100}%` }} />
+        ))}
+      </div>
     </div>
   );
 }
 
 function Line({ line, text, chosen }: { line: LogLine; text: string; chosen: boolean }): JSX.Element {
-  const values = new URLSearchParams(query.value);
-  values.set("at", String(line.offset));
   return (
     <div class="log-line" data-chosen={chosen ? "" : undefined}>
       <a
         class="log-link"
-        href={`${path.value}?${values}`}
+        href={withQuery({ at: String(line.offset) })}
         tabIndex={-1}
         aria-label="Link to this line"
         title="Copy a link to this line"
@@ -132,42 +145,14 @@ function Line({ line, text, chosen }: { line: LogLine; text: string; chosen: boo
       <span class="log-text">
         {marked(partsOf(line.text), text).map((part, index) => {
           const Shown = part.marked ? "mark" : "span";
+          const hue = HUES[Number(/colour-(\d)/.exec(part.kind)?.[1])];
           return (
-            <Shown key={index} class={part.kind}>
+            <Shown key={index} class={part.kind} style={hue ? { "--hue": `var(--${hue})` } : {}}>
               {part.text}
             </Shown>
           );
         })}
       </span>
-    </div>
-  );
-}
-
-type RailProps = Pick<Props, "source" | "ticks" | "onFollow"> & { place: number };
-
-/** The bar for the whole log: its thumb is the place of the view, its ticks are matches. */
-function Rail({ source, place, ticks, onFollow }: RailProps): JSX.Element {
-  const { length } = source;
-  const places = new Set(ticks.map((offset) => Math.round((offset / Math.max(1, length)) * MOST_TICKS)));
-  function move(to: number): void {
-    onFollow(to >= length);
-    if (to < length) void source.open(to);
-  }
-  return (
-    <div class="log-rail">
-      <input
-        type="range"
-        aria-label="Place in the log"
-        aria-valuetext={`${bytes(place)} of ${bytes(length)}`}
-        min={0}
-        max={Math.max(1, length)}
-        step={Math.max(1, Math.floor(length / 1000))}
-        value={place}
-        onInput={({ currentTarget }) => move(Number(currentTarget.value))}
-      />
-      {[...places].map((tick) => (
-        <span key={tick} class="log-tick" style={{ top: `${(tick / MOST_TICKS) * 100}%` }} />
-      ))}
     </div>
   );
 }

@@ -4,36 +4,27 @@ import type { JSX } from "preact";
 import type { Attempt, LogWindow, Run } from "../../../api/types.ts";
 import { Menu } from "../../../parts/menu.tsx";
 import { setQuery } from "../../../state/place.ts";
+import { type LogPlace, placeOf } from "./source.ts";
 
 const SHOWN = 512;
 
-type Place = Record<"attempt" | "role" | "replica" | "worker", string>;
-
-interface Log {
-  name: string;
-  failed: boolean;
-  node: string;
-  place: Place;
-}
+type Log = LogPlace & Pick<LogWindow, "rank" | "node"> & { failed: boolean };
 
 /** The logs of an attempt: of its workers, and of the setup of its nodes. */
 export function logsOf(run: Run, { number, state, nodes, workers }: Attempt): Log[] {
   const { setup } = run.spec;
   const sets = Array.isArray(setup) && setup.length > 0 && state !== "submitted";
-  const place = (role: string, replica: number, index: number): Place => {
-    return { attempt: String(number), role, replica: String(replica), worker: String(index) };
-  };
+  const log = { attempt: number, worker: 0, rank: null, failed: false };
   return [
-    ...workers.map(({ role, replica, index, rank, node, exit_code }) => ({
-      name: rank === null ? `${role}.${replica}.${index}` : `rank ${rank}`,
-      failed: Boolean(exit_code),
-      node,
-      place: place(role, replica, index),
-    })),
-    ...(sets ? nodes : []).map((node, rank) => {
-      return { name: "setup", failed: false, node, place: place("setup", rank, 0) };
-    }),
+    ...workers.map((each) => ({ ...log, ...each, worker: each.index, failed: Boolean(each.exit_code) })),
+    ...(sets ? nodes : []).map((node, replica) => ({ ...log, role: "setup", replica, node })),
   ];
+}
+
+/** The name of a log: the rank of its worker, or its place among the workers. */
+export function nameOf({ role, replica, worker, rank }: Omit<Log, "failed" | "node">): string {
+  if (rank !== null) return `rank ${rank}`;
+  return role === "setup" ? "setup" : `${role}.${replica}.${worker}`;
 }
 
 interface Props {
@@ -44,18 +35,17 @@ interface Props {
 
 export function WorkerMenu({ run, attempts, worker }: Props): JSX.Element | null {
   const logs = attempts.toReversed().flatMap((attempt) => logsOf(run, attempt));
-  const keys = worker && ["attempt", "role", "replica", "worker"].map((key) => worker[key as keyof Place]);
-  const present = logs.find(({ place }) => Object.values(place).join() === keys?.join());
+  const keyOf = (log: LogPlace) => JSON.stringify(placeOf(log));
+  const present = worker && logs.find((log) => keyOf(log) === keyOf(worker));
   if (!present || logs.length < 2) return null;
-  const several = attempts.length > 1;
-  const title = ({ name, place }: Log) => (several ? `Attempt ${place.attempt}, ${name}` : name);
+  const title = (log: Log) => `${attempts.length > 1 ? `Attempt ${log.attempt}, ` : ""}${nameOf(log)}`;
   return (
     <Menu label={title(present)}>
       {logs.slice(0, SHOWN).map((log) => (
         <button
-          key={Object.values(log.place).join()}
+          key={keyOf(log)}
           type="button"
-          onClick={() => setQuery({ ...log.place, rank: null, at: null })}
+          onClick={() => setQuery({ ...placeOf(log), rank: null, at: null })}
         >
           {title(log)}{" "}
           <span class={log.failed ? "failed" : "quiet"}>{log.failed ? `${log.node} failed` : log.node}</span>
