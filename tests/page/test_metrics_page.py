@@ -127,7 +127,7 @@ def test_selected_runs_are_compared_against_a_baseline(open_page: Open, runs: di
     expect(chart(page, "loss")).to_contain_text(re.compile(r"of 10\s000 points"))
     page.get_by_label("Compared runs").get_by_text("rate-0.1").hover()
     expect(page.locator("[data-hovered]")).to_contain_text("rate-0.1")
-    page.get_by_role("button", name="Compare with rate-0.1").click()
+    page.get_by_role("button", name="pin rate-0.1 as the baseline").click()
     page.get_by_role("button", name="Table").click()
     row = page.locator(".table-row").filter(has_text="validation/").filter(has_text="rate-0.2")
     expect(row).to_contain_text("+100 %")

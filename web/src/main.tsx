@@ -3,6 +3,7 @@
 import { render } from "preact";
 import { follow } from "./api/live.ts";
 import { App } from "./app/app.tsx";
+import "./parts/signs.ts";
 import { followLinks } from "./state/place.ts";
 import { user } from "./state/session.ts";
 import "uplot/dist/uPlot.min.css";

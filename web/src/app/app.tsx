@@ -24,7 +24,7 @@ export function App(): JSX.Element {
       <Header />
       {announcement && (
         <p class="announcement" role="status">
-          {announcement.text} <span class="quiet">— {announcement.user}</span>
+          {announcement.text} — {announcement.user}
         </p>
       )}
       <main id="main" tabIndex={-1}>

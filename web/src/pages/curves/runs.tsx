@@ -37,7 +37,7 @@ export function RunList({ runs, settings }: { runs: Run[]; settings: Settings })
             type="button"
             class="quiet"
             aria-pressed={baseline === id}
-            aria-label={`Compare with ${name}`}
+            aria-label={`pin ${name} as the baseline`}
             title="The baseline: the others are compared with it"
             onClick={() => setQuery({ baseline: baseline === id ? null : id })}
           >

@@ -53,9 +53,15 @@ export function Plots({ experiment: { search }, best: ranked }: TabProps): JSX.E
   const hint = `${ranked.length} trials with ${search.metric}; the stronger, the better. Point at one for its values.`;
   return (
     // biome-ignore lint/a11y: the tab of trials has the same values and links for the keyboard
-    <div ref={root} class="plots" onMouseOver={point} onClick={() => trial && go(`/run/${trial.run}`)}>
+    <div
+      ref={root}
+      class="plots"
+      tabIndex={0}
+      onMouseOver={point}
+      onClick={() => trial && go(`/run/${trial.run}`)}
+    >
       <p>{trial ? `${trial.name}: ${text}` : <span class="quiet">{hint}</span>}</p>
-      <div class="plot-scroll">
+      <div class="plot-scroll" tabIndex={0}>
         <Parallel marks={marks} axes={axes} />
       </div>
       <div class="plot-grid">

@@ -3,6 +3,8 @@
 // Of the sequences of terminals only colours and bold have an effect; others that move a cursor are dropped. All
 // other control characters, and those that reorder text, are shown as signs: a log cannot disguise its text.
 
+import { HIDDEN, signOf } from "../../../parts/signs.ts";
+
 export interface Part {
   text: string;
   /** The classes of the part, "" for plain text. */
@@ -18,12 +20,8 @@ const COLOURS = 16;
 /** The tokens of the eight colours of terminals, in their order. */
 export const HUES = ["faint", "bad", "good", "waits", "link", "magenta", "cyan", "ink"];
 
-// Written with escapes of its own, since the characters themselves are invisible: SGR, other CSI, the rest.
-const SPECIAL = new RegExp(
-  "\\u001b\\[([0-9;:]*)m|\\u001b\\[[0-?]*[ -/]*[@-~]" +
-    "|[\\u0000-\\u0008\\u000a-\\u001f\\u007f-\\u009f\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]",
-  "g",
-);
+// Orders to a terminal that set colours (SGR), its other orders, and the rest: a line has no line ends.
+const SPECIAL = new RegExp(`\\u001b\\[([0-9;:]*)m|\\u001b\\[[0-?]*[ -/]*[@-~]|[\\n\\r${HIDDEN}]`, "g");
 
 /** The parts of a line, in order. */
 export function partsOf(line: string): Part[] {
@@ -91,12 +89,4 @@ function changed(style: Style, codes: string): Style {
       next = { ...next, [name]: (code % 10) + (code >= 90 ? 8 : 0) };
   }
   return next;
-}
-
-/** A visible sign for a character that is invisible or reorders text: as `cat -v` writes it, or its number. */
-function signOf(character: string): string {
-  const code = character.charCodeAt(0);
-  return code < 0x20
-    ? `^${String.fromCharCode(64 + code)}`
-    : `<U+${code.toString(16).toUpperCase().padStart(4, "0")}>`;
 }

@@ -95,7 +95,6 @@ export function LogView({ label, source, text, chosen, ticks, follows, onFollow 
         class="log"
         role="region"
         aria-label={label}
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so it takes the keys that scroll
         tabIndex={0}
         onScroll={onScroll}
         onKeyDown={onKeyDown}
