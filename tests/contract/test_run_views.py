@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from histories import new_run
 from tarmac.model.actor import Sight
 from tarmac.model.lifecycle import Mode, RunEvent
 from tarmac.model.ports import Store
-from tarmac.model.summary import RunWindow
+from tarmac.model.summary import RunFilter, RunWindow, SavedView
 
 NAMES = ("resnet", "vit", "ResNet-50", "50%_off", "vit", "zebra")
 
@@ -84,17 +86,52 @@ def test_runs_of_users_out_of_sight_are_neither_listed_nor_counted(filled: Store
     assert table(filled, seen) == ["r4", "r2", "r0"]
     assert table(filled, seen, user=["ada"]) == []
     assert [line.id for line in filled.run_views.lines(["r0", "r1", "gone"], seen)] == ["r0"]
-    assert filled.run_views.counts(seen)["user"] == {"bob": 3}
+    assert filled.run_views.counts("user", RunFilter(), seen) == {"bob": 3}
     assert table(filled, Sight(user="eve", users=frozenset())) == []
 
 
-def test_values_are_counted_for_each_field(filled: Store) -> None:
-    counts = filled.run_views.counts(None)
-    assert counts["status"] == {"queued": 4, "pending": 2}
-    assert counts["user"] == {"ada": 3, "bob": 3}
-    assert counts["project"] == {"vision": 3, "speech": 3}
-    assert counts["mode"] == {"batch": 5, "cycle": 1}
-    assert counts["cluster"] == {}
+def test_the_values_of_a_field_are_counted_within_the_filters_by_others(filled: Store) -> None:
+    """I1."""
+
+    def counts(field: str, **chosen: Any) -> dict[str, int]:
+        return filled.run_views.counts(field, RunFilter(**chosen), None)
+
+    assert counts("status") == {"queued": 4, "pending": 2}
+    assert counts("user") == {"ada": 3, "bob": 3}
+    assert counts("project") == {"vision": 3, "speech": 3}
+    assert counts("mode") == {"batch": 5, "cycle": 1}
+    assert counts("cluster") == {}
+    chosen: dict[str, Any] = {"user": ("ada",), "project": ("vision",), "text": "v"}
+    assert counts("project", **chosen) == {"vision": 1}
+    assert counts("user", **chosen) == {"ada": 1}
+    assert counts("status", **chosen) == {"queued": 1}
+    assert counts("mode", text="\x00") == {}
+
+
+def test_runs_are_counted_and_found_by_their_kind(filled: Store) -> None:
+    """I1: from these facts follows the status of a run in the words of any system."""
+    counts = filled.run_views.counts("kind", RunFilter(status=("queued",)), None)
+    assert counts == {"queued   batch 0": 3, "queued   cycle 0": 1}
+    assert table(filled, kind=["queued   cycle 0", "pending   cycle 0"]) == ["r2"]
+    assert table(filled, kind=[""]) == []
+
+
+def test_runs_are_found_by_their_ids(filled: Store) -> None:
+    assert table(filled, id=["r1", "r4", "gone"]) == ["r4", "r1"]
+    assert table(filled, id=["r1", "r4"], user=["ada"]) == ["r1"]
+
+
+def test_the_saved_views_of_each_user_are_their_own(store: Store) -> None:
+    views = store.run_views
+    assert views.saved("ada") == []
+    failed, mine = SavedView(name="failed", query="status=failed"), SavedView(name="Mine", query="scope=mine")
+    for view in (failed, mine, SavedView(name="Mine", query="x=1"), mine):
+        views.save("ada", view)
+    views.save("bob", failed)
+    assert views.saved("ada") == [mine, failed]
+    views.forget("ada", "failed")
+    views.forget("ada", "none\x00")
+    assert (views.saved("ada"), views.saved("bob")) == ([mine], [failed])
 
 
 def test_a_text_that_no_database_can_hold_finds_nothing(filled: Store) -> None:

@@ -12,6 +12,7 @@ from tarmac.model.actor import Action, ActorRole
 from tarmac.model.codec import replace
 from tarmac.model.notification import Channel, Receiver, Subscription
 from tarmac.model.people.account import Account, AuditEntry, Membership, Organisation, Token, Visibility
+from tarmac.model.summary import SavedView
 from tarmac.store import SqlStore, open_store
 
 ADA = Account(name="ada", role=ActorRole.ADMIN, created_at=1.5)
@@ -40,10 +41,12 @@ def test_an_account_is_kept_with_its_password_until_it_is_removed(sql_store: Sql
     mail = Subscription(receiver=Receiver(channel=Channel.EMAIL, address="ada@lab.example"))
     for user in ("ada", "bob"):
         sql_store.notifications.subscribe(user, [mail])
+        sql_store.run_views.save(user, SavedView(name="failed", query="status=failed"))
     records.remove_account("ada")
     people = records.people()
     assert (list(people.accounts), people.memberships, records.tokens()) == (["bob"], [], [])
     assert sql_store.notifications.subscriptions() == {"bob": (mail,)}
+    assert [len(sql_store.run_views.saved(user)) for user in ("ada", "bob")] == [0, 1]
 
 
 def test_memberships_and_organisations_replace_those_before(sql_store: SqlStore) -> None:

@@ -43,7 +43,7 @@ def test_labels_change_in_the_run_and_in_lists(store: Store) -> None:
     [run] = store.create_runs([new_run("r1", labels={"team": "x", "draft": "1"})])
     store.apply([step(run, RunEvent.STOP_REQUESTED)])
     records = records_of(store)
-    assert records.change_labels("r1", {"team": "vision", "draft": None, "new": "n"}, LABEL)
+    assert records.change_labels({"r1": ({"team": "vision", "draft": None, "new": "n"}, LABEL)}) == {"r1"}
     after = store.run("r1")
     assert after is not None
     assert after.spec.labels == {"team": "vision", "new": "n"}
@@ -54,8 +54,9 @@ def test_labels_change_in_the_run_and_in_lists(store: Store) -> None:
         [],
     )
     assert records.of("r1") == [LABEL]
-    assert records.change_labels("r1", {"team": None, "new": None}, LABEL)
-    assert not records.change_labels("nothing", {"a": "b"}, LABEL)
+    changes = {run: ({"team": None, "new": None}, LABEL) for run in ("r1", "nothing", "\x00")}
+    assert records.change_labels(changes) == {"r1"}
+    assert records.change_labels({}) == frozenset()
 
 
 def test_text_that_no_database_can_hold_is_refused(store: Store) -> None:

@@ -14,7 +14,7 @@ from tarmac.model.codec import replace
 from tarmac.model.people.announcement import Announcement
 from tarmac.model.reservations import ReservedNodes, in_order
 from tarmac.model.run import Run
-from tarmac.model.run_records import Annotation, changed_labels
+from tarmac.model.run_records import Annotation, LabelChange, changed_labels
 from tarmac.store.checks import check_annotation
 
 
@@ -31,19 +31,19 @@ class MemoryAnnotations:
             return list(self._found.get(run_id, ())) if run_id in self._runs else []
 
     def add(self, run_id: str, annotation: Annotation) -> bool:
-        return self.change_labels(run_id, {}, annotation)
+        return bool(self.change_labels({run_id: ({}, annotation)}))
 
-    def change_labels(self, run_id: str, changes: Mapping[str, str | None], annotation: Annotation) -> bool:
-        check_annotation(annotation)
+    def change_labels(self, changed: Mapping[str, LabelChange]) -> frozenset[str]:
+        for _, annotation in changed.values():
+            check_annotation(annotation)
         with self._lock:
-            run = self._runs.get(run_id)
-            if run is None:
-                return False
-            if changes:
+            found = frozenset(changed.keys() & self._runs.keys())
+            for run_id in found:
+                run, (changes, annotation) = self._runs[run_id], changed[run_id]
                 labels = changed_labels(run.spec.labels, changes)
                 self._runs[run_id] = replace(run, spec=replace(run.spec, labels=labels))
-            self._found.setdefault(run_id, []).append(annotation)
-            return True
+                self._found.setdefault(run_id, []).append(annotation)
+            return found
 
 
 class MemoryAnnouncements:

@@ -8,9 +8,10 @@ from threading import Lock
 from typing import Any
 
 from tarmac.model.actor import Sight
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
-from tarmac.model.summary import FACETS, RunSummary, RunWindow, summary_of
+from tarmac.model.summary import FACETS, RunFilter, RunSummary, RunWindow, SavedView, summary_of
 
 
 class MemoryRunViews:
@@ -20,6 +21,7 @@ class MemoryRunViews:
         self, runs: Mapping[str, Run], where: Mapping[str, tuple[str | None, str | None]], lock: Lock
     ) -> None:
         self._runs, self._where, self._lock = runs, where, lock
+        self._saved: dict[tuple[str, str], SavedView] = {}
 
     def _lines(self) -> list[tuple[RunSummary, Mapping[str, str]]]:
         with self._lock:
@@ -41,12 +43,23 @@ class MemoryRunViews:
     def lines(self, run_ids: Collection[str], sight: Sight | None) -> list[RunSummary]:
         return [line for line, _ in self._lines() if line.id in run_ids and _visible(line, sight)]
 
-    def counts(self, sight: Sight | None) -> dict[str, dict[str, int]]:
-        seen = [line for line, _ in self._lines() if _visible(line, sight)]
-        values = {name: [_value(line, name) for line in seen] for name in FACETS}
-        return {
-            name: dict(Counter(each for each in found if each is not None)) for name, found in values.items()
-        }
+    def counts(self, field: str, chosen: RunFilter, sight: Sight | None) -> dict[str, int]:
+        chosen = replace(chosen, **{field: ()})
+        values = [
+            _value(line, field)
+            for line, labels in self._lines()
+            if _visible(line, sight) and _passes(line, labels, chosen)
+        ]
+        return dict(Counter(each for each in values if each is not None))
+
+    def saved(self, user: str) -> list[SavedView]:
+        return [view for (of, _), view in sorted(self._saved.items()) if of == user]
+
+    def save(self, user: str, view: SavedView) -> None:
+        self._saved[user, view.name] = view
+
+    def forget(self, user: str, name: str) -> None:
+        self._saved.pop((user, name), None)
 
 
 def _visible(line: RunSummary, sight: Sight | None) -> bool:
@@ -56,12 +69,15 @@ def _visible(line: RunSummary, sight: Sight | None) -> bool:
 def _value(line: RunSummary, name: str) -> Any:
     if name == "status":
         return str(line.outcome if line.state is RunState.ENDED else line.state)
+    if name == "kind":
+        kind = (line.state, line.outcome or "", line.cause_code or "", line.mode, str(min(line.attempt, 2)))
+        return " ".join(kind)
     found = getattr(line, name)
     return str(found) if isinstance(found, str) else found
 
 
-def _passes(line: RunSummary, labels: Mapping[str, str], window: RunWindow) -> bool:
-    chosen = {name: getattr(window, name) for name in FACETS}
+def _passes(line: RunSummary, labels: Mapping[str, str], window: RunFilter) -> bool:
+    chosen = {name: getattr(window, name) for name in (*FACETS, "kind")}
     text = window.text or ""
     return (
         all(not values or _value(line, name) in values for name, values in chosen.items())
@@ -69,5 +85,6 @@ def _passes(line: RunSummary, labels: Mapping[str, str], window: RunWindow) -> b
             f"{key}={labels.get(key)}" == pair for pair in window.label for key in [pair.partition("=")[0]]
         )
         and window.array in (None, line.array_id)
+        and (not window.id or line.id in window.id)
         and (text.lower() in line.name.lower() or line.id.startswith(text))
     )

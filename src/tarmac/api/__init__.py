@@ -73,8 +73,8 @@ else:
         ),
         "numbers": "Numbered Numbers",
         "page_operations": (
-            "ChangesQuery OPEN_PAGE PAGE PageAddress PageFacts RUN_CHANGES RUN_COUNTS RUN_TABLE RunChanges "
-            "RunTable RunWindowQuery"
+            "ChangesQuery DELETE_VIEW OPEN_PAGE PAGE PageAddress PageFacts RUN_CHANGES RUN_COUNTS RUN_TABLE "
+            "RunChanges RunColumn RunCountsQuery RunTable RunWindowQuery SAVE_VIEW VIEWS ViewBody ViewQuery"
         ),
         "placement": (
             "DryRun NamedRun NodeLaunch Placement Prospects RunUtilization SlotHistory UsedSlots Why "
@@ -82,8 +82,8 @@ else:
         ),
         "queue": "Estimate QueueEntry QueuePool",
         "run_operations": (
-            "ARRAY COMMAND_RUNS CommandBody LABEL LabelsBody MOST_COMMANDED PAUSE REMOVE_RUN RESUME RUN RUNS "
-            "RunCommand RunsQuery STOP StopQuery"
+            "ARRAY COMMAND_RUNS CommandBody LABEL LABEL_RUNS LabelRunsBody LabelsBody MOST_COMMANDED PAUSE "
+            "REMOVE_RUN RESUME RUN RUNS RunCommand RunsQuery STOP StopQuery"
         ),
         "runs": "Array CycleReport Run RunPage RunResult RunStatus",
         "server": "CheckReport Error ErrorForm Health Version error_form",

@@ -45,13 +45,14 @@ class RunCommand(StrEnum):
 
 
 MOST_COMMANDED = 1_000
+References = Annotated[list[str], Meta(min_length=1, max_length=MOST_COMMANDED)]
 
 
 class CommandBody(Body, frozen=True, kw_only=True):
     """A command to runs, each by its reference. With `now`, stopped runs end without their grace period."""
 
     command: RunCommand
-    runs: Annotated[list[str], Meta(min_length=1, max_length=MOST_COMMANDED)]
+    runs: References
     now: bool = False
 
 
@@ -59,6 +60,12 @@ class LabelsBody(Body, frozen=True, kw_only=True):
     """Labels to set, by name; null removes one."""
 
     labels: Annotated[Mapping[str, str | None], Meta(max_length=1_000)]
+
+
+class LabelRunsBody(LabelsBody, frozen=True, kw_only=True):
+    """The same for many runs, each by its reference."""
+
+    runs: References
 
 
 RUNS = Operation("GET", "/runs", Action.READ, RunPage, query=RunsQuery)
@@ -70,3 +77,4 @@ RESUME = Operation("POST", "/runs/{run}/resume", Action.CONTROL, Run)
 COMMAND_RUNS = Operation("POST", "/runs/commands", Action.CONTROL, list[RunResult], body=CommandBody)
 ARRAY = Operation("GET", "/runs/{run}/array", Action.READ, Array)
 LABEL = Operation("PATCH", "/runs/{run}/labels", Action.CONTROL, Run, body=LabelsBody)
+LABEL_RUNS = Operation("PATCH", "/runs/labels", Action.CONTROL, list[RunResult], body=LabelRunsBody)

@@ -1,10 +1,14 @@
-"""Tables of the runs that an actor may see, and their changes: for pages. Made by `service`."""
+"""Tables of the runs that an actor may see, their changes, and saved views: for pages. Made by `service`."""
 
 from tarmac.control.permissions import Action, check
 from tarmac.control.queue.delegated_queue import with_stuck
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.actor import Actor
-from tarmac.model.summary import RunSummary, RunWindow
+from tarmac.model.errors import Refused
+from tarmac.model.summary import RunFilter, RunSummary, RunWindow, SavedView
+
+MOST_VIEWS = 100
+"""The most views that a user saves."""
 
 
 class RunTables:
@@ -19,10 +23,29 @@ class RunTables:
         total, found = self._control.store.run_views.window(window, actor.sees)
         return total, with_stuck(self._control, found)
 
-    def counts(self, actor: Actor) -> dict[str, dict[str, int]]:
-        """The number of runs with each value of the fields that tables filter by."""
+    def counts(self, actor: Actor, field: str, chosen: RunFilter) -> dict[str, int]:
+        """The number of runs with each value of a field that pass the filters by other fields."""
         check(actor, Action.READ)
-        return self._control.store.run_views.counts(actor.sees)
+        return self._control.store.run_views.counts(field, chosen, actor.sees)
+
+    def saved_views(self, actor: Actor) -> list[SavedView]:
+        """The views that the actor has saved, by name."""
+        return self._control.store.run_views.saved(actor.user)
+
+    def save_view(self, actor: Actor, view: SavedView) -> list[SavedView]:
+        """Save a view in place of the one with its name; returns all of the actor's."""
+        check(actor, Action.ACCOUNT)
+        known = self.saved_views(actor)
+        if len(known) >= MOST_VIEWS and view.name not in {each.name for each in known}:
+            raise Refused(f"you have {len(known)} views, the most", hint="delete one that you do not need")
+        self._control.store.run_views.save(actor.user, view)
+        return self.saved_views(actor)
+
+    def forget_view(self, actor: Actor, name: str) -> list[SavedView]:
+        """Delete a saved view, if there is one of this name; returns those that are left."""
+        check(actor, Action.ACCOUNT)
+        self._control.store.run_views.forget(actor.user, name)
+        return self.saved_views(actor)
 
     def last_change(self) -> int:
         """The number of the last change of any run."""

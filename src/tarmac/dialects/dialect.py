@@ -4,7 +4,7 @@ The registry asks every dialect to detect a text; the surest dialect reads it. H
 dialects: changes to a launch, and the refusal of extras that a dialect does not take.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
@@ -16,6 +16,7 @@ from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.progress import Cause, CauseCode, Outcome
 from tarmac.model.spec import RunSpec
+from tarmac.model.summary import RunSummary
 from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch
 
 
@@ -69,6 +70,32 @@ class Report:
     attempt: int = 0
 
 
+def report_in(kind: str) -> Report:
+    """The report of the runs of a kind, as tables of runs filter by it (`model.summary.RunFilter`)."""
+    state, outcome, cause, mode, attempt = kind.split(" ")
+    return Report(
+        state=RunState(state),
+        outcome=Outcome(outcome) if outcome else None,
+        cause=CauseCode(cause) if cause else None,
+        mode=Mode(mode),
+        attempt=int(attempt),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ListColumn:
+    """A column of a system's own list of runs: its title, and its text for a run and the number of the run.
+
+    The number is that of its experiment in the system's own command (None: it has none). `sort` is the field
+    that the column shows, if runs have an order by it.
+    """
+
+    title: str
+    text: Callable[[RunSummary, int | None], str]
+    sort: str | None = None
+    right: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class FileKind:
     """A kind of file that tarmac does not read: it has all of `keys`, and one of `further` if there are any.
@@ -100,7 +127,8 @@ class Dialect:
     `name` is the value of `RunSpec.dialect`. `detect(filename, text)` decides by content whether the text is
     in this syntax; the file name alone decides nothing. `apply_conventions(run, attempt, launch)` returns the
     launch with the variables, files and mounts that this system promises to its runs; it also decides where
-    the user's own variables win. `status` is this system's own word for the state of a run.
+    the user's own variables win. `status` is this system's own word for the state of a run, and `columns` are
+    those of its list of runs, as its users know it.
 
     `explain(cause)` adds details to the cause of a failure that only these conventions provide. `scale` is
     that of priorities (None: tarmac's). `own_packages`: setup steps expect a disposable container, and
@@ -115,6 +143,7 @@ class Dialect:
     read: Read
     apply_conventions: ApplyConventions
     status: Callable[[Report], str]
+    columns: Sequence[ListColumn] = ()
     explain: Callable[[Cause], Cause] = lambda cause: cause
     scale: Scale | None = None
     own_packages: bool = False

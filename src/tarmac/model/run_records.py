@@ -96,6 +96,10 @@ class Annotation(Struct, frozen=True, kw_only=True):
     text: str
 
 
+LabelChange = tuple[Mapping[str, str | None], Annotation]
+"""New labels of a run, with None for those that are removed; and the record of that."""
+
+
 class Annotations(Protocol):
     """The durable record of annotations.
 
@@ -108,10 +112,10 @@ class Annotations(Protocol):
     def add(self, run_id: str, annotation: Annotation) -> bool:
         """Store a note; False if there is no such run. Raises InvalidInput for text that cannot be stored."""
 
-    def change_labels(self, run_id: str, changes: Mapping[str, str | None], annotation: Annotation) -> bool:
-        """Set labels and remove those that are None, in one transaction with the annotation.
+    def change_labels(self, changed: Mapping[str, LabelChange]) -> frozenset[str]:
+        """Change labels of runs, by id, in one transaction with the annotations; the ids of those that exist.
 
-        Otherwise as `add`.
+        Raises InvalidInput for text that cannot be stored.
         """
 
 

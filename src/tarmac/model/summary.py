@@ -6,9 +6,9 @@ Used by the port `Store`; the command line and the server show the lines.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from tarmac.model.actor import Sight
 from tarmac.model.codec import common
@@ -18,6 +18,9 @@ from tarmac.model.progress import CauseCode, Outcome
 if TYPE_CHECKING:
     from tarmac.model.run import Run
     from tarmac.model.spec import RunSpec
+
+
+MOST_IDS = 200
 
 
 class ListQuery(Struct, frozen=True, kw_only=True):
@@ -50,14 +53,16 @@ class RunQuery(ListQuery, frozen=True, kw_only=True):
     ended_before: float | None = None
 
 
-class RunWindow(Struct, frozen=True, kw_only=True):
-    """A part of a table of runs: those that pass every filter, from number `offset` on, in the order `sort`.
+class RunFilter(Struct, frozen=True, kw_only=True):
+    """Filters of a table of runs: a run passes if it passes every one.
 
     A filter with several values passes a run with any of them. A `status` is a state, or the outcome of an
-    ended run; a `label` is KEY=VALUE; `text` is part of a name or the beginning of an id. `sort` is a field
-    of `RunSummary` or `status`, after a `-` in descending order; equal ones are in the order of their ids.
+    ended run; a `label` is KEY=VALUE; `text` is part of a name or the beginning of an id. A `kind` is the
+    state, the outcome, the code of the cause, the mode and the number of attempts (at most 2) of a run, with
+    blanks between them.
     """
 
+    id: Annotated[tuple[str, ...], Meta(max_length=MOST_IDS)] = ()
     status: tuple[str, ...] = ()
     user: tuple[str, ...] = ()
     project: tuple[str, ...] = ()
@@ -66,15 +71,32 @@ class RunWindow(Struct, frozen=True, kw_only=True):
     pool: tuple[str, ...] = ()
     system: tuple[str, ...] = ()
     label: tuple[str, ...] = ()
+    kind: tuple[str, ...] = ()
     array: str | None = None
     text: str | None = None
+
+
+class RunWindow(RunFilter, frozen=True, kw_only=True):
+    """A part of a table: the runs that pass the filters, from number `offset` on, in the order `sort`.
+
+    `sort` is a field of `RunSummary` or `status`, after a `-` in descending order; equal ones are in the
+    order of their ids.
+    """
+
     sort: str = "-id"
     offset: int = 0
     limit: int = 100
 
 
+class SavedView(Struct, frozen=True, kw_only=True):
+    """A view of the table of runs that a user has saved: `query` is the query of the page's address."""
+
+    name: str
+    query: str
+
+
 class RunViews(Protocol):
-    """Reads tables of runs, of those that `sight` covers (None: all)."""
+    """Reads tables of runs, of those that `sight` covers (None: all), and keeps the saved views of users."""
 
     def window(self, window: RunWindow, sight: Sight | None) -> tuple[int, list[RunSummary]]:
         """The number of runs that pass the filters, and those in the window."""
@@ -82,12 +104,24 @@ class RunViews(Protocol):
     def lines(self, run_ids: Collection[str], sight: Sight | None) -> list[RunSummary]:
         """The lines of these runs, in any order; ids of no run are left out."""
 
-    def counts(self, sight: Sight | None) -> dict[str, dict[str, int]]:
-        """The number of runs with each value, for each of the fields in `FACETS`."""
+    def counts(self, field: str, chosen: RunFilter, sight: Sight | None) -> dict[str, int]:
+        """The number of runs with each value of a field that pass the filters by other fields.
+
+        The field is one of `FACETS`, or `kind`.
+        """
+
+    def saved(self, user: str) -> list[SavedView]:
+        """The views that a user has saved, by name."""
+
+    def save(self, user: str, view: SavedView) -> None:
+        """Save a view in place of the one with its name. Raises InvalidInput for a text with a NUL."""
+
+    def forget(self, user: str, name: str) -> None:
+        """Remove a saved view, if there is one of this name."""
 
 
 FACETS = ("status", "user", "project", "mode", "cluster", "pool", "system")
-"""The fields of `RunWindow` with few different values."""
+"""The fields of `RunFilter` with few different values."""
 
 
 class RunSummary(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The tables of accounts, tokens, the audit log, subscriptions, limits and credits: a part of `schema`."""
+"""The tables of accounts, tokens, the audit log, what users have set, limits and credits: for `schema`."""
 
 import sqlalchemy as sa
 
@@ -62,6 +62,16 @@ subscription = sa.Table(
     metadata,
     sa.Column("user_name", Bytewise, primary_key=True),
     sa.Column("body", sa.Text, nullable=False),
+)
+
+# The views of the table of runs that a user has saved. The user may have no account.
+saved_view = sa.Table(
+    "saved_view",
+    metadata,
+    sa.Column("user_name", Bytewise, nullable=False),
+    sa.Column("name", Bytewise, nullable=False),
+    sa.Column("query", sa.Text, nullable=False),
+    sa.PrimaryKeyConstraint("user_name", "name"),
 )
 
 # Limits by their scope: its user, project and pool as JSON.

@@ -10,7 +10,15 @@ from sqlalchemy import bindparam, delete, select, update
 from tarmac.model.codec import decode, encode
 from tarmac.model.people.account import Account, AuditEntry, Membership, Organisation, People, Token
 from tarmac.store import statements as sql
-from tarmac.store.account_schema import access_token, account, audit, membership, organisation, subscription
+from tarmac.store.account_schema import (
+    access_token,
+    account,
+    audit,
+    membership,
+    organisation,
+    saved_view,
+    subscription,
+)
 from tarmac.store.database import Database
 
 Record = TypeVar("Record", bound=Struct)
@@ -66,7 +74,7 @@ class SqlAccounts:
     def remove_account(self, name: str) -> None:
         with self._database.writing() as connection:
             connection.execute(delete(account).where(account.c.name == name))
-            for table in (membership, access_token, subscription):
+            for table in (membership, access_token, subscription, saved_view):
                 connection.execute(delete(table).where(table.c.user_name == name))
 
     def put_organisation(self, new: Organisation) -> None:

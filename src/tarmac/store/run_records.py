@@ -12,7 +12,14 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from tarmac.model.codec import decode, replace
-from tarmac.model.run_records import Annotation, AnnotationKind, RunRecord, RunRecordKind, changed_labels
+from tarmac.model.run_records import (
+    Annotation,
+    AnnotationKind,
+    LabelChange,
+    RunRecord,
+    RunRecordKind,
+    changed_labels,
+)
 from tarmac.model.spec import RunSpec
 from tarmac.store.checks import check_annotation, storable
 from tarmac.store.database import Database
@@ -105,23 +112,30 @@ class SqlAnnotations:
             _insert(connection, run_id, annotation)
         return True
 
-    def change_labels(self, run_id: str, changes: Mapping[str, str | None], annotation: Annotation) -> bool:
-        check_annotation(annotation)
-        if not storable(run_id):
-            return False
+    def change_labels(self, changed: Mapping[str, LabelChange]) -> frozenset[str]:
+        for _, added in changed.values():
+            check_annotation(added)
         with self._database.writing() as connection:
-            body = connection.execute(_SPEC, {"of_run": run_id}).scalar_one_or_none()
-            if body is None:
-                return False
-            spec = decode(RunSpec, json.loads(body))
-            labels = changed_labels(spec.labels, changes)
-            new = written(replace(spec, labels=labels))
-            connection.execute(_PUT_SPEC, {"of_run": run_id, "body": new})
-            connection.execute(_DROP_LABELS, {"of_run": run_id})
-            if labels:
-                connection.execute(insert(run_label), of_labels(run_id, labels))
-            _insert(connection, run_id, annotation)
-        return True
+            return frozenset(
+                run_id
+                for run_id in sorted(changed)
+                if storable(run_id) and _label(connection, run_id, *changed[run_id])
+            )
+
+
+def _label(connection: Connection, run_id: str, changes: Mapping[str, str | None], added: Annotation) -> bool:
+    """Change labels of a run; False if there is no such run."""
+    body = connection.execute(_SPEC, {"of_run": run_id}).scalar_one_or_none()
+    if body is None:
+        return False
+    spec = decode(RunSpec, json.loads(body))
+    labels = changed_labels(spec.labels, changes)
+    connection.execute(_PUT_SPEC, {"of_run": run_id, "body": written(replace(spec, labels=labels))})
+    connection.execute(_DROP_LABELS, {"of_run": run_id})
+    if labels:
+        connection.execute(insert(run_label), of_labels(run_id, labels))
+    _insert(connection, run_id, added)
+    return True
 
 
 def _insert(connection: Connection, run_id: str, added: Annotation) -> None:

@@ -1,4 +1,4 @@
-"""Tables of runs: filtered, in any order, a window at a time. Made by `SqlStore`, on its database.
+"""Tables of runs: filtered, in any order, a window at a time; and saved views. Made by `SqlStore`.
 
 The ids of a window are found first, from the short columns alone, and then the lines of these runs: so a
 window deep in a long table costs little more than its first.
@@ -10,17 +10,30 @@ from typing import Any
 import sqlalchemy as sa
 
 from tarmac.model.actor import Sight
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import TERMINAL_STATES
-from tarmac.model.summary import FACETS, RunSummary, RunWindow
-from tarmac.store.checks import storable
+from tarmac.model.summary import FACETS, RunFilter, RunSummary, RunWindow, SavedView
+from tarmac.store.account_schema import saved_view
+from tarmac.store.checks import check_texts, storable
 from tarmac.store.database import Database
 from tarmac.store.rows import to_summary
 from tarmac.store.schema import run, run_label
-from tarmac.store.statements import LAST_CHARACTER, SUMMARIES, seen, words
+from tarmac.store.statements import LAST_CHARACTER, SUMMARIES, put, seen, words
 
 _STATUS = sa.func.coalesce(run.c.outcome, run.c.state)
+_ATTEMPTS = sa.cast(sa.case((run.c.attempt > 1, 2), else_=run.c.attempt), sa.Text)
+_KIND = sa.func.coalesce(run.c.outcome, "") + " " + sa.func.coalesce(run.c.cause_code, "") + " " + run.c.mode
+_COLUMNS = {"status": _STATUS, "user": run.c.user_name, "kind": run.c.state + " " + _KIND + " " + _ATTEMPTS}
 _OPTIONAL = frozenset(column.name for column in run.c if column.nullable)
 _COUNT = sa.select(sa.func.count()).select_from(run)
+_SAVED = (
+    sa.select(saved_view.c.name, saved_view.c.query)
+    .where(saved_view.c.user_name == sa.bindparam("of_user"))
+    .order_by(saved_view.c.name)
+)
+_FORGET = sa.delete(saved_view).where(
+    saved_view.c.user_name == sa.bindparam("of_user"), saved_view.c.name == sa.bindparam("of_name")
+)
 _LINES = SUMMARIES.where(run.c.id.in_(sa.bindparam("ids", expanding=True)))
 
 
@@ -29,6 +42,7 @@ class SqlRunViews:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._save = put(saved_view, database.dialect)
 
     def window(self, window: RunWindow, sight: Sight | None) -> tuple[int, list[RunSummary]]:
         conditions = _conditions(window)
@@ -47,22 +61,33 @@ class SqlRunViews:
         found = map(to_summary, self._database.rows_of(_LINES, run_ids))
         return [line for line in found if sight is None or sight.covers(line.user, line.project)]
 
-    def counts(self, sight: Sight | None) -> dict[str, dict[str, int]]:
-        columns = [_column(name) for name in FACETS]
-        query = sa.select(*columns, sa.func.count()).group_by(*columns)
-        counts: dict[str, dict[str, int]] = {name: {} for name in FACETS}
-        for *values, number in self._database.rows(seen(query, run, sight)):
-            for name, value in zip(FACETS, values, strict=True):
-                if value is not None:
-                    counts[name][value] = counts[name].get(value, 0) + number
-        return counts
+    def counts(self, field: str, chosen: RunFilter, sight: Sight | None) -> dict[str, int]:
+        others: Any = {field: ()}
+        conditions = _conditions(replace(chosen, **others))
+        if conditions is None:
+            return {}
+        column = _column(field)
+        if conditions or sight is not None:
+            column = column + ""  # in the order of an index, SQLite would look each row up
+        query = seen(sa.select(column, sa.func.count()).group_by(column), run, sight).where(*conditions)
+        return {value: number for value, number in self._database.rows(query) if value is not None}
+
+    def saved(self, user: str) -> list[SavedView]:
+        found = self._database.rows(_SAVED, {"of_user": user})
+        return [SavedView(name=name, query=query) for name, query in found]
+
+    def save(self, user: str, view: SavedView) -> None:
+        check_texts({"the user": user, "the name": view.name, "the query": view.query})
+        self._database.write(self._save, {"user_name": user, "name": view.name, "query": view.query})
+
+    def forget(self, user: str, name: str) -> None:
+        if storable(name):
+            self._database.write(_FORGET, {"of_user": user, "of_name": name})
 
 
 def _column(name: str) -> sa.ColumnElement[Any]:
-    """The column of a field of `RunSummary` or `RunWindow`."""
-    if name == "status":
-        return _STATUS
-    return run.c["user_name" if name == "user" else name]
+    """The column of a field of `RunSummary` or `RunFilter`."""
+    return _COLUMNS[name] if name in _COLUMNS else run.c[name]
 
 
 def _order(sort: str) -> Sequence[sa.ColumnElement[Any]]:
@@ -76,10 +101,11 @@ def _order(sort: str) -> Sequence[sa.ColumnElement[Any]]:
     return [keys[0].is_(None), *order] if name in _OPTIONAL else order
 
 
-def _conditions(window: RunWindow) -> list[sa.ColumnElement[bool]] | None:
+def _conditions(window: RunFilter) -> list[sa.ColumnElement[bool]] | None:
     """The conditions of the filters; None if no run can pass, as no database stores such a text."""
-    filters = {name: getattr(window, name) for name in FACETS}
+    filters = {name: getattr(window, name) for name in (*FACETS, "kind")}
     texts = [
+        *window.id,
         *window.label,
         window.text or "",
         window.array or "",
@@ -87,7 +113,7 @@ def _conditions(window: RunWindow) -> list[sa.ColumnElement[bool]] | None:
     ]
     if not all(map(storable, texts)):
         return None
-    found: list[sa.ColumnElement[bool]] = []
+    found: list[sa.ColumnElement[bool]] = [run.c.id.in_(sorted(window.id))] if window.id else []
     for name, values in filters.items():
         if name == "status" and values:
             found.append(_of_status(values))

@@ -15,7 +15,7 @@ from tarmac.store.columns import Bytewise, Serial, metadata, one_of
 BASE = "0028"
 """The oldest schema that migrations start from."""
 
-HEAD = "0034"
+HEAD = "0035"
 """The newest migration, which is the `alembic_version` of a database with this schema."""
 
 run = sa.Table(

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import product
 from typing import Any, Protocol
 
 from tarmac import api
 from tarmac.cli.views.messages import state_cell
-from tarmac.cli.views.table import Cell
+from tarmac.cli.views.table import Cell, Column, Table
 from tarmac.cli.views.terminal import Terminal
 from tarmac.client import Client
-from tarmac.dialects.dialect import Report
+from tarmac.dialects.dialect import ListColumn, Report
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.progress import RUN_OUTCOMES, CauseCode
 from tarmac.model.summary import RunSummary
@@ -44,14 +43,24 @@ class Display(Protocol):
         return None
 
 
-def utc_time(at: float) -> str:
-    """A time in UTC to the second, in the format of several systems."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
 def status_cell(word: str, colours: Mapping[str, str]) -> Cell:
     """A word in the colour of the state that `colours` maps it to, or of its own name."""
     return Cell(word, state_cell(colours.get(word, word)).style)
+
+
+def terminal_columns(listed: Sequence[ListColumn], colours: Mapping[str, str]) -> Table[RunSummary]:
+    """A system's columns for a terminal: names are bold, and statuses have the colours of states."""
+
+    def column(each: ListColumn) -> Column[RunSummary]:
+        def cell(run: RunSummary, _now: float) -> Cell:
+            text = each.text(run, None)
+            if each.sort == "status":
+                return status_cell(text, colours)
+            return Cell(text, "bold" if each.sort == "name" else None)
+
+        return Column(each.title, cell, right=each.right, flexible=each.sort == "name")
+
+    return [column(each) for each in listed]
 
 
 def facts_of(run: api.Run) -> Mapping[str, Any]:
@@ -70,17 +79,3 @@ def every_report() -> Iterator[Report]:
             continue
         for outcome, cause in product(sorted(RUN_OUTCOMES), causes):
             yield replace(live, outcome=outcome, cause=cause)
-
-
-def report_of(run: api.Run | RunSummary) -> Report:
-    """The report of a `Run` or `RunSummary`, from which a dialect derives its status."""
-    cause = (
-        run.cause_code if isinstance(run, RunSummary) else run.cause.code if run.cause is not None else None
-    )
-    return Report(
-        state=run.state,
-        outcome=run.outcome,
-        cause=cause,
-        mode=run.mode,
-        attempt=run.attempt,
-    )

@@ -27,8 +27,8 @@ DISPLAYS: Mapping[str, str] = {
 }
 """The module of each display, which defines `DISPLAY`."""
 
-_PORT = "tarmac.systems.display"
-"""Imported late, because it imports the dialects."""
+_PORT, _REPORTS = "tarmac.systems.display", "tarmac.systems.listing"
+"""Imported late, because they import the dialects."""
 
 
 def system_name(text: str) -> str:
@@ -66,5 +66,5 @@ def with_statuses(runs: Sequence[api.Run | RunSummary], system: str) -> list[dic
     """The runs with an additional `status`: the system's own word for it."""
     from msgspec.structs import asdict  # noqa: PLC0415 - for `--as` alone
 
-    shown, report_of = display(system), import_module(_PORT).report_of
+    shown, report_of = display(system), import_module(_REPORTS).report_of
     return [{**asdict(run), "status": shown.status(report_of(run))} for run in runs]

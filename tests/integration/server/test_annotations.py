@@ -33,6 +33,24 @@ def test_what_cannot_be_a_label_is_refused_and_nothing_is_changed(plane: Served)
     assert client.annotations(run) == []
 
 
+def test_labels_of_many_runs_are_changed_with_a_result_for_each(plane: Served) -> None:
+    client = plane.client()
+    first = client.submit("labels: {draft: '1'}\n" + HELLO).id
+    second = client.submit(HELLO).id
+    changes: dict[str, str | None] = {"team": "vision", "draft": None}
+    annotations = plane.service().annotations
+    owner = Actor(user=OWNER, roles=frozenset({ActorRole.MEMBER}))
+    found = annotations.label_each(owner, [first, "nothing", second], changes)
+    assert isinstance(found[1], NotFound)
+    assert [client.run(run).labels for run in (first, second)] == [{"team": "vision"}] * 2
+    assert len(annotations.label_each(owner, [first, second], changes)) == 2
+    assert [len(client.annotations(run)) for run in (first, second)] == [1, 1]
+    bob = Actor(user="bob", roles=frozenset({ActorRole.MEMBER}))
+    assert [type(each) for each in annotations.label_each(bob, [first, second], changes)] == [Forbidden] * 2
+    refused = annotations.label_each(owner, [first], {"a b": "c"})
+    assert isinstance(refused[0], InvalidInput)
+
+
 def test_a_note_that_is_sent_twice_is_one(plane: Served) -> None:
     client = plane.client()
     run = client.submit(HELLO).id

@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 
-from served import HELLO, TOKEN, Served
+from served import HELLO, OWNER, TOKEN, Served
 from tarmac.model.people.account import AccountSettings, Visibility
+from tarmac.systems.determined.identity import experiment_id
 
 
-def ask(plane: Served, path: str, token: str = TOKEN) -> tuple[int, Any]:
+def ask(
+    plane: Served, path: str, token: str = TOKEN, method: str = "GET", body: object = None
+) -> tuple[int, Any]:
     connection = http.client.HTTPConnection("127.0.0.1", plane.tcp_port, timeout=60)
     plane.closing.callback(connection.close)
-    connection.request("GET", f"/api/v1{path}", headers={"Authorization": f"Bearer {token}"})
+    headers, sent = {"Authorization": f"Bearer {token}"}, None if body is None else json.dumps(body)
+    connection.request(method, f"/api/v1{path}", body=sent, headers=headers)
     answer = connection.getresponse()
     return answer.status, json.loads(answer.read())
 
@@ -56,19 +60,84 @@ def test_a_table_has_the_chosen_fields_of_a_window(plane: Served) -> None:
         plane.client().submit(f"name: {name}\ncommand: echo\n")
     status, found = ask(plane, "/tables/runs?field=name&field=state&sort=name&offset=1&limit=1")
     assert status == 200
-    assert found == {"total": 3, "fields": ["name", "state"], "rows": [["b", "queued"]]}
-    assert ask(plane, "/tables/runs/counts")[1]["status"] == {"queued": 3}
+    assert found == {"total": 3, "fields": ["name", "state"], "columns": [], "rows": [["b", "queued"]]}
     assert len(ask(plane, "/tables/runs")[1]["fields"]) > 20
+
+
+def test_the_values_of_one_field_are_counted_within_the_other_filters(plane: Served) -> None:
+    """I1."""
+    for name in ("a", "b", "c"):
+        plane.client().submit(f"name: {name}\nproject: p-{name}\ncommand: echo\n")
+    assert ask(plane, "/tables/runs/counts?field=status")[1] == {"queued": 3}
+    assert ask(plane, "/tables/runs/counts?field=status&text=a")[1] == {"queued": 1}
+    found = ask(plane, "/tables/runs/counts?field=project&project=p-a")[1]
+    assert found == {"p-a": 1, "p-b": 1, "p-c": 1}
+    status, found = ask(plane, "/tables/runs/counts?field=name")
+    assert (status, "'name' is no field" in found["error"]["message"]) == (422, True)
+    assert ask(plane, "/tables/runs/counts")[0] == 422
+
+
+def test_a_table_has_the_columns_and_words_of_another_system(plane: Served) -> None:
+    """I1: as on the ISC's Experiments page; D16: as Determined lists experiments."""
+    run = plane.client().submit("name: a\ncommand: echo\nmode: interruptible\n").id
+    found = ask(plane, "/tables/runs?as=isc&field=name")[1]
+    titles = [each["title"] for each in found["columns"]]
+    assert titles == ["ID", "Name", "Created", "GPUs", "Mode", "Cycle", "Status"]
+    assert found["rows"] == [["a", run, "a", "1970-01-12 13:46:40", "0", "interruptible", "0", "enqueued"]]
+    found = ask(plane, "/tables/runs?as=determined&field=id")[1]
+    titles = [each["title"] for each in found["columns"]]
+    assert dict(zip(titles, found["rows"][0][1:], strict=True)) == {
+        **{"ID": str(experiment_id(run)), "Owner": OWNER, "Name": "a", "Parent ID": "", "State": "QUEUED"},
+        **{"Progress": "N/A", "Started": "N/A", "Ended": "N/A", "Resource Pool": ""},
+    }
+    assert ask(plane, "/tables/runs/counts?field=status&as=isc&status=paused")[1] == {"enqueued": 1}
+    assert ask(plane, "/tables/runs/counts?field=mode&as=isc&status=paused")[1] == {}
+    assert ask(plane, "/tables/runs?as=isc&status=enqueued&status=paused")[1]["total"] == 1
+    assert ask(plane, "/tables/runs?as=isc&status=queued")[1]["total"] == 0
+    assert ask(plane, "/page")[1]["systems"] == ["isc", "clusterfudge", "determined"]
+
+
+def test_each_user_has_saved_views_of_their_own(plane: Served) -> None:
+    admin = plane.client()
+    admin.set_user("ada")
+    admin.set_user("bob")
+    ada, bob = (admin.add_token("page", user=name).text for name in ("ada", "bob"))
+    named = "/views?name=Failed:+a/b+%26+c"
+    failed = {"name": "Failed: a/b & c", "query": "status=failed&sort=name&column=name"}
+    shorter = {**failed, "query": "status=failed"}
+    assert ask(plane, "/views", ada, "PUT", failed) == (200, [failed])
+    assert ask(plane, "/views", ada, "PUT", shorter) == (200, [shorter])
+    assert ask(plane, "/views", bob) == (200, [])
+    assert ask(plane, named, bob, "DELETE") == (200, [])
+    assert ask(plane, "/views", ada) == (200, [shorter])
+    assert ask(plane, named, ada, "DELETE") == (200, [])
+    for bad in ({"name": ""}, {"name": "a" * 101}, {"query": "a" * 4_001}, {"name": "a\0"}):
+        assert ask(plane, "/views", ada, "PUT", failed | bad)[0] == 422
+
+
+def test_a_user_has_at_most_100_views(plane: Served) -> None:
+    for number in range(100):
+        status, found = ask(plane, "/views", TOKEN, "PUT", {"name": str(number), "query": ""})
+    assert (status, len(found)) == (200, 100)
+    assert ask(plane, "/views", TOKEN, "PUT", {"name": "99", "query": "text=a"})[0] == 200
+    status, found = ask(plane, "/views", TOKEN, "PUT", {"name": "100", "query": ""})
+    assert (status, found["error"]["message"]) == (409, "you have 100 views, the most")
 
 
 @pytest.mark.parametrize(
     ("query", "text"),
-    [("sort=nmae", "'nmae' is no field of a run"), ("field=x", "'x' is no field"), ("limit=20000", "limit")],
+    [
+        ("as=iscc", "did you mean isc?"),
+        ("id=a&" * 201, "200"),
+        ("sort=nmae", "'nmae' is no field of a run"),
+        ("field=x", "'x' is no field"),
+        ("limit=20000", "limit"),
+    ],
 )
 def test_what_no_table_has_is_refused(plane: Served, query: str, text: str) -> None:
     status, found = ask(plane, f"/tables/runs?{query}")
     assert status == 400 or status == 422
-    assert text in found["error"]["message"]
+    assert text in json.dumps(found)
 
 
 def test_a_stream_tells_each_change_and_resumes_after_the_last(plane: Served) -> None:
@@ -101,7 +170,7 @@ def test_a_stream_has_only_runs_that_its_user_sees(plane: Served) -> None:
     plane.remote_client(token).submit("name: mine\ncommand: echo\n")
     assert stream.runs()["rows"] == [["mine", "queued"]]
     assert ask(plane, "/tables/runs?field=name", token)[1]["rows"] == [["mine"]]
-    assert ask(plane, "/tables/runs/counts", token)[1]["user"] == {"bob": 1}
+    assert ask(plane, "/tables/runs/counts?field=user", token)[1] == {"bob": 1}
     plane.turn()
     nodes = ask(plane, "/nodes", token)[1]
     assert {run["name"] for node in nodes for run in node["runs"]} == {"mine"}

@@ -15,8 +15,8 @@ from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.progress import RUN_OUTCOMES, CauseCode
 from tarmac.systems.determined.display import DeterminedDisplay
-from tarmac.systems.display import report_of
 from tarmac.systems.displays import DISPLAYS, display, statuses_of, with_statuses
+from tarmac.systems.listing import report_of
 
 NOW = 1_700_003_600.0
 

@@ -76,6 +76,7 @@ export function FormBody({ form, first = null, onClose }: BodyProps): JSX.Elemen
   const [changed, setChanged] = useState<Values>({});
   const [problem, setProblem] = useState<ErrorForm | Refusal | null>(first);
   const [result, setResult] = useState<JSX.Element | null>(null);
+  const [busy, setBusy] = useState(false);
   const fields = typeof form.fields === "function" ? form.fields(changed) : (form.fields ?? []);
   const values: Values = {
     ...Object.fromEntries(fields.map(([name, , value = ""]) => [name, value])),
@@ -85,6 +86,7 @@ export function FormBody({ form, first = null, onClose }: BodyProps): JSX.Elemen
   const verb = result ? undefined : form.verb;
   async function submit(event: Event): Promise<void> {
     event.preventDefault();
+    setBusy(true);
     try {
       const found = await form.send?.(values);
       if (isValidElement(found)) setResult(found);
@@ -92,6 +94,8 @@ export function FormBody({ form, first = null, onClose }: BodyProps): JSX.Elemen
     } catch (refusal) {
       if (!(refusal instanceof Refusal)) throw refusal;
       setProblem(refusal);
+    } finally {
+      setBusy(false);
     }
   }
   const shown = (
@@ -116,7 +120,7 @@ export function FormBody({ form, first = null, onClose }: BodyProps): JSX.Elemen
           </button>
         )}
         {verb && (
-          <button type="submit" class={`button ${form.destroys ? "danger" : "primary"}`}>
+          <button type="submit" class={`button ${form.destroys ? "danger" : "primary"}`} disabled={busy}>
             {verb}
           </button>
         )}

@@ -1,7 +1,8 @@
-// A menu below a button: of links, choices or commands. The browser closes it with Escape or a click elsewhere.
+// A menu below a button: of links, choices or commands, which exist while it is open. The browser closes it with
+// Escape or a click elsewhere.
 
 import type { ComponentChildren, JSX } from "preact";
-import { useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 interface Props {
   label: ComponentChildren;
@@ -10,7 +11,6 @@ interface Props {
   class?: string;
   /** Keep the menu open after a choice. */
   stays?: boolean;
-  onOpen?: () => void;
   children: ComponentChildren;
 }
 
@@ -22,15 +22,24 @@ export function Menu(props: Props): JSX.Element {
   const list = useRef<HTMLDivElement>(null);
   const items = () => [...(list.current?.querySelectorAll<HTMLElement>("a, button, input") ?? [])];
 
-  function onToggle({ newState }: Pick<ToggleEvent, "newState">): void {
-    if (newState !== "open" || !button.current || !list.current) return;
+  const [open, setOpen] = useState(false);
+
+  useLayoutEffect(() => {
+    if (!open || !list.current) return;
+    const observer = new ResizeObserver(place);
+    observer.observe(list.current);
+    return () => observer.disconnect();
+  }, [open]);
+
+  function place(): void {
+    if (!button.current || !list.current) return;
     const below = button.current.getBoundingClientRect();
     const { width, height } = list.current.getBoundingClientRect();
     const left = Math.max(MARGIN_PX, Math.min(below.left, innerWidth - width - MARGIN_PX));
     const top = below.bottom + height > innerHeight ? Math.max(MARGIN_PX, below.top - height) : below.bottom;
     list.current.style.left = `${left}px`;
     list.current.style.top = `${top}px`;
-    items()[0]?.focus({ preventScroll: true });
+    if (!list.current.contains(document.activeElement)) items()[0]?.focus({ preventScroll: true });
   }
 
   function onKeyDown(event: KeyboardEvent): void {
@@ -51,7 +60,6 @@ export function Menu(props: Props): JSX.Element {
         class={props.class ?? "button"}
         popovertarget={id}
         aria-label={props.name}
-        onClick={props.onOpen}
       >
         {props.label}
       </button>
@@ -61,11 +69,11 @@ export function Menu(props: Props): JSX.Element {
         id={id}
         popover="auto"
         class="menu-list"
-        onToggle={onToggle}
+        onBeforeToggle={(event) => setOpen(event.newState === "open")}
         onKeyDown={onKeyDown}
         onClick={() => !props.stays && list.current?.hidePopover()}
       >
-        {props.children}
+        {open && props.children}
       </div>
     </>
   );

@@ -20,14 +20,15 @@ const SHAPES: Record<string, string> = {
   closed: "◦ quiet",
 };
 
-export function Status({ value }: { value: string }): JSX.Element {
+/** `word` stands for it in the words of another system. */
+export function Status({ value, word = value }: { value: string; word?: string }): JSX.Element {
   const [shape, tone] = (SHAPES[value] ?? "· quiet").split(" ");
   return (
     <span class={tone === "failed" ? "status failed" : "status"}>
       <span class={`shape ${tone}`} aria-hidden="true">
         {shape}
       </span>
-      {value}
+      {word}
     </span>
   );
 }

@@ -40,6 +40,8 @@ export interface Rows<Row> {
 }
 
 export interface Selection<Row> {
+  /** Whether all rows are selected, also those that have not been read. */
+  every: boolean;
   has: (row: Row) => boolean;
   toggle: (row: Row) => void;
   /** Select all rows between two places. */
@@ -227,7 +229,17 @@ function Head<Row>(props: Props<Row> & { template: string }): JSX.Element {
   const { columns, template, sort, onSort, selection } = props;
   return (
     <div class="table-head" role="row" aria-rowindex={1} style={{ gridTemplateColumns: template }}>
-      {selection && <span role="columnheader" aria-label="Selected" tabIndex={-1} />}
+      {selection && (
+        <span role="columnheader" class="table-select" tabIndex={-1}>
+          <input
+            type="checkbox"
+            tabIndex={-1}
+            checked={selection.every}
+            aria-label="Select all"
+            onChange={selection.every ? selection.none : selection.all}
+          />
+        </span>
+      )}
       {columns.map((column) => {
         const direction =
           sort === column.sort ? "ascending" : sort === `-${column.sort}` ? "descending" : "none";

@@ -146,22 +146,11 @@ def _add_commands(routes: Routes, service: Service) -> None:
 
 def _add_numbers(routes: Routes, service: Service) -> None:
     """Add the routes about numbers. Only the gateway assigns them: without it there are none."""
-    known_numbers, store = service.numbers, service.plane.control.store
 
     @routes.serve(api.NUMBERS)
     def numbers(call: Call[api.NumbersQuery]) -> dict[str, api.Numbers]:
         """Return the numbers of runs in their system's command, by id; runs without a number are omitted."""
-        trials = known_numbers.known(NumberKind.TRIAL, call.query.run)
-        places = {each.id: each.spec.trial for each in store.load_runs(list(trials)).values()}
-        experiments = {
-            run_id: place.experiment if place is not None else run_id for run_id, place in places.items()
-        }
-        known = known_numbers.known(NumberKind.EXPERIMENT, list(dict.fromkeys(experiments.values())))
-        return {
-            run_id: api.Numbers(experiment=known[experiment], trial=trials[run_id])
-            for run_id, experiment in experiments.items()
-            if experiment in known
-        }
+        return numbers_of(service, call.query.run)
 
     @routes.serve(api.NUMBERED_EXPERIMENT)
     def numbered(call: Call) -> api.Numbered:
@@ -169,10 +158,26 @@ def _add_numbers(routes: Routes, service: Service) -> None:
         number = whole(call.reference)
         if number is None:
             raise InvalidInput(f"number: {call.reference!r:.80} is not a whole number")
-        found = known_numbers.numbered(NumberKind.EXPERIMENT, number)
+        found = service.numbers.numbered(NumberKind.EXPERIMENT, number)
         if found is None:
             raise NotFound(f"nothing has the number {number}")
         return api.Numbered(id=found)
+
+
+def numbers_of(service: Service, run_ids: Sequence[str]) -> dict[str, api.Numbers]:
+    """The numbers of those runs that have some, by id."""
+    known_numbers = service.numbers
+    trials = known_numbers.known(NumberKind.TRIAL, run_ids)
+    runs = service.plane.control.store.load_runs(list(trials)).values()
+    experiments = {
+        run.id: run.spec.trial.experiment if run.spec.trial is not None else run.id for run in runs
+    }
+    known = known_numbers.known(NumberKind.EXPERIMENT, list(dict.fromkeys(experiments.values())))
+    return {
+        run_id: api.Numbers(experiment=known[experiment], trial=trials[run_id])
+        for run_id, experiment in experiments.items()
+        if experiment in known
+    }
 
 
 def experiment_record(experiment: Experiment, *, warnings: Sequence[str] = ()) -> api.Experiment:

@@ -108,6 +108,7 @@ def _facts(service: Service, request: Request) -> api.PageFacts:
         version=tarmac.__version__,
         now=service.clock.now(),
         single_sign_on=service.sign_on.available,
+        systems=[each.name for each in service.reading.dialects if each.columns],
         announcement=service.announcements.current() if actor is not None else None,
     )
 

@@ -3,7 +3,7 @@
 `/runs/{ref}/events`, `/logs` and `/reports` are a run's events and output, once or live.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -16,6 +16,7 @@ from tarmac.control.service import ControlPlane
 from tarmac.model.codec import inherited
 from tarmac.model.errors import InvalidInput, TarmacError
 from tarmac.model.loss import loss_of
+from tarmac.model.run import Run
 from tarmac.model.run_records import Annotation
 from tarmac.model.summary import RunQuery
 from tarmac.server.http.answers import JsonAnswer, notice
@@ -101,13 +102,17 @@ def _add_commands(routes: Routes, plane: ControlPlane) -> None:
         A refusal of one run does not affect the others. The name or id of an array refers to all its members.
         """
         body = call.body
-        found = plane.command(call.actor, body.command, body.runs, at_once=body.now)
-        return [
-            api.RunResult(error=api.error_form(each))
-            if isinstance(each, TarmacError)
-            else api.RunResult(run=run_record(each))
-            for each in found
-        ]
+        return _results(plane.command(call.actor, body.command, body.runs, at_once=body.now))
+
+
+def _results(found: Sequence[Run | TarmacError]) -> list[api.RunResult]:
+    """A result for each of many runs."""
+    return [
+        api.RunResult(error=api.error_form(each))
+        if isinstance(each, TarmacError)
+        else api.RunResult(run=run_record(each))
+        for each in found
+    ]
 
 
 def _add_questions(routes: Routes, service: Service) -> None:
@@ -185,6 +190,14 @@ def _add_annotations(routes: Routes, service: Service) -> None:
     def label(call: Call[Query, api.LabelsBody]) -> api.Run:
         """Set labels of a run, and remove those set to null."""
         return run_record(annotations.label(call.actor, call.reference, call.body.labels))
+
+    @routes.serve(api.LABEL_RUNS)
+    def label_runs(call: Call[Query, api.LabelRunsBody]) -> list[api.RunResult]:
+        """Label many runs in one transaction, and return a result for each, in their order.
+
+        A refusal of one run does not affect the others; a run without a label to remove is unchanged.
+        """
+        return _results(annotations.label_each(call.actor, call.body.runs, call.body.labels))
 
 
 def _run_query(query: api.RunsQuery, *, recent: float) -> RunQuery:

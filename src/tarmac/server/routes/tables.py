@@ -1,20 +1,23 @@
-"""Tables of runs for pages, and their changes as they happen. Joined by `server.app`."""
+"""Tables of runs for pages, their changes as they happen, and saved views. Joined by `server.app`."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from time import monotonic
+from typing import TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tarmac import api
-from tarmac.api.operation import RunScope
+from tarmac.api.operation import Query, RunScope
 from tarmac.control.permissions import check
+from tarmac.dialects.dialect import Dialect, report_in
 from tarmac.model.actor import Actor
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, TarmacError, suggestion
-from tarmac.model.summary import RunSummary
+from tarmac.model.summary import FACETS, RunSummary, SavedView
 from tarmac.server.changes import EVERY_RUN
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CALLER, RENEW, Caller
@@ -27,6 +30,7 @@ from tarmac.server.logs.streams import (
     stopping_frame,
     wants_stream,
 )
+from tarmac.server.routes.experiments import numbers_of
 from tarmac.server.service import Service
 
 GAP_S = 0.25
@@ -57,9 +61,15 @@ def add_table_routes(routes: Routes, service: Service) -> None:
         return table_of(service, call.actor, call.query)
 
     @routes.serve(api.RUN_COUNTS)
-    def counts(call: Call) -> dict[str, dict[str, int]]:
-        """Return the number of runs with each status, user, project, mode, cluster, pool and system."""
-        return plane.tables.counts(call.actor)
+    def counts(call: Call[api.RunCountsQuery]) -> dict[str, int]:
+        """Return the number of runs with each status, user, project, mode, cluster, pool or system."""
+        _check_names("field", [call.query.field], FACETS)
+        query = call.query
+        if query.field == "status" and query.shown_as is not None:
+            return _word_counts(service, call.actor, query)
+        return plane.tables.counts(call.actor, query.field, _filtered(service, call.actor, query))
+
+    _add_views(routes, service)
 
     @routes.serve(api.RUN_CHANGES)
     async def changes(call: Call[api.ChangesQuery]) -> Response:
@@ -83,10 +93,69 @@ def table_of(service: Service, actor: Actor, query: api.RunWindowQuery) -> api.R
     """A window of the table of the runs that the actor may see. Raises InvalidInput."""
     _check_names("sort", [query.sort.removeprefix("-")], [*_FIELDS, "status"])
     fields = _chosen(query.field)
+    columns = _dialect(service, query.shown_as).columns if query.shown_as is not None else ()
+    total, found = service.plane.tables.window(actor, _filtered(service, actor, query))
+    rows = _rows(found, fields)
+    if columns:
+        numbers = numbers_of(service, [line.id for line in found])
+        for row, line in zip(rows, found, strict=True):
+            number = numbers[line.id].experiment if line.id in numbers else None
+            row += [column.text(line, number) for column in columns]
+    heads = [api.RunColumn(title=each.title, sort=each.sort, right=each.right) for each in columns]
+    return api.RunTable(total=total, fields=fields, columns=heads, rows=rows)
+
+
+def _dialect(service: Service, system: str) -> Dialect:
+    listed = {each.name: each for each in service.reading.dialects if each.columns}
+    if system not in listed:
+        hint = suggestion(system, listed, f"known: {', '.join(sorted(listed))}")
+        raise InvalidInput(f"as: no table has the columns of {system!r:.100}", hint=hint)
+    return listed[system]
+
+
+Scoped = TypeVar("Scoped", api.RunWindowQuery, api.RunCountsQuery)
+
+
+def _filtered(service: Service, actor: Actor, query: Scoped) -> Scoped:
+    """The query for the store: with the actor for a scope, and kinds for another system's words."""
     if query.scope is RunScope.MINE:
-        query = replace(query, user=(actor.user,))
-    total, found = service.plane.tables.window(actor, query)
-    return api.RunTable(total=total, fields=fields, rows=_rows(found, fields))
+        query = replace(query, user=(actor.user,), scope=RunScope.ALL)
+    if query.shown_as is None or not query.status:
+        return query
+    status = _dialect(service, query.shown_as).status
+    counts = service.plane.tables.counts(actor, "kind", replace(query, status=()))
+    kinds = {kind: report_in(kind) for kind in counts}
+    chosen = {kind for kind, report in kinds.items() if status(report) in query.status}
+    own = {str(report.outcome or report.state) for kind, report in kinds.items() if kind in chosen}
+    return replace(query, status=tuple(own) or ("",), kind=tuple(chosen))
+
+
+def _word_counts(service: Service, actor: Actor, query: api.RunCountsQuery) -> dict[str, int]:
+    """The number of runs with each status in the words of another system."""
+    status, found = _dialect(service, query.shown_as or "").status, Counter[str]()
+    query = _filtered(service, actor, replace(query, status=()))
+    for kind, number in service.plane.tables.counts(actor, "kind", query).items():
+        found[status(report_in(kind))] += number
+    return found
+
+
+def _add_views(routes: Routes, service: Service) -> None:
+    tables = service.plane.tables
+
+    @routes.serve(api.VIEWS)
+    def views(call: Call) -> list[SavedView]:
+        """Return the views of the table of runs that the caller has saved, by name."""
+        return tables.saved_views(call.actor)
+
+    @routes.serve(api.SAVE_VIEW)
+    def save_view(call: Call[Query, api.ViewBody]) -> list[SavedView]:
+        """Save a view in place of the one with its name, and return all. 409 for a 101st one."""
+        return tables.save_view(call.actor, SavedView(name=call.body.name, query=call.body.query))
+
+    @routes.serve(api.DELETE_VIEW)
+    def delete_view(call: Call[api.ViewQuery]) -> list[SavedView]:
+        """Delete a saved view, if there is one of this name, and return those that are left."""
+        return tables.forget_view(call.actor, call.query.name)
 
 
 def _chosen(names: Sequence[str]) -> Sequence[str]:

@@ -1,16 +1,16 @@
 """Notes and labels of runs for the routes: checks permission and content."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tarmac.control.permissions import Action, check
 from tarmac.control.service import ControlPlane
 from tarmac.dialects.overrides import override
 from tarmac.model.actor import Actor
-from tarmac.model.errors import InvalidInput, NotFound, suggestion
+from tarmac.model.errors import InvalidInput, NotFound, TarmacError, suggestion
 from tarmac.model.ports import Clock
 from tarmac.model.run import Run
-from tarmac.model.run_records import MOST_CHARACTERS, Annotation, AnnotationKind, Annotations
+from tarmac.model.run_records import MOST_CHARACTERS, Annotation, AnnotationKind, Annotations, LabelChange
 
 AGAIN_S = 60.0
 """An identical note by the same user within this time is a repeated request."""
@@ -36,8 +36,9 @@ class AnnotationService:
             raise InvalidInput(f"a note has 1 to {MOST_CHARACTERS:,} characters, not {len(text):,}")
         added = self._annotation(actor, AnnotationKind.NOTE, text)
         before = self.records.of(run.id)
-        if not any(self._sent_before(each, added) for each in before):
-            self._found(self.records.add(run.id, added), run)
+        repeated = any(self._sent_before(each, added) for each in before)
+        if not repeated and not self.records.add(run.id, added):
+            raise _removed(run)
         return self.records.of(run.id)
 
     def label(self, actor: Actor, reference: str, changes: Mapping[str, str | None]) -> Run:
@@ -47,19 +48,42 @@ class AnnotationService:
         """
         run = self._own(actor, reference)
         labels = run.spec.labels
-        override(run.spec, {"labels": {key: value for key, value in changes.items() if value is not None}})
         for key, value in changes.items():
             if value is None and key not in labels:
                 hint = suggestion(key, labels, f"its labels: {', '.join(sorted(labels)) or 'none'}")
                 raise NotFound(f"{run.name} ({run.id}) has no label {key!r}", hint=hint)
-        news = {key: value for key, value in changes.items() if labels.get(key) != value}
-        if news:
-            text = " ".join(
-                f"{key}={value}" if value is not None else f"{key}-" for key, value in news.items()
-            )
-            added = self._annotation(actor, AnnotationKind.LABEL, text)
-            self._found(self.records.change_labels(run.id, news, added), run)
-        return self.plane.find(actor, run.id)
+        labelled = self.label_each(actor, [run.id], changes)[0]
+        if isinstance(labelled, TarmacError):
+            raise labelled
+        return labelled
+
+    def label_each(
+        self, actor: Actor, references: Sequence[str], changes: Mapping[str, str | None]
+    ) -> list[Run | TarmacError]:
+        """Label many runs in one transaction: each run afterwards, or its refusal.
+
+        Labels to remove may be missing. Raises InvalidInput for text that cannot be stored.
+        """
+        labels = {key: value for key, value in changes.items() if value is not None}
+        found: list[Run | TarmacError] = []
+        changed: dict[str, LabelChange] = {}
+        for reference in references:
+            try:
+                run = self._own(actor, reference)
+                override(run.spec, {"labels": labels})
+            except TarmacError as error:
+                found.append(error)
+                continue
+            found.append(run)
+            news = {key: value for key, value in changes.items() if run.spec.labels.get(key) != value}
+            if news:
+                text = " ".join(
+                    f"{key}-" if value is None else f"{key}={value}" for key, value in news.items()
+                )
+                changed[run.id] = news, self._annotation(actor, AnnotationKind.LABEL, text)
+        self.records.change_labels(changed)
+        runs = self.plane.control.store.load_runs([run.id for run in found if isinstance(run, Run)])
+        return [runs.get(each.id, _removed(each)) if isinstance(each, Run) else each for each in found]
 
     def _own(self, actor: Actor, reference: str) -> Run:
         run = self.plane.find(actor, reference)
@@ -73,6 +97,6 @@ class AnnotationService:
         same = (one.actor, one.kind, one.text) == (other.actor, other.kind, other.text)
         return same and other.at - one.at < AGAIN_S
 
-    def _found(self, done: bool, run: Run) -> None:
-        if not done:
-            raise NotFound(f"{run.name} ({run.id}) was removed meanwhile")
+
+def _removed(run: Run) -> NotFound:
+    return NotFound(f"{run.name} ({run.id}) was removed meanwhile")

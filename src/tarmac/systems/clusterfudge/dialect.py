@@ -12,6 +12,7 @@ from tarmac.dialects.yaml_tree import compose
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch
+from tarmac.systems.clusterfudge.columns import COLUMNS
 from tarmac.systems.clusterfudge.fields import KIND, MARK
 from tarmac.systems.clusterfudge.identity import launch_uuid
 from tarmac.systems.clusterfudge.reader import NAME, REQUEST, read_request
@@ -101,5 +102,6 @@ CLUSTERFUDGE = Dialect(
     read=_read,
     apply_conventions=apply_conventions,
     status=status,
+    columns=COLUMNS,
     check_program=_check_program,
 )

@@ -14,9 +14,10 @@ from tarmac.cli.views.table import Cell, Column, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.model.progress import WorkerStatus
 from tarmac.systems.clusterfudge import statuses
-from tarmac.systems.clusterfudge.identity import launch_number
+from tarmac.systems.clusterfudge.columns import COLUMNS
 from tarmac.systems.clusterfudge.scripts.gateway import request_form
-from tarmac.systems.display import Display, facts_of, report_of, status_cell, utc_time
+from tarmac.systems.display import Display, facts_of, status_cell, terminal_columns
+from tarmac.systems.listing import report_of, utc_time
 
 if TYPE_CHECKING:
     from tarmac import api
@@ -37,14 +38,7 @@ def _status(run: api.Run | RunSummary) -> Cell:
     return status_cell(statuses.status(report_of(run)), _COLOURS)
 
 
-LAUNCHES: Sequence[Column[RunSummary]] = (
-    Column("LAUNCH", lambda run, _: launch_number(run.id), right=True),
-    Column("NAME", lambda run, _: Cell(run.name, "bold"), flexible=True),
-    Column("STATUS", lambda run, _: _status(run)),
-    Column("LAUNCHED BY", lambda run, _: run.user),
-    Column("SUBMITTED", lambda run, _: utc_time(run.created_at)),
-    Column("RUN", lambda run, _: run.id),
-)
+LAUNCHES = terminal_columns(COLUMNS, _COLOURS)
 
 
 def _processes(run: api.Run) -> Sequence[Column[WorkerStatus]]:

@@ -6,6 +6,7 @@ from tarmac.dialects.dialect import Certainty, Detection, Dialect
 from tarmac.dialects.located import Problems, Table, quote
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.errors import Problem
+from tarmac.systems.determined.columns import COLUMNS
 from tarmac.systems.determined.conventions import apply_conventions
 from tarmac.systems.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.systems.determined.fields import EXPERIMENT
@@ -36,6 +37,7 @@ def determined_dialect(defaults: ClusterDefaults = NO_DEFAULTS) -> Dialect:
         read=partial(read_experiment, defaults=defaults),
         apply_conventions=apply_conventions,
         status=status,
+        columns=COLUMNS,
         explain=explain,
         scale=SCALE,
         own_packages=True,

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tarmac.cli.views.terminal import Terminal, columns, one_line
+from tarmac.systems.determined.columns import COLUMNS, time_text
 from tarmac.systems.determined.identity import experiment_id, trial_id
 from tarmac.systems.determined.statuses import of_tarmac, queue_word, status
-from tarmac.systems.display import Display, facts_of, report_of, utc_time
+from tarmac.systems.display import Display, facts_of
+from tarmac.systems.listing import report_of
 
 if TYPE_CHECKING:
     from tarmac import api
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 _MOST = 500
 """Maximum number of runs whose numbers are requested at once."""
 
-_HEADS = ("ID", "Owner", "Name", "Parent ID", "State", "Progress", "Started", "Ended", "Resource Pool")
 _TRIAL_HEADS = ("Trial ID", "State", "H-Params", "Run", "Restarts", "Nodes", "Started", "Ended")
 
 
@@ -37,32 +38,19 @@ class DeterminedDisplay(Display):
         return DeterminedDisplay(known)
 
     def runs(self, runs: Sequence[RunSummary], terminal: Terminal) -> str:  # noqa: ARG002 the port's
-        rows = (
-            (
-                self._number(run),
-                run.user,
-                one_line(run.name),
-                "",
-                self.status(report_of(run)),
-                _progress(run),
-                _when(run.started_at),
-                _when(run.ended_at),
-                str(run.pool or ""),
-            )
-            for run in runs
-        )
-        return _table(_HEADS, list(rows))
+        rows = [[one_line(column.text(run, self._experiment(run))) for column in COLUMNS] for run in runs]
+        return _table([column.title for column in COLUMNS], rows)
 
     def run(self, run: api.Run, attempts: Sequence[api.Attempt], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         config = _config(run)
         fields = {
-            "ID": self._number(run),
+            "ID": str(self._experiment(run) or experiment_id(run.id)),
             "Name": one_line(str(config.get("name") or run.name)),
             "Description": one_line(str(config.get("description") or "")),
             "Labels": ", ".join(config.get("labels") or ()),
             "State": self.status(report_of(run)),
-            "Started": _when(run.started_at),
-            "Ended": _when(run.ended_at),
+            "Started": time_text(run.started_at),
+            "Ended": time_text(run.ended_at),
             "Resource Pool": run.pool or run.spec.get("target", {}).get("pool"),
             "Workspace": config.get("workspace"),
             "Project": config.get("project"),
@@ -74,10 +62,10 @@ class DeterminedDisplay(Display):
         lines = [f"{name:<16} {value}" for name, value in fields.items() if value]
         return "\n".join((*lines, "", _table(_TRIAL_HEADS, [self._trial(run, attempts)])))
 
-    def _number(self, run: api.Run | RunSummary) -> str:
-        """The number of the experiment: the gateway's, else one derived from the run's id."""
+    def _experiment(self, run: api.Run | RunSummary) -> int | None:
+        """The number of the experiment in the gateway."""
         numbers = self._numbers.get(run.id)
-        return str(numbers.experiment if numbers is not None else experiment_id(run.id))
+        return numbers.experiment if numbers is not None else None
 
     def _trial(self, run: api.Run, attempts: Sequence[api.Attempt]) -> Sequence[str]:
         """The one trial of the searcher `single`, from its newest attempt."""
@@ -95,8 +83,8 @@ class DeterminedDisplay(Display):
             str(run.attempt),
             str(run.failures),
             ", ".join(newest.nodes) if newest else "",
-            _when(run.started_at),
-            _when(run.ended_at),
+            time_text(run.started_at),
+            time_text(run.ended_at),
         )
 
 
@@ -118,7 +106,7 @@ def queue_table(runs: Sequence[api.QueueEntry]) -> str:
             "TYPE_EXPERIMENT",
             one_line(run.name),
             str(of_tarmac(run.priority)),
-            _when(run.submitted_at)[:19],
+            time_text(run.submitted_at)[:19],
             f"{run.slots_acquired}/{run.slots_needed}",
             queue_word(run.state) or "",
             run.user,
@@ -148,11 +136,3 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
         for cell, blank, flush in zip(cells, blanks, right, strict=True)
     )
     return "|".join(padded).rstrip()
-
-
-def _progress(run: RunSummary) -> str:
-    return "100.00%" if run.outcome == "completed" else "N/A"
-
-
-def _when(at: float | None) -> str:
-    return "N/A" if at is None else f"{utc_time(at)}+0000"

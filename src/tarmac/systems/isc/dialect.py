@@ -5,6 +5,7 @@ import re
 from tarmac.dialects.dialect import Certainty, Detection, Dialect
 from tarmac.dialects.located import Problems
 from tarmac.model.errors import Problem
+from tarmac.systems.isc.columns import COLUMNS
 from tarmac.systems.isc.conventions import apply_conventions
 from tarmac.systems.isc.fields import only_credentials
 from tarmac.systems.isc.reader import NAME, RUN, read_isc
@@ -47,5 +48,6 @@ ISC = Dialect(
     read=read_isc,
     apply_conventions=apply_conventions,
     status=status,
+    columns=COLUMNS,
     own_packages=True,
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tarmac.cli.views.table import Cell, Column, facts_text, table_text
+from tarmac.cli.views.table import Cell, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
-from tarmac.model.lifecycle import Mode
-from tarmac.systems.display import Display, report_of, status_cell, utc_time
-from tarmac.systems.isc import statuses
+from tarmac.systems.display import Display, status_cell, terminal_columns
+from tarmac.systems.isc import columns, statuses
+from tarmac.systems.listing import report_of, utc_time
 
 if TYPE_CHECKING:
     from tarmac import api
@@ -30,20 +30,7 @@ def _status(run: api.Run | RunSummary) -> Cell:
     return status_cell(statuses.status(report_of(run)), _COLOURS)
 
 
-def _cycle(run: api.Run | RunSummary) -> str:
-    """The number of starts and, for cycle runs, their maximum: `1 / 3`."""
-    return f"{run.attempt} / {run.max_turns}" if run.mode == Mode.CYCLE else str(run.attempt)
-
-
-COLUMNS: Sequence[Column[RunSummary]] = (
-    Column("ID", lambda run, _: run.id),
-    Column("Name", lambda run, _: Cell(run.name, "bold"), flexible=True),
-    Column("Created", lambda run, _: utc_time(run.created_at)),
-    Column("GPUs", lambda run, _: run.slots, right=True),
-    Column("Mode", lambda run, _: run.mode),
-    Column("Cycle", lambda run, _: _cycle(run)),
-    Column("Status", lambda run, _: _status(run)),
-)
+COLUMNS = terminal_columns(columns.COLUMNS, _COLOURS)
 
 
 class IscDisplay(Display):
@@ -64,7 +51,7 @@ class IscDisplay(Display):
             "Created": utc_time(run.created_at),
             "GPUs": str(run.slots),
             "Mode": str(run.mode),
-            "Cycle": _cycle(run),
+            "Cycle": columns.cycle(run),
             "Nodes": str(len(newest.nodes)) if newest else "",
             "Status": terminal.paint(status.text, status.style),
             "Message": one_line(run.cause.message if run.cause is not None else ""),

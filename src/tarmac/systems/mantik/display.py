@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
-from tarmac.systems.display import Display, report_of
+from tarmac.systems.display import Display
+from tarmac.systems.listing import report_of
 from tarmac.systems.mantik import statuses
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from tarmac.model.codec import decode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.spec import RunSpec
-from tarmac.systems.display import Display, report_of
+from tarmac.systems.display import Display
+from tarmac.systems.listing import report_of
 from tarmac.systems.mcli.reader import NAME
 from tarmac.systems.mcli.statuses import Status, status
 from tarmac.systems.mcli.view import submitted

@@ -7,6 +7,7 @@ import { age, duration, time } from "../../parts/amounts.ts";
 import { Command } from "../../parts/command.tsx";
 import { type Fact, Facts } from "../../parts/facts.tsx";
 import { type Form, FormButton, useForm } from "../../parts/form.tsx";
+import { LABEL_INPUT, labelChange } from "../../parts/labels.ts";
 import { commandLine } from "../../parts/shell.ts";
 import { useAnswer } from "../../state/answer.ts";
 import { now } from "../../state/clock.ts";
@@ -77,12 +78,10 @@ function labelForm(run: string): Form {
   return {
     verb: "Label",
     title: "Set a label",
-    fields: [["text", "KEY=VALUE, or KEY- to remove it"]],
+    fields: [["text", "KEY=VALUE, or KEY- to remove it", "", LABEL_INPUT]],
     command: ({ text = "" }) => commandLine("label", run, text),
-    send: ({ text = "" }) => {
-      const [, key = "", value = null] = /^([^=]+?)(?:=(.*)|-)$/.exec(text) ?? [];
-      return ask("PATCH /runs/{run}/labels", { path: { run }, body: { labels: { [key]: value } } });
-    },
+    send: ({ text = "" }) =>
+      ask("PATCH /runs/{run}/labels", { path: { run }, body: { labels: labelChange(text) } }),
   };
 }
 

@@ -66,6 +66,7 @@ export function RunPage({ rest }: PageProps): JSX.Element {
           )}
           {acts.map(
             ([name, { verb, concerns }]) =>
+              name !== "label" &&
               mayControl(run.user) &&
               concerns(status) && (
                 <button key={name} type="button" class="button" onClick={() => setAct(name)}>

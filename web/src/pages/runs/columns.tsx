@@ -1,10 +1,11 @@
 // The columns of the table of runs, by name; the names are those of `tarmac ls`.
 
-import type { RunSummary } from "../../api/types.ts";
+import type { RunColumn, RunSummary } from "../../api/types.ts";
 import { age, duration } from "../../parts/amounts.ts";
 import { Status } from "../../parts/status.tsx";
 import type { Column } from "../../parts/table.tsx";
 import { now } from "../../state/clock.ts";
+import type { Line } from "./source.ts";
 import { ranFor, statusOf } from "./status.ts";
 
 function Age({ at }: { at: number | null }) {
@@ -13,6 +14,39 @@ function Age({ at }: { at: number | null }) {
 
 function Ran({ run }: { run: RunSummary }) {
   return <>{duration(ranFor(run, run.ended_at ?? now.value))}</>;
+}
+
+function RunLink({ run }: { run: RunSummary }) {
+  return (
+    <a href={`/run/${run.id}`} title={run.name} tabIndex={-1}>
+      {run.name}
+      {run.array_index !== null && <span class="quiet">[{run.array_index}]</span>}
+    </a>
+  );
+}
+
+/** A column of another system, in its words; the name leads to the run, and a status has the sign of tarmac's. */
+export function foreignColumn({ title, sort, right }: RunColumn, index: number): Column<Line> {
+  const named = sort === "name";
+  const isStatus = sort === "status";
+  const text = (run: Line) => run.texts[index] ?? "";
+  return {
+    id: title,
+    title,
+    width: sort?.endsWith("_at") ? 190 : sort === "id" ? 140 : 110,
+    grows: named,
+    rank: named ? 0 : isStatus ? 1 : index + 2,
+    right,
+    ...(sort === null ? {} : { sort }),
+    cell: (run) =>
+      named ? (
+        <RunLink run={run} />
+      ) : isStatus ? (
+        <Status value={statusOf(run)} word={text(run)} />
+      ) : (
+        <span title={text(run)}>{text(run)}</span>
+      ),
+  };
 }
 
 export const COLUMNS: Record<string, Column<RunSummary>> = Object.fromEntries(
@@ -25,12 +59,7 @@ export const COLUMNS: Record<string, Column<RunSummary>> = Object.fromEntries(
         grows: true,
         rank: 0,
         sort: "name",
-        cell: (run) => (
-          <a href={`/run/${run.id}`} title={run.name} tabIndex={-1}>
-            {run.name}
-            {run.array_index !== null && <span class="quiet">[{run.array_index}]</span>}
-          </a>
-        ),
+        cell: (run) => <RunLink run={run} />,
       },
       {
         id: "status",

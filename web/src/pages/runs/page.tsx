@@ -1,28 +1,29 @@
-// The table of all runs, `/`: filters, order and columns are in the place; changes arrive by themselves.
+// The table of all runs, `/`: filters, order, columns and selection are in the place; changes arrive by themselves.
 
-import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { onChanges } from "../../api/live.ts";
-import type { RunSummary } from "../../api/types.ts";
 import { count } from "../../parts/amounts.ts";
-import { Menu } from "../../parts/menu.tsx";
 import { notifyFailure } from "../../parts/notices.tsx";
-import { type Selection, Table } from "../../parts/table.tsx";
+import { Table } from "../../parts/table.tsx";
 import { go, query, setQuery } from "../../state/place.ts";
 import { may } from "../../state/session.ts";
 import { ACTS, ActDialog, type ActName } from "./actions.tsx";
-import { COLUMNS, USUAL } from "./columns.tsx";
+import { COLUMNS, foreignColumn, USUAL } from "./columns.tsx";
 import { FilterBar, filtersOf } from "./filters.tsx";
-import { RunSource } from "./source.ts";
+import { ColumnMenu, SystemMenu, ViewMenu } from "./menus.tsx";
+import { NONE, readSelected, selectedIn, selectionOf } from "./selection.ts";
+import { type Filters, RunSource } from "./source.ts";
 
 const MOST_COMPARED = 100;
 
 export function RunsPage(): JSX.Element {
   const values = query.value;
+  const sort = values.get("sort") ?? "-id";
   const filters = filtersOf(values);
-  const key = JSON.stringify(filters);
-  const source = useMemo(() => new RunSource(filters, notifyFailure), [key]);
+  const window: Filters = { ...filters, sort };
+  const key = JSON.stringify(window);
+  const source = useMemo(() => new RunSource(window, notifyFailure), [key]);
   useEffect(() => {
     const stop = onChanges((changes) => source.take(changes));
     return () => {
@@ -34,11 +35,11 @@ export function RunsPage(): JSX.Element {
     document.title = "Runs · tarmac";
   }, []);
 
-  const chosen = useSignal<ReadonlyMap<string, RunSummary>>(new Map());
-  const [act, setAct] = useState<ActName | null>(null);
   const names = values.getAll("column");
   const shown = names.length > 0 ? names : USUAL;
-  const columns = shown.flatMap((name) => COLUMNS[name] ?? []);
+  const foreign = source.known ? source.columns : [];
+  const columns =
+    foreign.length > 0 ? foreign.map(foreignColumn) : shown.flatMap((name) => COLUMNS[name] ?? []);
   return (
     <section class="page runs">
       <div class="bar">
@@ -46,32 +47,11 @@ export function RunsPage(): JSX.Element {
           Runs <span class="quiet">{source.known ? count(source.total) : "…"}</span>
         </h1>
         <FilterBar />
-        <ColumnMenu shown={shown} />
+        <ViewMenu />
+        <SystemMenu />
+        {!values.has("as") && <ColumnMenu shown={shown} />}
       </div>
-      {chosen.value.size > 0 && (
-        <div class="bar selected" role="toolbar" aria-label="Selected runs">
-          <strong>{count(chosen.value.size)} selected</strong>
-          <button
-            type="button"
-            class="button"
-            disabled={chosen.value.size > MOST_COMPARED}
-            onClick={() =>
-              go(`/compare?${new URLSearchParams([...chosen.value.keys()].map((id) => ["run", id]))}`)
-            }
-          >
-            Compare
-          </button>
-          {may("control") &&
-            Object.entries(ACTS).map(([name, { verb }]) => (
-              <button key={name} type="button" class="button" onClick={() => setAct(name as ActName)}>
-                {verb}…
-              </button>
-            ))}
-          <button type="button" class="quiet" onClick={() => (chosen.value = new Map())}>
-            Select none
-          </button>
-        </div>
-      )}
+      <SelectedBar filters={filters} total={source.total} />
       <Table
         label="Runs"
         columns={columns}
@@ -79,60 +59,50 @@ export function RunsPage(): JSX.Element {
         keyOf={(run) => run.id}
         href={(run) => `/run/${run.id}`}
         open={go}
-        sort={values.get("sort") ?? "-id"}
-        onSort={(sort) => setQuery({ sort })}
-        selection={selectionOf(source, chosen.value, (next) => (chosen.value = next))}
+        sort={sort}
+        onSort={(next) => setQuery({ sort: next })}
+        selection={selectionOf(source)}
         empty={source.known ? <Empty /> : "Loading…"}
       />
-      {act !== null && (
-        <ActDialog name={act} runs={[...chosen.value.values()]} onClose={() => setAct(null)} />
-      )}
     </section>
   );
 }
 
-type Chosen = ReadonlyMap<string, RunSummary>;
-
-function selectionOf(source: RunSource, chosen: Chosen, set: (next: Chosen) => void): Selection<RunSummary> {
-  return {
-    has: (run) => chosen.has(run.id),
-    toggle: (run) => {
-      const next = new Map(chosen);
-      if (!next.delete(run.id)) next.set(run.id, run);
-      set(next);
-    },
-    range: (from, to) => {
-      const next = new Map(chosen);
-      for (let index = Math.min(from, to); index <= Math.max(from, to); index += 1) {
-        const run = source.at(index);
-        if (run) next.set(run.id, run);
-      }
-      set(next);
-    },
-    all: () => {
-      source.all().then((runs) => set(new Map(runs.map((run) => [run.id, run]))), notifyFailure);
-    },
-    none: () => set(new Map()),
-  };
-}
-
-function ColumnMenu({ shown }: { shown: string[] }): JSX.Element {
+/** What can be done with the selected runs, of which there may be any number. */
+function SelectedBar({ filters, total }: { filters: Filters; total: number }): JSX.Element | null {
+  const [act, setAct] = useState<ActName | null>(null);
+  const selected = selectedIn(query.value);
+  const { all, ids } = selected;
+  const number = all ? Math.max(0, total - ids.length) : ids.length;
+  if (!all && number === 0) return null;
+  const read = () => readSelected(filters, selected);
+  async function compare(): Promise<void> {
+    const runs = all ? (await read()).map(({ id }) => id) : ids;
+    go(`/compare?${new URLSearchParams(runs.map((id) => ["run", id]))}`);
+  }
   return (
-    <Menu label="Columns" stays>
-      {Object.values(COLUMNS).map(({ id, title }) => (
-        <label key={id} class="choice">
-          <input
-            type="checkbox"
-            checked={shown.includes(id)}
-            onChange={() => {
-              const next = shown.includes(id) ? shown.filter((each) => each !== id) : [...shown, id];
-              setQuery({ column: next });
-            }}
-          />
-          <span>{title}</span>
-        </label>
-      ))}
-    </Menu>
+    <div class="bar selected" role="toolbar" aria-label="Selected runs">
+      <strong>{count(number)} selected</strong>
+      {all && <span class="quiet">all that match{ids.length > 0 && `, except ${count(ids.length)}`}</span>}
+      <button
+        type="button"
+        class="button"
+        disabled={number === 0 || number > MOST_COMPARED}
+        onClick={() => compare().catch(notifyFailure)}
+      >
+        Compare
+      </button>
+      {may("control") &&
+        Object.entries(ACTS).map(([name, { verb }]) => (
+          <button key={name} type="button" class="button" onClick={() => setAct(name as ActName)}>
+            {verb}…
+          </button>
+        ))}
+      <button type="button" class="quiet" onClick={() => setQuery(NONE, { replace: true })}>
+        Select none
+      </button>
+      {act !== null && <ActDialog name={act} runs={read} onClose={() => setAct(null)} />}
+    </div>
   );
 }
 

@@ -1,33 +1,38 @@
 // The runs of the table: read from the server a part at a time, and kept up with changes.
 
 import { ask, type QueryOf } from "../../api/request.ts";
-import type { RunChanges, RunSummary, RunTable } from "../../api/types.ts";
+import type { RunChanges, RunColumn, RunSummary, RunTable } from "../../api/types.ts";
 import { takeFirstRuns } from "../../state/session.ts";
 import { type Part, WindowRows } from "../../state/window.ts";
 
 export type Filters = QueryOf<"GET /tables/runs">;
 
-const MOST = 10_000;
+/** A line of the table. `texts` are those of the columns of another system, if the runs are shown as there. */
+export type Line = RunSummary & { texts: string[] };
 
 /** The runs that pass filters, in an order. */
-export class RunSource extends WindowRows<RunSummary> {
-  readonly filters: Filters;
+export class RunSource extends WindowRows<Line> {
+  readonly #of: { columns: RunColumn[] };
 
   constructor(filters: Filters, onFailure: (problem: unknown) => void) {
+    const of = { columns: [] as RunColumn[] };
+    const part = (table: RunTable): Part<Line> => {
+      of.columns = table.columns;
+      return partOf(table);
+    };
     const first = takeFirstRuns();
-    super((offset, limit, signal) => read(filters, offset, limit, signal), onFailure, first && partOf(first));
-    this.filters = filters;
+    super(
+      async (offset, limit, signal) =>
+        part(await ask("GET /tables/runs", { query: { ...filters, offset, limit }, signal })),
+      onFailure,
+      first && part(first),
+    );
+    this.#of = of;
   }
 
-  /** All runs that pass the filters, read for it. */
-  async all(): Promise<RunSummary[]> {
-    const found: RunSummary[] = [];
-    for (let more = true; more; ) {
-      const { total, rows } = await read(this.filters, found.length, MOST, this.signal);
-      found.push(...rows);
-      more = rows.length > 0 && found.length < total;
-    }
-    return found;
+  /** The columns of another system, if the runs are shown as there. */
+  get columns(): RunColumn[] {
+    return this.#of.columns;
   }
 
   /** Show what has changed at once, and soon read what is in view again: the order may be another. */
@@ -35,24 +40,16 @@ export class RunSource extends WindowRows<RunSummary> {
     const changed = new Map(
       changes.rows.map((row) => lineOf(changes.fields, row)).map((line) => [line.id, line]),
     );
-    this.change((line) => changed.get(line.id) ?? line);
+    this.change((line) => ({ ...line, ...changed.get(line.id), texts: line.texts }));
     this.refresh();
   }
 }
 
-async function read(
-  filters: Filters,
-  offset: number,
-  limit: number,
-  signal: AbortSignal,
-): Promise<Part<RunSummary>> {
-  return partOf(await ask("GET /tables/runs", { query: { ...filters, offset, limit }, signal }));
-}
-
-function partOf({ total, fields, rows }: RunTable): Part<RunSummary> {
+export function partOf({ total, fields, rows }: RunTable): Part<Line> {
   return { total, rows: rows.map((row) => lineOf(fields, row)) };
 }
 
-function lineOf(fields: string[], row: unknown[]): RunSummary {
-  return Object.fromEntries(fields.map((name, index) => [name, row[index]])) as RunSummary;
+function lineOf(fields: string[], row: unknown[]): Line {
+  const values = Object.fromEntries(fields.map((name, index) => [name, row[index]]));
+  return { ...values, texts: row.slice(fields.length) } as Line;
 }

@@ -119,8 +119,9 @@ export function ProjectsPage({ rest: project }: PageProps): JSX.Element {
         title="Projects"
         heading={false}
         operation="GET /tables/runs/counts"
+        query={{ field: "project" }}
         everyMs={ASK_MS}
-        rows={({ project: counts }) => Object.entries(counts ?? {})}
+        rows={(counts) => Object.entries(counts)}
         columns={[
           ["Id", ([id]) => <code>{id}</code>],
           ["Slot-hours", ([id]) => (hours.get(id) ?? 0).toFixed(2), "right"],

@@ -23,7 +23,7 @@ from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import CauseCode, WorkerStatus
 from tarmac.systems.clusterfudge.identity import launch_number, launch_uuid, process_uuid
 from tarmac.systems.clusterfudge.statuses import status
-from tarmac.systems.display import report_of
+from tarmac.systems.listing import report_of
 
 DIALECT = "clusterfudge"
 FILENAME = "launch-request.json"

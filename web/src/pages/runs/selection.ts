@@ -1,0 +1,83 @@
+// The selected runs, in the place: up to 200 by id, or all that match the filters, except some.
+
+import { ask } from "../../api/request.ts";
+import type { RunSummary } from "../../api/types.ts";
+import { notifyFailure } from "../../parts/notices.tsx";
+import type { Selection } from "../../parts/table.tsx";
+import { type QueryChange, query, setQuery } from "../../state/place.ts";
+import { type Filters, partOf, type RunSource } from "./source.ts";
+
+const MOST_IDS = 200;
+const MOST_READ = 10_000;
+const FIELDS = ["id", "name", "state", "outcome"] as const;
+
+/** What is shown of a run before a command. */
+export type NamedRun = Pick<RunSummary, (typeof FIELDS)[number]>;
+
+/** `ids` are the selected runs, or with `all`, the exceptions. */
+export interface Selected {
+  all: boolean;
+  ids: string[];
+}
+
+export function selectedIn(values: URLSearchParams): Selected {
+  const ids = values.getAll("selected");
+  return ids[0] === "all" ? { all: true, ids: values.getAll("except") } : { all: false, ids };
+}
+
+/** The change of the query that selects these runs. */
+function selecting({ all, ids }: Selected): QueryChange {
+  return { selected: all ? "all" : ids, except: all ? ids : null };
+}
+
+export const NONE = selecting({ all: false, ids: [] });
+
+/** Change filters. A selection of all that match them ends, because others would match. */
+export function setFilters(change: QueryChange, { replace = false } = {}): void {
+  setQuery({ ...change, ...(selectedIn(query.peek()).all ? NONE : {}) }, { replace });
+}
+
+export function selectionOf(source: RunSource): Selection<RunSummary> {
+  const selected = selectedIn(query.value);
+  const chosen = new Set(selected.ids);
+  function set(ids: Set<string>, all = selectedIn(query.peek()).all): void {
+    if (ids.size <= MOST_IDS) setQuery(selecting({ all, ids: [...ids] }), { replace: true });
+    else
+      notifyFailure(
+        `More than ${MOST_IDS} runs cannot be ${all ? "left out" : "selected"} one by one: use the filters, and Ctrl A.`,
+      );
+  }
+  return {
+    every: selected.all && chosen.size === 0,
+    has: (run) => chosen.has(run.id) !== selected.all,
+    toggle: (run) => {
+      const ids = new Set(selectedIn(query.peek()).ids);
+      if (!ids.delete(run.id)) ids.add(run.id);
+      set(ids);
+    },
+    range: (from, to) => {
+      const { all, ids } = selectedIn(query.peek());
+      const next = new Set(ids);
+      for (let index = Math.min(from, to); index <= Math.max(from, to); index += 1) {
+        const run = source.at(index);
+        if (run) next[all ? "delete" : "add"](run.id);
+      }
+      set(next);
+    },
+    all: () => set(new Set(), true),
+    none: () => set(new Set(), false),
+  };
+}
+
+/** The selected runs that exist now, from the server: the ids that are sent later are those of this moment. */
+export async function readSelected(filters: Filters, { all, ids }: Selected): Promise<NamedRun[]> {
+  const found = new Map<string, NamedRun>();
+  const chosen = { ...(all ? filters : { id: ids }), sort: "id", field: [...FIELDS], limit: MOST_READ };
+  for (let offset = 0, total = 1; offset < total; offset += MOST_READ) {
+    const part = partOf(await ask("GET /tables/runs", { query: { ...chosen, offset } }));
+    for (const run of part.rows) found.set(run.id, run);
+    total = part.total;
+  }
+  if (all) for (const id of ids) found.delete(id);
+  return [...found.values()];
+}
