@@ -16,18 +16,24 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from tarmac.client import Client
+from tarmac.model.cluster import LOCAL_CLUSTER
 from tarmac.model.errors import Unavailable
+from tarmac.model.home import Home
 
 NO_OP = "name: no-op\nslots: 1\ncommand: ['true']\n"
 PATIENCE_S = 300.0
 
 
 @contextmanager
-def sandbox() -> Iterator[Client]:
-    """A client of a server that was started just now, on a home that goes away with this program."""
+def sandbox(prepare: Callable[[Home], object] = lambda _: None) -> Iterator[Client]:
+    """A client of a server that was started just now, on a home that goes away with this program.
+
+    `prepare` fills the home before that.
+    """
     before = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("TARMAC_")}
     os.environ["TARMAC_HOME"] = tempfile.mkdtemp(dir=_homes().name)
     client = Client()
+    prepare(client.home)
     try:
         client.version()
         yield client
@@ -91,9 +97,12 @@ def _homes() -> tempfile.TemporaryDirectory[str]:
 
 def _stop_everything(client: Client) -> None:
     try:
-        for run in client.runs(states=("starting", "running"), limit=1000).runs:
-            client.stop(run.id)
-            client.wait(run.id, timeout_s=10)
+        drain_all(client)  # what waits does not start
+        live = client.runs(states=("starting", "running"), limit=1000).runs
+        for run in live:
+            if run.cluster == LOCAL_CLUSTER:  # the others are no processes
+                client.stop(run.id)
+                client.wait(run.id, timeout_s=10)
         stop_server(client)
     except Unavailable:
         return

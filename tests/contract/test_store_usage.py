@@ -158,5 +158,23 @@ def test_a_removed_run_keeps_its_usage(store: Store) -> None:
     assert [by_id(store.attempt_spans(*each)) for each in ranges] == before
 
 
+def test_usage_that_was_read_before_follows_later_changes(store: Store) -> None:
+    """Also where a run has ended and was removed since."""
+    runs = [running(store, f"r{number}", user="ada") for number in range(3)]
+    assert [span.end for span in store.attempt_spans(0.0, HOUR)] == [None] * 3
+    overs = [ended(run, 10.0, at=HOUR / 2) for run in runs[:2]]
+    assert store.apply(overs) == [True] * 2
+    assert store.apply([step(overs[0].after, RunEvent.STOP_REQUESTED)]) == [True]
+    assert store.remove_runs(["r0"]) == {"r0"}
+    running(store, "r3", user="bob")
+    found = by_id(store.attempt_spans(0.0, HOUR))
+    assert [(span.run_id, span.end) for span in found] == [
+        ("r0", HOUR / 2),
+        ("r1", HOUR / 2),
+        ("r2", None),
+        ("r3", None),
+    ]
+
+
 def by_id(spans: Iterable[AttemptSpan]) -> list[AttemptSpan]:
     return sorted(spans, key=lambda span: span.run_id)

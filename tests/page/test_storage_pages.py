@@ -21,7 +21,16 @@ def test_a_file_of_an_artifact_is_downloaded(open_page: Open, client: Client) ->
     run = client.submit(KEEPS).id
     page = open_page(f"/run/{run}")
     expect(page.locator(".bar .status")).to_have_text(re.compile("completed"), timeout=60_000)
-    page.goto(page.url.replace(f"/run/{run}", f"/artifacts/{run}.checkpoint.1"))
+    page.goto(page.url.replace(f"/run/{run}", "/artifacts"))
+    search, version = page.get_by_role("searchbox"), page.get_by_role("link", name=f"{run}.checkpoint.1")
+    for text in ("KEEP", run, f"{run}.check", "checkpoint"):
+        search.fill(text)
+        expect(version).to_be_visible()
+    for text in ("crud", "another"):
+        search.fill(text)
+        expect(version).to_have_count(0)
+    search.fill("")
+    version.click()
     with page.expect_download() as saved:
         page.get_by_role("link", name="sub/w <1>.bin").click()
     assert saved.value.path().read_text() == "weights\n"

@@ -18,11 +18,11 @@ from source_tree import ROOT, Module, package_modules, snippet
 
 CODE_LINES = {
     "": 75,
-    "api": 1149,
+    "api": 1151,
     "artifacts": 4673,
     "cli": 7298,
     "client": 1756,
-    "control": 6798,
+    "control": 6834,
     "dialects": 3383,
     "engines": 7241,
     "launch": 919,
@@ -31,9 +31,9 @@ CODE_LINES = {
     "samplers": 214,
     "sched": 5320,
     "search": 574,
-    "server": 8197,
+    "server": 8211,
     "simulator": 1323,
-    "store": 2879,
+    "store": 2903,
     "systems": 10517,
     "vault": 619,
 }

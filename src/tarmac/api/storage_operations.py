@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from tarmac.api.cluster_operations import Time
 from tarmac.api.files import Artifact, ArtifactContent, Rotation
-from tarmac.api.operation import BYTES, Body, Operation, Query
+from tarmac.api.operation import BYTES, Body, Count, Operation, Query
 from tarmac.api.server import Health, Version
 from tarmac.model.actor import Action
 from tarmac.model.run_records import Dataset
@@ -15,9 +15,14 @@ from tarmac.model.secret import Secret, SecretForm
 
 
 class ArtifactsQuery(Query, frozen=True, kw_only=True):
-    """Only the artifacts of the run `run`."""
+    """Only the artifacts of the run `run`; or with `limit` the newest ones of all runs, newest run first.
+
+    `text` is their kind, part of the name of their runs, or the beginning of their ids.
+    """
 
     run: str | None = None
+    text: str = ""
+    limit: Count | None = None
 
 
 class ArtifactQuery(Query, frozen=True, kw_only=True):

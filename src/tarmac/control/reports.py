@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from tarmac.api.clusters import NodeRun
@@ -32,6 +33,8 @@ from tarmac.sched import Placement, Refusal, Snapshot, explain
 DRY_RUN_ID = "dry-run"
 
 DAY_S = 86_400.0
+
+_usage_key = attrgetter(*UsageKey.__struct_fields__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +170,7 @@ class UsageReport:
         for span in self._control.store.attempt_spans(begin, end):
             if not may_see(actor, span):
                 continue
-            key, last = tuple(inherited(UsageKey, span).values()), end if span.end is None else span.end
+            key, last = _usage_key(span), end if span.end is None else span.end
             parts = periods(per, max(begin, span.begin), min(end, last)) if per else ((begin, end),)
             for first, after in parts:
                 spans.setdefault((first, after, key), []).append(span)

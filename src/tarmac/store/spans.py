@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
+from threading import Lock
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, or_, select
@@ -17,8 +19,8 @@ from tarmac.model.lifecycle import TERMINAL_STATES
 from tarmac.model.people.usage import AttemptSpan
 from tarmac.store.database import each_of
 from tarmac.store.rows import written
-from tarmac.store.schema import attempt, run, usage_span
-from tarmac.store.statements import insert_or_skip, words
+from tarmac.store.schema import attempt, event, run, usage_span
+from tarmac.store.statements import LAST_EVENT_ID, insert_or_skip, words
 
 _ATTEMPTS = select(
     run.c.id,
@@ -32,24 +34,51 @@ _ATTEMPTS = select(
     attempt.c.ended_at,
     attempt.c.released,
 ).join_from(attempt, run, attempt.c.run_id == run.c.id)
-IN_RANGE = _ATTEMPTS.where(
-    func.coalesce(attempt.c.granted_at, attempt.c.created_at) < bindparam("until")
-).where(or_(attempt.c.ended_at.is_(None), attempt.c.ended_at > bindparam("since")))
-TO_REMOVE = _ATTEMPTS.where(
-    run.c.id.in_(bindparam("ids", expanding=True)), run.c.state.in_(words(TERMINAL_STATES))
-)
+SINCE = _ATTEMPTS.where(or_(attempt.c.ended_at.is_(None), attempt.c.ended_at > bindparam("since")))
+OF_RUNS = _ATTEMPTS.where(run.c.id.in_(bindparam("ids", expanding=True)))
+TO_REMOVE = OF_RUNS.where(run.c.state.in_(words(TERMINAL_STATES)))
+CHANGED = select(event.c.run_id).where(event.c.id > bindparam("after")).distinct()
+_MOST_KNOWN = 500_000
+"""The number of spans from which on they are read for every answer."""
+
+COUNT_REMOVED = select(func.count()).select_from(usage_span)
 REMOVED = select(usage_span.c.body).where(usage_span.c.ended_at > bindparam("since"))
 
 
-def read_spans(connection: Connection, since: float, until: float) -> list[AttemptSpan]:
-    """The attempts that held slots in a range of time; each once, even if its run is removed meanwhile."""
-    kept = map(_to_span, connection.execute(IN_RANGE, {"since": since, "until": until}))
-    spans = {(span.run_id, span.attempt): span for span in kept if span is not None}
-    for body in connection.execute(REMOVED, {"since": since}).scalars():
-        span = decode(AttemptSpan, json.loads(body))
-        if span.begin < until:
-            spans[span.run_id, span.attempt] = span
-    return list(spans.values())
+class Spans:
+    """The attempts of a database that held slots. They are read once, and then those of changed runs."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], AttemptSpan] = {}
+        self._since, self._last_event, self._removed = inf, 0, 0
+        self._lock = Lock()
+
+    def read(self, connection: Connection, since: float, until: float) -> list[AttemptSpan]:
+        """Those in a range of time; each once, even if its run is removed meanwhile."""
+        with self._lock:
+            self._renew(connection, since)
+            spans = self._known.values()
+            return [each for each in spans if each.begin < until and (each.end or inf) > since]
+
+    def _renew(self, connection: Connection, since: float) -> None:
+        last_event = connection.execute(LAST_EVENT_ID).scalar_one()
+        removed = connection.execute(COUNT_REMOVED).scalar_one()
+        found: Iterable[Any]
+        if since >= self._since and removed == self._removed and len(self._known) < _MOST_KNOWN:
+            changed = connection.execute(CHANGED, {"after": self._last_event}).scalars().all()
+            found = each_of(connection, OF_RUNS, changed)
+        else:  # the events of removed runs are gone
+            found, self._known = connection.execute(SINCE, {"since": since}), {}
+            for body in connection.execute(REMOVED, {"since": since}).scalars():
+                self._put(decode(AttemptSpan, json.loads(body)))
+            self._since, self._removed = since, removed
+        for span in map(_to_span, found):
+            if span is not None:
+                self._put(span)
+        self._last_event = last_event
+
+    def _put(self, span: AttemptSpan) -> None:
+        self._known[span.run_id, span.attempt] = span
 
 
 def keep_spans(connection: Connection, run_ids: Iterable[str]) -> None:

@@ -45,7 +45,7 @@ from tarmac.store.schema import node as node_table
 from tarmac.store.schema import reservation as reservation_table
 from tarmac.store.schema import run as run_table
 from tarmac.store.secrets import SqlSecrets
-from tarmac.store.spans import keep_spans, read_spans
+from tarmac.store.spans import Spans, keep_spans
 from tarmac.store.upgrade import bring_up_to_date
 
 
@@ -77,6 +77,7 @@ class SqlStore:
         self.run_records = SqlRunRecords(database)
         self.run_views = SqlRunViews(database)
         self.experiments: Experiments = SqlExperiments(database, self._write_runs)
+        self._spans = Spans()
         self._put_attempts = sql.put_attempts(database.dialect)
         self._add_usage = sql.add_usage(database.dialect)
         self._put_node = sql.put(node_table, database.dialect)
@@ -233,7 +234,7 @@ class SqlStore:
 
     def attempt_spans(self, since: float, until: float) -> list[AttemptSpan]:
         with self._database.reading() as connection:
-            return read_spans(connection, since, until)
+            return self._spans.read(connection, since, until)
 
     def clusters(self) -> list[Cluster]:
         return [decode(Cluster, json.loads(body)) for (body,) in self._database.rows(sql.CLUSTERS)]

@@ -7,20 +7,21 @@ from threading import Event, Thread
 import pytest
 
 from actors import ADA, member
-from facts import NOW, candidate, gang
+from facts import NOW, candidate, gang, snapshot
+from scratch_store import ScratchStore
 from sim_engine import Behaviour
 from simulated import Server, Simulation, nodes, spec
 from tarmac.control.loops import LEAST_REST_S, rest_s
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.run_cache import Change
-from tarmac.control.state.scheduler_state import SchedulerState
+from tarmac.control.state.scheduler_state import Estimator, SchedulerState
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, NodeState, Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode, RunEvent, RunState
 from tarmac.model.progress import Outcome
 from tarmac.model.run import Run
-from tarmac.sched import Ledger, Plan
+from tarmac.sched import Ledger, Plan, Scope, scope_of_first
 
 LIMIT_S = 120.0
 
@@ -65,6 +66,31 @@ class News:
     def __call__(self) -> tuple[tuple[Pool, ...], tuple[Node, ...], list[Change], list[UsageBucket]]:
         told, self.changes = self.changes, []
         return (), self.nodes, told, [], ((), ())
+
+
+def test_answers_do_not_wait_for_slow_estimates() -> None:
+    """They have the last known ones, and a new run is among the next."""
+    ledger, asked, may_answer = Ledger(snapshot(nodes(1, 4), [candidate("r1", gang(4))])), Event(), Event()
+    estimator = Estimator(ScratchStore(), slow_s=0.0)
+
+    def scope(most: int) -> Scope:
+        if asked.is_set():
+            assert may_answer.wait(LIMIT_S)
+        asked.set()
+        return scope_of_first(ledger, NOW, most)
+
+    def first(*run_ids: str) -> set[str]:
+        return set(estimator.first_estimates(run_ids, scope, 10, NOW))
+
+    assert first("r1") == set()
+    assert asked.wait(LIMIT_S)
+    while first("r1") == set():
+        Event().wait(0.01)
+    ledger.queue(candidate("r2", gang(4)))
+    assert first("r1") == first("r1", "r2") == {"r1"}
+    may_answer.set()
+    while first("r1", "r2") == {"r1"}:
+        Event().wait(0.01)
 
 
 def test_what_changed_nothing_is_not_planned_again() -> None:

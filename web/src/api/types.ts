@@ -252,7 +252,7 @@ export interface Operations {
   "POST /clusters/{cluster}/down": { query: {  }; body: DownBody; answer: ClusterChange };
   "GET /clusters/{cluster}/change": { query: { after?: number }; body: undefined; answer: ClusterChange };
   "GET /clusters/{cluster}/check": { query: {  }; body: undefined; answer: Finding[] };
-  "GET /artifacts": { query: { run?: string | null }; body: undefined; answer: Artifact[] };
+  "GET /artifacts": { query: { run?: string | null; text?: string; limit?: number | null }; body: undefined; answer: Artifact[] };
   "GET /artifacts/{artifact}": { query: { kind?: string }; body: undefined; answer: ArtifactContent };
   "DELETE /artifacts/{artifact}": { query: {  }; body: undefined; answer: ArtifactContent };
   "GET /artifacts/{artifact}/file": { query: { path: string }; body: undefined; answer: Blob };

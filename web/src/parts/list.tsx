@@ -22,6 +22,8 @@ interface Props<K extends Operation, Row = RowOf<K>> {
   path?: Record<string, string>;
   query?: QueryOf<K>;
   everyMs?: number;
+  /** Ask again when any run changes. */
+  runs?: "all";
   /** Its rows, where the answer is not a list of them. */
   rows?: (answer: Answer<K>) => Row[];
   columns: Cell<Row>[];

@@ -41,16 +41,19 @@ def queue(
     def is_selected(key: PoolKey) -> bool:
         return cluster in (None, key[0]) and pool in (None, key[1])
 
-    def question(ledger: sched.Ledger) -> tuple[tuple[sched.PoolPage, ...], sched.Scope]:
-        found = sched.pages(ledger, now, part, pools=is_selected)
-        last = max((place.place for page in found for place in page.places), default=-1)
-        return found, sched.scope_of_first(ledger, now, last + 1)
+    def scope(most: int) -> sched.Scope:
+        return control.scheduler_state.ask(lambda ledger: sched.scope_of_first(ledger, now, most))
 
-    found, scope = control.scheduler_state.ask(question)
-    expected = control.estimator.estimates(scope, now)
+    found = control.scheduler_state.ask(lambda ledger: sched.pages(ledger, now, part, pools=is_selected))
+    last = max((place.place for page in found for place in page.places), default=-1)
     with control.lock:
         known = control.run_cache().runs
         runs = {place.run_id: known.get(place.run_id) for page in found for place in page.places}
+    queued = [run_id for run_id, run in runs.items() if run is not None and run.state is RunState.QUEUED]
+    if part.limit is None:
+        expected = control.estimator.estimates(scope(last + 1), now)
+    else:
+        expected = control.estimator.first_estimates(queued, scope, last + 1, now)
     placed = [
         queue_of_pool(
             page.rules,

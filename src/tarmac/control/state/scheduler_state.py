@@ -6,8 +6,9 @@ long plan delays no submission. A holder of the lock of the control state must n
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from time import thread_time
+from typing import NamedTuple, TypeVar
 
 from tarmac import sched
 from tarmac.control.state.limit_state import LimitFacts
@@ -93,6 +94,24 @@ class UsageBook:
                 self._added.append(replace(bucket, slot_s=more_slot_s))
 
 
+SLOW_S = 0.05
+"""The processor time of a simulation from which on answers do not wait for it."""
+
+_SHALLOW = 500
+"""The number of runs at the head of queues up to which an answer waits for a first simulation."""
+
+_PAUSES = 10
+"""The time between two of these simulations, in times of one."""
+
+
+class _Expected(NamedTuple):
+    """Estimates for the first runs of queues, when they were made, and how long that took."""
+
+    found: Mapping[str, sched.Estimate] = {}
+    at: float = 0.0
+    took_s: float = 0.0
+
+
 class Estimator:
     """Estimates the starts of queued runs from the durations of ended ones; may be used by any thread.
 
@@ -100,11 +119,12 @@ class Estimator:
     plan, and delays neither plans nor submissions.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, *, slow_s: float = SLOW_S) -> None:
+        self._store, self._slow_s = store, slow_s
         self._lock = threading.Lock()
         self._durations: sched.Durations | None = None
         self._unlearnt: deque[Run] = deque(maxlen=_MOST_UNLEARNT)
+        self._expected, self._depth, self._renewing = _Expected(), 0, False
 
     def note(self, runs: Iterable[Run]) -> None:
         """Record runs that have just ended."""
@@ -119,6 +139,32 @@ class Estimator:
         """The likely start of each requested run of the scope."""
         with self._lock:
             return sched.estimates(scope, now, durations=self._learn())
+
+    def first_estimates(
+        self, run_ids: Collection[str], scope: Callable[[int], sched.Scope], depth: int, now: float
+    ) -> Mapping[str, sched.Estimate]:
+        """The likely starts of these runs, which are among the first `depth` of their queues.
+
+        `scope` returns the scope of a number of runs. If a simulation is slow, these are the last known
+        estimates, and new ones are made for the next call.
+        """
+        expected, self._depth = self._expected, max(self._depth, depth)
+        if expected.took_s < self._slow_s and depth <= _SHALLOW:
+            return self._renew(scope, now)
+        old = now - expected.at > _PAUSES * expected.took_s
+        if (old or not expected.found.keys() >= set(run_ids)) and not self._renewing:
+            self._renewing = True
+            threading.Thread(target=self._renew, args=(scope, now), daemon=True).start()
+        return expected.found
+
+    def _renew(self, scope: Callable[[int], sched.Scope], now: float) -> Mapping[str, sched.Estimate]:
+        depth, self._depth, began_s = self._depth, 0, thread_time()
+        try:
+            found = self.estimates(scope(depth), now)
+        finally:
+            self._renewing = False
+        self._expected = _Expected(found, now, thread_time() - began_s)
+        return found
 
     def _learn(self) -> sched.Durations:
         if self._durations is None:

@@ -32,7 +32,7 @@ class WindowLimits(NamedTuple):
     """
 
     region_bytes: int = 256 * 1024
-    search_s: float = 0.3
+    search_s: float = 0.2
 
 
 USUAL = WindowLimits()

@@ -48,14 +48,16 @@ def _add_artifacts(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.ARTIFACTS)
     def every(call: Call[api.ArtifactsQuery]) -> Response:
-        """Return every whole version of the artifacts of a run, or of all runs, oldest run first.
+        """Return every whole version of the artifacts of a run, or of all, oldest run first; `limit`: newest.
 
         The header `Tarmac-Notice` (percent-encoded) has the reason if artifacts of a run are not here yet.
         """
-        missing: list[str] = []
-        run = call.query.run
-        one_run = service.plane.find(call.actor, run) if run is not None else None
-        found = artifacts.versions(call.actor, one_run, on_missing=missing.append)
+        missing, run = list[str](), call.query.run
+        if run is None and call.query.limit is not None:
+            found = artifacts.newest(call.actor, call.query.text.lower(), call.query.limit)
+        else:
+            one_run = service.plane.find(call.actor, run) if run is not None else None
+            found = artifacts.versions(call.actor, one_run, on_missing=missing.append)
         names = artifacts.names(sorted({item.version.run_id for item in found}))
         records = [artifact_record(item, run_name=names.get(item.version.run_id)) for item in found]
         return JsonAnswer(records, headers=notice(missing[0] if missing else None))
@@ -68,8 +70,7 @@ def _add_artifacts(routes: Routes, service: Service) -> None:
     @routes.serve(api.ARTIFACT_FILE)
     def artifact_file(call: Call[api.ArtifactFileQuery]) -> Response:
         """Return a file of one version, as a download. 404 if the version has no file with that path."""
-        entries = artifacts.content(call.actor, call.reference).entries
-        path = call.query.path
+        entries, path = artifacts.content(call.actor, call.reference).entries, call.query.path
         entry = next((each for each in entries if (each.path, each.kind) == (path, FILE)), None)
         if entry is None:
             raise NotFound(f"{call.reference} has no file {path!r:.200}")

@@ -9,6 +9,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from tarmac.artifacts.versions.catalog import Catalog, Rules, VersionSummary, collect, expired_versions
@@ -22,11 +23,16 @@ from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Run
 from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.model.spec import Conventions
+from tarmac.model.summary import RunWindow
+from tarmac.node.attempt.protocol import ARTIFACT_KINDS
 from tarmac.server.storage.reported_checkpoints import deletions, is_deleted
 from tarmac.server.storage.site_artifacts import SiteArtifacts
 from tarmac.server.storage.trial_checkpoints import CHECKPOINT, apply_policies
 
 TIDY_EVERY_S = 600.0
+
+MOST_LISTED = 2_000
+"""The number of runs that a list of the newest versions looks at."""
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +92,16 @@ class ArtifactService:
             return found
         runs = self._store.load_runs(sorted({each.version.run_id for each in found}))
         return [each for each in found if (own := runs.get(each.version.run_id)) and may_see(actor, own)]
+
+    def newest(self, actor: Actor, text: str, limit: int) -> list[VersionSummary]:
+        """The newest versions, newest first: of a kind, or of runs with this text in their name or id."""
+        check(actor, Action.READ)
+        kinds = (text,) if text in ARTIFACT_KINDS else ARTIFACT_KINDS
+        name = text.partition(".")[0] if len(kinds) > 1 else ""
+        window = RunWindow(text=name, limit=MOST_LISTED)
+        _, lines = self._store.run_views.window(window, actor.sees)
+        found = (each for line in lines for each in reversed(self._catalog.summaries(line.id)))
+        return list(islice((each for each in found if each.version.kind in kinds), limit))
 
     def names(self, run_ids: Sequence[str]) -> dict[str, str]:
         """The names of runs by id, as far as this server knows them."""

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { ask, urlOf } from "../../api/request.ts";
-import type { Artifact, ArtifactEntry, Dataset } from "../../api/types.ts";
+import type { ArtifactEntry, Dataset } from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.tsx";
 import { age, bytes, count } from "../../parts/amounts.ts";
 import type { Form } from "../../parts/form.tsx";
@@ -12,13 +12,11 @@ import { now } from "../../state/clock.ts";
 import { go, query, setQuery } from "../../state/place.ts";
 import { may } from "../../state/session.ts";
 
-const MOST = 1_000;
+const MOST = 200;
 const DATASETS_MS = 3_000;
 
 export function ArtifactsPage({ rest: id }: PageProps): JSX.Element {
   const text = query.value.get("text") ?? "";
-  const passes = ({ run_name, kind, id: each }: Artifact) =>
-    `${run_name} ${kind} ${each}`.toLowerCase().includes(text.toLowerCase());
   if (id) return <Files key={id} id={id} />;
   const search = (
     <input
@@ -35,7 +33,7 @@ export function ArtifactsPage({ rest: id }: PageProps): JSX.Element {
         title="Artifacts"
         heading={false}
         operation="GET /artifacts"
-        rows={(all) => all.filter(passes).reverse().slice(0, MOST)}
+        query={{ text, limit: MOST }}
         columns={[
           ["Id", (each) => <a href={`/artifacts/${each.id}`}>{each.id}</a>],
           ["Run", ({ run, run_name }) => <a href={`/run/${run}`}>{run_name ?? run}</a>],

@@ -38,6 +38,7 @@ export function ExperimentsPage(): JSX.Element {
         operation="GET /experiments"
         query={{ state, scope: mine ? "mine" : "all", project, limit: MOST, archived: false }}
         everyMs={ASK_MS}
+        runs="all"
         rows={({ experiments }) => experiments}
         columns={[
           ["Name", ({ id, name }) => <a href={`/experiment/${id}`}>{name}</a>],
