@@ -137,6 +137,7 @@ def test_five_terminals_do_not_take_every_connection(open_page: Open, run: str) 
     page = open_page(f"/run/{run}/terminal")
     expect(page.get_by_role("status")).to_contain_text("4 terminals are open in this browser")
     pages[0].close()
+    page.wait_for_function("async () => (await navigator.locks.query()).held.length < 4")
     page.get_by_role("button", name="Start again").click()
     opened(page)
 

@@ -39,7 +39,9 @@ export function Menu(props: Props): JSX.Element {
     const top = below.bottom + height > innerHeight ? Math.max(MARGIN_PX, below.top - height) : below.bottom;
     list.current.style.left = `${left}px`;
     list.current.style.top = `${top}px`;
-    if (!list.current.contains(document.activeElement)) items()[0]?.focus({ preventScroll: true });
+    const { activeElement } = document;
+    if (activeElement === list.current || !list.current.contains(activeElement))
+      (items()[0] ?? list.current).focus({ preventScroll: true });
   }
 
   function onKeyDown(event: KeyboardEvent): void {
@@ -69,6 +71,7 @@ export function Menu(props: Props): JSX.Element {
         id={id}
         popover="auto"
         class="menu-list"
+        tabIndex={-1}
         onBeforeToggle={(event) => setOpen(event.newState === "open")}
         onKeyDown={onKeyDown}
         onClick={() => !props.stays && list.current?.hidePopover()}

@@ -41,7 +41,9 @@ export function openScreen(
   terminal.onData((text) => session.write(encoder.encode(text)));
   terminal.onResize(({ rows, cols: columns }) => session.resize(rows, columns));
   terminal.attachCustomKeyEventHandler(({ ctrlKey, key }) => {
-    return !(ctrlKey && (key === "v" || (key === "c" && terminal.hasSelection()))); // the browser's own
+    const copies = ctrlKey && (key === "v" || (key === "c" && terminal.hasSelection()));
+    const leaves = key === "F6" || (key === "Tab" && terminal.options.disableStdin);
+    return !copies && !leaves; // these are the browser's own
   });
   const observer = new ResizeObserver(() => fit.fit());
   observer.observe(element);
