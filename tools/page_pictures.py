@@ -1,6 +1,6 @@
 """Take the pictures of the page for the documentation: a browser on the page of a real server with demo runs.
 
-    python tools/page_pictures.py docs/pictures
+    python tools/page_pictures.py
 
 The server, its users and their runs live in a home of their own for a minute or two. Run by people after a
 change of the page; needs `make page`, and a chromium on the PATH.
@@ -105,7 +105,7 @@ LAST = (
 )
 
 PICTURES: dict[str, tuple[str, str, Literal["light", "dark"]]] = {
-    "runs": ("/", ".status-failed", "light"),
+    "runs": ("/", ".status.failed", "light"),
     "curves": ("/run/llama-8b-sft/metrics?smooth=0.6", ".chart canvas", "dark"),
     "nodes": ("/nodes", ".node .slot-used", "light"),
     "experiment": ("/experiment/vit-warmup/plots", "circle", "dark"),
@@ -120,7 +120,7 @@ SETTLE_MS = 2_000
 
 def main() -> int:
     """Begin a server with demo runs, and take each picture."""
-    target = Path(sys.argv[1])
+    target = Path(__file__).resolve().parents[1] / "docs/pictures"
     with tempfile.TemporaryDirectory(prefix="tarmac-pictures-") as place:
         home = Path(place, "home")
         home.mkdir()
