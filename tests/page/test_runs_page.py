@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from shell import Shell
 from tarmac.client import Client
@@ -214,6 +214,18 @@ def test_a_restart_of_the_server_is_survived_by_an_open_tab(
     owner.tarmac("server", "restart", code=0)
     client.submit(SLEEP.format(name="later"))
     rows(page, "1")
+
+
+def test_a_page_of_another_version_is_read_by_a_reload(context: BrowserContext, client: Client) -> None:
+    """The files of a page have other names after an upgrade of the server."""
+    page = context.new_page()
+    page.goto(client.page_address().url)
+    context.route("**/assets/*.js", lambda route: route.abort())
+    page.get_by_role("link", name="Queue").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("This page did not come")
+    context.unroute_all()
+    page.get_by_role("button", name="Reload").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Queue")
 
 
 def test_hostile_names_are_text(open_page: Open, client: Client) -> None:

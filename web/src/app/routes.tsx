@@ -3,7 +3,6 @@
 import type { ComponentType, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { RunsPage } from "../pages/runs/page.tsx";
-import { notifyFailure } from "../parts/notices.tsx";
 
 /** What a page gets: the part of the path after its own name. */
 export interface PageProps {
@@ -42,14 +41,28 @@ export function Routed({ path }: { path: string }): JSX.Element {
   const [, name = "", ...rest] = path.split("/");
   const page = name || "runs";
   const [Shown, setShown] = useState<Page | undefined>(() => loaded.get(page));
+  const [failed, setFailed] = useState(false);
   useEffect(() => {
     const link = LINKS.find((each) => each.name === page);
     if (link) document.title = `${link.title} · tarmac`;
-    PAGES[page]?.[1]().then((found) => {
-      loaded.set(page, found);
-      setShown(() => found);
-    }, notifyFailure);
+    PAGES[page]?.[1]().then(
+      (found) => {
+        loaded.set(page, found);
+        setShown(() => found);
+      },
+      () => setFailed(true),
+    );
   }, []);
+  if (failed)
+    return (
+      <section class="message">
+        <h1>This page did not come</h1>
+        <p>The server does not answer, or has another version by now.</p>
+        <button type="button" class="button" onClick={() => location.reload()}>
+          Reload
+        </button>
+      </section>
+    );
   if (Shown) return <Shown rest={decodeURIComponent(rest.join("/"))} />;
   if (page in PAGES) return <p class="loading">Loading…</p>;
   return (

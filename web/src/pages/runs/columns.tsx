@@ -3,7 +3,7 @@
 import type { RunColumn, RunSummary } from "../../api/types.ts";
 import { age, duration } from "../../parts/amounts.ts";
 import { Status } from "../../parts/status.tsx";
-import type { Column } from "../../parts/table.tsx";
+import { type Column, column } from "../../parts/table.tsx";
 import { now } from "../../state/clock.ts";
 import type { Line } from "./source.ts";
 import { ranFor, statusOf } from "./status.ts";
@@ -49,106 +49,31 @@ export function foreignColumn({ title, sort, right }: RunColumn, index: number):
   };
 }
 
-export const COLUMNS: Record<string, Column<RunSummary>> = Object.fromEntries(
-  (
-    [
-      {
-        id: "name",
-        title: "Name",
-        width: 150,
-        grows: true,
-        rank: 0,
-        sort: "name",
-        cell: (run) => <RunLink run={run} />,
-      },
-      {
-        id: "status",
-        title: "Status",
-        width: 104,
-        rank: 1,
-        sort: "status",
-        cell: (run) => <Status value={statusOf(run)} />,
-      },
-      { id: "ran", title: "Ran", width: 76, rank: 2, right: true, cell: (run) => <Ran run={run} /> },
-      {
-        id: "created",
-        title: "Age",
-        width: 60,
-        rank: 3,
-        right: true,
-        sort: "created_at",
-        cell: (run) => <Age at={run.created_at} />,
-      },
-      { id: "user", title: "User", width: 96, rank: 4, sort: "user", cell: (run) => run.user },
-      {
-        id: "slots",
-        title: "Slots",
-        width: 60,
-        rank: 5,
-        right: true,
-        sort: "slots",
-        cell: (run) => run.slots,
-      },
-      {
-        id: "why",
-        title: "Why",
-        width: 200,
-        grows: true,
-        rank: 6,
-        cell: (run) => <span title={run.message ?? ""}>{run.message}</span>,
-      },
-      { id: "project", title: "Project", width: 110, rank: 7, sort: "project", cell: (run) => run.project },
-      {
-        id: "mode",
-        title: "Mode",
-        width: 96,
-        rank: 8,
-        sort: "mode",
-        cell: (run) => (run.mode === "batch" ? "" : run.mode),
-      },
-      { id: "cluster", title: "Cluster", width: 96, rank: 9, sort: "cluster", cell: (run) => run.cluster },
-      { id: "pool", title: "Pool", width: 84, rank: 10, sort: "pool", cell: (run) => run.pool },
-      {
-        id: "priority",
-        title: "Priority",
-        width: 76,
-        rank: 11,
-        right: true,
-        sort: "priority",
-        cell: (run) => run.priority || "",
-      },
-      {
-        id: "run",
-        title: "Run",
-        width: 170,
-        rank: 12,
-        sort: "id",
-        cell: (run) => <code>{run.id}</code>,
-      },
-      { id: "system", title: "System", width: 96, rank: 13, sort: "system", cell: (run) => run.system },
-      {
-        id: "attempt",
-        title: "Attempt",
-        width: 70,
-        rank: 14,
-        right: true,
-        sort: "attempt",
-        cell: (run) => run.attempt,
-      },
-    ] satisfies Column<RunSummary>[]
-  ).map((column) => [column.id, column]),
-);
+const RIGHT = { right: true };
+const UNSORTED = { sort: "" };
 
-export const USUAL = [
-  "name",
-  "status",
-  "why",
-  "mode",
-  "priority",
-  "slots",
-  "cluster",
-  "user",
-  "project",
-  "created",
-  "ran",
+const ALL: Column<RunSummary>[] = [
+  column("name", "Name", 150, 0, (run) => <RunLink run={run} />, { grows: true }),
+  column("status", "Status", 104, 1, (run) => <Status value={statusOf(run)} />),
+  column("ran", "Ran", 76, 2, (run) => <Ran run={run} />, { ...UNSORTED, ...RIGHT }),
+  column("created", "Age", 60, 3, (run) => <Age at={run.created_at} />, { sort: "created_at", ...RIGHT }),
+  column("user", "User", 96, 4, ({ user }) => user),
+  column("slots", "Slots", 60, 5, ({ slots }) => slots, RIGHT),
+  column("why", "Why", 200, 6, ({ message }) => <span title={message ?? ""}>{message}</span>, {
+    ...UNSORTED,
+    grows: true,
+  }),
+  column("project", "Project", 110, 7, ({ project }) => project),
+  column("mode", "Mode", 96, 8, ({ mode }) => mode !== "batch" && mode),
+  column("cluster", "Cluster", 96, 9, ({ cluster }) => cluster),
+  column("pool", "Pool", 84, 10, ({ pool }) => pool),
+  column("priority", "Priority", 76, 11, ({ priority }) => priority || "", RIGHT),
+  column("run", "Run", 170, 12, ({ id }) => <code>{id}</code>, { sort: "id" }),
+  column("system", "System", 96, 13, ({ system }) => system),
+  column("attempt", "Attempt", 70, 14, ({ attempt }) => attempt, RIGHT),
 ];
+
+export const COLUMNS = Object.fromEntries(ALL.map((each) => [each.id, each]));
+
+/** The columns that a person sees first. */
+export const USUAL = "name status why mode priority slots cluster user project created ran".split(" ");
