@@ -62,7 +62,7 @@ def values(hint: Any, *, longest: int = 3) -> st.SearchStrategy[Any]:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in plain:
         return plain[hint]
-    if origin is Annotated and arguments[0] is not str:  # numbers of 0 or more, up to a limit
+    if origin is Annotated and arguments[0] in (int, float):  # 0 or more, up to a limit
         return values(arguments[0]).map(lambda number: min(abs(number), 10**9))
     if origin is Annotated:
         return values(arguments[0])
