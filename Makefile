@@ -10,6 +10,7 @@
 #   make determined    the command `det` and the library of Determined, from PyPI, against a server and inside runs
 #   make page          build the page into the package, which a wheel then contains
 #   make check-page    types, lint and dead code of the page, and its own tests
+#   make try-page      the page with 10,000 runs, a growing log and eight tabs, and its packages without Node: minutes
 #   make sign-on       logins through two real identity providers: oidc-provider (needs Node 20 or later) and canaille
 #   make fuzz-api      requests made from the description of the API, with tokens of each role (Schemathesis, from PyPI)
 #   make check         formatting, lint, types, layers, tidy tests
@@ -32,6 +33,8 @@ NODE := $(CURDIR)/$(PAGE_VENV)/bin/node
 NPM := $(CURDIR)/$(PAGE_VENV)/bin/npm
 PROVIDER := tests/data/identity_provider
 DETERMINED_RELEASES := 0.23.4 0.34.0 0.38.1
+# They take minutes, or a machine of their own.
+TRIED_APART := tests/page/test_scale_page.py tests/e2e/test_package.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 # What pip does when it installs a package, but not for an editable one; else, where PYTHONDONTWRITEBYTECODE is
@@ -42,7 +45,7 @@ COMPILE = $(BIN)/python -m compileall -q src
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help page check-page demo sharing test test-engines frameworks launchers determined sign-on fuzz-api check format bench clean
+.PHONY: help page check-page try-page demo sharing test test-engines frameworks launchers determined sign-on fuzz-api check format bench clean
 
 help:
 	@sed -n '/^# *make /s/^# *//p' Makefile
@@ -59,7 +62,7 @@ test: $(VENV)/.dev $(VENV)/.demo
 
 test-engines: $(VENV)/.dev $(VENV)/.demo $(BENCH_VENV)/.ray page
 	@$(COMPILE)
-	TARMAC_TEST_EXAMPLES=full $(BIN)/python tools/run_tests.py -m "real_engine or torch or heavy or browser or hypothesis or seeded" $(PYTEST_ARGS)
+	TARMAC_TEST_EXAMPLES=full $(BIN)/python tools/run_tests.py -m "real_engine or torch or heavy or browser or hypothesis or seeded" $(TRIED_APART:%=--ignore %) $(PYTEST_ARGS)
 
 frameworks: $(VENV)/.dev $(VENV)/.demo $(VENV)/.frameworks
 	$(BIN)/python -m pytest tests/e2e/test_init.py
@@ -72,6 +75,9 @@ determined: $(VENV)/.dev $(VENV)/.demo $(DETERMINED_RELEASES:%=$(DETERMINED_VENV
 
 page: web/node_modules
 	$(NODE) web/build.mjs
+
+try-page: $(VENV)/.dev page
+	$(BIN)/python -m pytest $(TRIED_APART)
 
 check-page: web/node_modules
 	cd web && $(NODE) node_modules/@biomejs/biome/bin/biome ci && $(NODE) node_modules/typescript/bin/tsc --noEmit \
