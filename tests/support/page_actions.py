@@ -230,9 +230,8 @@ def _run(filled: Filled) -> Iterator[Action]:
     text = "!document.querySelector('.loading') && "
     tabs = {
         "Metrics": "document.querySelector('.page .quiet, canvas')",
-        "Files": "document.querySelector('.version')",
+        "Files": "document.querySelector('.plain')",
         "Spec": "document.querySelector('pre.source')",
-        "History": "document.querySelector('tbody tr')",
     }
     over = "document.querySelector('.facts') && !document.querySelector('.loading')"
     yield Action(page="run", name="load", path=f"/run/{run}", shown=over)
@@ -247,6 +246,20 @@ def _run(filled: Filled) -> Iterator[Action]:
             undo=link("Overview"),
             after=over,
         )
+    yield Action(
+        page="run",
+        name="open history",
+        path=f"/run/{run}",
+        ready=over,
+        act=_history,
+        shown="document.querySelector('.states[open] tbody tr')",
+        undo=_history,
+        after="!document.querySelector('.states[open]')",
+    )
+
+
+def _history(page: Page) -> None:
+    page.locator(".states summary").click()
 
 
 def _queue(client: Client) -> Iterator[Action]:
@@ -352,13 +365,13 @@ def _others(filled: Filled) -> Iterator[Action]:
     yield Action(page="usage", name="load", path="/usage", shown=lines)
     yield Action(
         page="usage",
-        name="by time",
+        name="by day",
         path="/usage",
         ready=lines,
-        act=link("By time"),
-        shown="/–/.test(document.querySelector('tbody')?.textContent ?? '')",
+        act=link("By day"),
+        shown="/[0-9]-[0-9]/.test(document.querySelector('tbody')?.textContent ?? '')",
         undo=link("By user"),
-        after="!/–/.test(document.querySelector('tbody')?.textContent ?? '')",
+        after="!/[0-9]-[0-9]/.test(document.querySelector('tbody')?.textContent ?? '')",
     )
     yield Action(page="artifacts", name="load", path="/artifacts", shown=lines)
     yield Action(
