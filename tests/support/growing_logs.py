@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from playwright.sync_api import Page
 
-from page_actions import Act, Action, key, several
+from page_actions import Action
+from page_acts import Act, key, several
 from tarmac.client import Client
 
 LINES_AT_ONCE = 100_000

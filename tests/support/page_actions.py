@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Page
 
 from filled_homes import BUSY, Filled
+from page_acts import Act, back, back_to, button, chosen, click, facet, head, key, link, several, wheel
 from stopwatches import Timing, await_shown, time_action, time_change, time_load
 from tarmac.client import Client
 
@@ -21,8 +22,6 @@ SEARCH = (
     "parameters: {{lr: {{choice: [0.1, 0.01]}}}}\nsearch: {{method: grid, metric: loss, max_time: 1}}\n"
 )
 WAITS = "name: {name}\npool: busy\nslots: 8\ntime_limit: 1h\nlabels: {{kind: timed}}\ncommand: sleep 60\n"
-
-Act = Callable[[Page], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,67 +44,6 @@ class Action:
     prepared: str = "true"
     undo: Act | None = None
     after: str = "true"
-
-
-def key(name: str, *, on: str = ".table") -> Act:
-    """Press a key on an element."""
-
-    def press(page: Page) -> None:
-        if on:
-            page.locator(on).first.focus()
-        page.keyboard.press(name)
-
-    return press
-
-
-def click(find: Callable[[Page], Locator]) -> Act:
-    return lambda page: find(page).click()
-
-
-def button(name: str | re.Pattern[str]) -> Act:
-    return click(lambda page: page.get_by_role("button", name=name, exact=True).first)
-
-
-def facet(title: str) -> Act:
-    """Open or close the menu of a filter."""
-    name = re.compile(f"^{title}")
-    return click(lambda page: page.locator(".filters").get_by_role("button", name=name))
-
-
-def head(title: str) -> Act:
-    """Sort by a column."""
-    return click(lambda page: page.locator(".table-head button").filter(has_text=title).first)
-
-
-def link(name: str) -> Act:
-    return click(lambda page: page.get_by_role("link", name=name, exact=True).first)
-
-
-def chosen(name: str) -> Act:
-    return click(lambda page: page.locator(".menu-list:popover-open label").filter(has_text=name).first)
-
-
-def back(page: Page) -> None:
-    page.evaluate("() => history.back()")
-
-
-def wheel(share: float) -> Act:
-    """Turn the wheel over the table by a share of its length."""
-
-    def turn(page: Page) -> None:
-        height = page.locator(".table").evaluate("element => element.scrollHeight")
-        page.locator(".table").hover()
-        page.mouse.wheel(0, height * share)
-
-    return turn
-
-
-def several(*acts: Act) -> Act:
-    def do(page: Page) -> None:
-        for act in acts:
-            act(page)
-
-    return do
 
 
 def perform(page: Page, action: Action, times: int) -> Iterator[Timing]:
@@ -214,14 +152,6 @@ def _chosen_runs(of: Callable[..., Action]) -> Iterator[Action]:
         shown=DIALOG,
         undo=several(key("Escape", on=""), key("Escape")),
         after=f"!{all_}",
-    )
-
-
-def back_to(path: str) -> Act:
-    """Go to a place of the application, without loading it again."""
-    return lambda page: page.evaluate(
-        f"() => {{ const link = document.createElement('a'); link.href = '{path}';"
-        " document.body.append(link); link.click(); link.remove(); }"
     )
 
 
