@@ -280,8 +280,8 @@ class Lineage(PlayedRun):
         ballast.unlink()
         if self.worked_until() is None:  # it stands in a cut, or saves elsewhere
             self.pause()
-            # A full disk takes no note of an end: it may have failed before the pause.
-            self.ended_at = min(self.ended_at, self.worked_until(self.judged_attempt[1]) or self.ended_at)
+            # A full disk notes no end: it may have failed before the pause, and another run goes on.
+            self.ended_at = min(self.ended_at, self.worked_until(self.judged_attempt) or self.ended_at)
             return
         self.wait_for_state("ended")
         self.ended_at = self.worked_until() or 0.0

@@ -47,9 +47,10 @@ class PlayedRun:
             raise Stuck(f"{self.run.id}: no worker")
         return pid
 
-    def worked_until(self, number: int = 0) -> float | None:
-        """When the last worker of its attempt of that number (0: the newest) ended; None while one works."""
-        ends = [worker.ended_at for worker in self.client.attempts(self.run.id)[number - 1].workers]
+    def worked_until(self, attempt: tuple[str, int] | None = None) -> float | None:
+        """When the last worker of an attempt (None: its newest one) ended; None while one works."""
+        run, number = attempt or (self.run.id, 0)
+        ends = [worker.ended_at for worker in self.client.attempts(run)[number - 1].workers]
         return max((at for at in ends if at is not None), default=None) if None not in ends else None
 
     def wait_for_state(self, *states: str) -> str:
