@@ -18,8 +18,10 @@
 #   make clean         remove the environments
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-# Tests wait for what they start as long as they compute.
-PYTEST_ARGS ?= -n $(shell expr 3 '*' $$(nproc)) --maxprocesses 16 --dist loadgroup
+# Tests wait for what they start as long as they compute; those that start a Slurm or train wait less.
+LANES = 3
+test-engines: LANES = 2
+PYTEST_ARGS ?= -n $(shell expr $(LANES) '*' $$(nproc)) --maxprocesses 16 --dist loadgroup --durations 50 --durations-min 2
 
 VENV := .venv
 BIN := $(VENV)/bin
