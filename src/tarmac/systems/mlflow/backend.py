@@ -92,6 +92,8 @@ class TarmacBackend(AbstractBackend):
         except BaseException:
             mlflow.set_terminated(run_id, RunStatus.to_string(RunStatus.FAILED))
             raise
+        for warning in ours.warnings:
+            log.warning("%s", warning)
         log.info("=== Run (ID '%s') is the run %s of tarmac ===", run_id, ours.id)
         return TarmacRun(client, run_id, ours.id)
 

@@ -100,8 +100,8 @@ class TrackingServer:
         if body is None:
             path += f"?{urlencode(fields)}"
         try:
-            limits = {"limit_s": LIMIT_S, "private_addresses": self.private_addresses}
-            with connected(parts, parts.port, **limits) as connection:
+            port, private = parts.port, self.private_addresses
+            with connected(parts, port, limit_s=LIMIT_S, private_addresses=private) as connection:
                 connection.request(method, path, body=body, headers=headers)
                 answer = connection.getresponse()
                 content = answer.read(_MOST_BYTES)
