@@ -51,7 +51,8 @@ _LOOK_AGAIN_S = 0.2
 _FILE = "file"
 _LONGEST_HOST = 38
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("mlflow.projects.tarmac")
+"""MLflow shows what its own loggers write."""
 
 
 class TarmacBackend(AbstractBackend):
@@ -154,7 +155,7 @@ def submission(
     else:
         command = project.get_entry_point(entry_point).compute_command(parameters, None)
         extras = {"changes": {"command": json.dumps(command)}}
-    request = {"filename": filename, "directory": str(directory), "dialect": dialect}
+    request: dict[str, Any] = {"filename": filename, "directory": str(directory), "dialect": dialect}
     pairs = {name: tuple(value.items()) for name, value in extras.items() if isinstance(value, dict)}
     extras_here = Extras(**{**extras, **pairs}, override_fields=frozenset(overrides))
     spec = read(text, **request, extras=extras_here).spec
