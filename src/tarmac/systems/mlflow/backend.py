@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from mlflow.entities import RunStatus
 from mlflow.exceptions import ExecutionException
 from mlflow.projects.backend.abstract_backend import AbstractBackend
 from mlflow.projects.submitted_run import SubmittedRun
@@ -48,6 +47,7 @@ TOLD_WITHIN_S = 30.0
 """The time in which the server usually has ended the run of MLflow."""
 
 _LOOK_AGAIN_S = 0.2
+_ENDS = ("FINISHED", "FAILED", "KILLED")
 _FILE = "file"
 _LONGEST_HOST = 38
 
@@ -85,13 +85,13 @@ class TarmacBackend(AbstractBackend):
         )
         run_id = tracked.info.run_id
         try:
-            mlflow.update_run(run_id, status=RunStatus.to_string(RunStatus.SCHEDULED))
+            mlflow.update_run(run_id, status="SCHEDULED")
             with _errors_of_mlflow():
                 variables = get_run_env_vars(run_id, tracked.info.experiment_id)
                 _add_tracking(request["overrides"], spec, variables, client)
                 ours = client.submit(**request, idempotency_key=run_id)
         except BaseException:
-            mlflow.set_terminated(run_id, RunStatus.to_string(RunStatus.FAILED))
+            mlflow.set_terminated(run_id, "FAILED")
             raise
         for warning in ours.warnings:
             log.warning("%s", warning)
@@ -113,9 +113,7 @@ class TarmacRun(SubmittedRun):
         """Wait for its end, also that of the run of MLflow; True if it has completed."""
         ended = self._client.wait(self.tarmac_run_id)
         mlflow, until = MlflowClient(), time.monotonic() + TOLD_WITHIN_S
-        while not RunStatus.is_terminated(mlflow.get_run(self._run_id).info.status):
-            if time.monotonic() > until:
-                break
+        while mlflow.get_run(self._run_id).info.status not in _ENDS and time.monotonic() < until:
             time.sleep(_LOOK_AGAIN_S)
         return ended.outcome is Outcome.COMPLETED
 
