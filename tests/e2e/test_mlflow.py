@@ -314,7 +314,7 @@ def test_what_is_wrong_is_said_before_anything_is_made(user: User) -> None:
     said = user.mlflow("-P", "rounds=1", "--backend-config", '{"slots": "many"}', code=1).stderr
     assert "digits.json:2:12: slots: a number of slots from 1" in said
     assert user.tracking.runs() == []
-    user.mlflow("-P", "rounds=1", "--backend-config", '{"slots": 1000000}', code=1)
+    user.mlflow("-P", "rounds=1", "--backend-config", '{"slots": 100000}', code=1)
     assert user.tracking.one()["status"] == "FAILED", "only the server knew"
     assert user.shell.json("ls")["runs"] == []
 
@@ -328,8 +328,8 @@ def test_mlflow_dies_and_its_run_ends(user: User) -> None:
     """So it does if the server of tarmac dies in the middle, and every value is there once."""
     gate = user.shell.gate()
     driver = user.drive("wait", {"file": "backend.yaml", "rehearse": "2x1", "env": {"GATE": str(gate)}})
-    user.tracking.until("RUNNING")
-    run_id = user.tracking.one()["run_id"]
+    user.shell.until("ls", said="digits")
+    run_id = user.tracking.until("RUNNING")["run_id"]
     user.shell.until("metrics", user.ours()["id"], said="loss")
     os.kill(driver.pid, signal.SIGKILL)
     driver.communicate()
