@@ -147,13 +147,6 @@ class _Joining:
             self._store,
             owner_names=lambda: NO_NAMES if self._accounts.exist() else owner,
         )
-        self._tracking = tracking_of(
-            self._store,
-            self._secrets.values,
-            self._clock,
-            server=cluster,
-            private_addresses=settings.private_addresses,
-        )
         self._code = DirectoryCodeStore(
             home.code,
             limit_bytes=settings.code.limit_bytes,
@@ -183,8 +176,6 @@ class _Joining:
             private_addresses=settings.private_addresses,
         )
         self._plane = self._control_plane()
-        subscriber = MetricSubscriber(self._tracking.select, self._tracking.note_events)
-        self._plane.control.metric_subscribers[self._tracking.name] = subscriber
         self._plane.clusters.check()
 
     def _local_engine(self) -> LocalEngine:
@@ -209,6 +200,13 @@ class _Joining:
     def _control_plane(self) -> ControlPlane:
         home, settings, supplies = self._home, self._settings, self._supplies()
         mail = settings.notifications.mail
+        tracking = self._tracking = tracking_of(
+            self._store,
+            self._secrets.values,
+            self._clock,
+            server=self._serving.cluster,
+            private_addresses=settings.private_addresses,
+        )
         resolve = resolve_references(
             self._artifacts,
             self._datasets,
@@ -216,7 +214,7 @@ class _Joining:
             sends_mail=mail is not None,
             sources=sources_of(self._store),
         )
-        return ControlPlane(
+        plane = ControlPlane(
             ControlState(
                 store=self._store,
                 engine=self._engine,
@@ -236,7 +234,7 @@ class _Joining:
                 system_user_of=lambda user: self._accounts.callers.system_user_of(user),  # noqa: PLW0108 - made later
                 serving=self._serving,
                 notify_always=settings.notifications.every_run,
-                trackers=self._tracking.subscriptions,
+                trackers=tracking.subscriptions,
                 kinds={"ray": RayKind(supplies), "slurm": SlurmKind(supplies)},
             ),
             resolve=resolve,
@@ -244,11 +242,14 @@ class _Joining:
                 mail=mail,
                 secrets=self._secrets.values,
                 private_addresses=settings.private_addresses,
-                adapters=self._tracking.adapters,
+                adapters=tracking.adapters,
             ),
             starter=lambda: ray_servers(home.cluster_tokens),
             searcher_of=searcher_of,
         )
+        subscriber = MetricSubscriber(tracking.select, tracking.note_events)
+        plane.control.metric_subscribers[tracking.name] = subscriber
+        return plane
 
     def _supplies(self) -> Supplies:
         """The supplies for engines of remote clusters."""
