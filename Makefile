@@ -8,6 +8,7 @@
 #   make frameworks    what tarmac init writes for Hugging Face, Lightning and JAX, run with them
 #   make launchers     the guide of launchers, typed: DeepSpeed, accelerate, JAX and others train on two nodes
 #   make determined    the command `det` and the library of Determined, from PyPI, against a server and inside runs
+#   make mlflow        MLflow 3 from PyPI: its projects on tarmac, and its server as a destination of reports
 #   make page          build the page into the package, which a wheel then contains
 #   make check-page    types, lint and dead code of the page, and its own tests
 #   make try-page      the page with 10,000 runs, a growing log and eight tabs, and its packages without Node: minutes
@@ -28,6 +29,7 @@ BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
 LAUNCHERS_VENV := .venv-launchers
 DETERMINED_VENV := .venv-determined
+MLFLOW_VENV := .venv-mlflow
 SIGN_ON_VENV := .venv-sign-on
 FUZZING_VENV := .venv-schemathesis
 PAGE_VENV := .venv-page
@@ -47,7 +49,7 @@ COMPILE = $(BIN)/python -m compileall -q src
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help page check-page try-page demo sharing test test-engines frameworks launchers determined sign-on fuzz-api check format bench clean
+.PHONY: help page check-page try-page demo sharing test test-engines frameworks launchers determined mlflow sign-on fuzz-api check format bench clean
 
 help:
 	@sed -n '/^# *make /s/^# *//p' Makefile
@@ -74,6 +76,9 @@ launchers: $(VENV)/.dev $(VENV)/.demo $(LAUNCHERS_VENV)/.frameworks
 
 determined: $(VENV)/.dev $(VENV)/.demo $(DETERMINED_RELEASES:%=$(DETERMINED_VENV)/%/.command)
 	$(BIN)/python -m pytest tests/e2e/test_determined_command.py tests/e2e/test_determined_library.py
+
+mlflow: $(VENV)/.dev $(MLFLOW_VENV)/.mlflow
+	$(BIN)/python -m pytest tests/e2e/test_mlflow.py
 
 page: web/node_modules
 	$(NODE) web/build.mjs
@@ -112,7 +117,7 @@ bench: $(VENV)/.dev $(VENV)/.bench $(BENCH_VENV)/.ray
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) $(LAUNCHERS_VENV) $(DETERMINED_VENV) $(SIGN_ON_VENV) $(FUZZING_VENV) $(PAGE_VENV) $(PROVIDER)/node_modules web/node_modules
+	rm -rf $(VENV) $(BENCH_VENV) $(LAUNCHERS_VENV) $(DETERMINED_VENV) $(MLFLOW_VENV) $(SIGN_ON_VENV) $(FUZZING_VENV) $(PAGE_VENV) $(PROVIDER)/node_modules web/node_modules
 
 # Stamps: what is installed, newer than what says what to install.
 
@@ -153,6 +158,12 @@ $(LAUNCHERS_VENV)/.frameworks: constraints.txt
 $(DETERMINED_VENV)/%/.command: constraints.txt
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet determined==$* $(if $(filter 0.2%,$*),"ruamel.yaml<0.18")
+	@touch $@
+
+# MLflow brings half a hundred packages, some of them older than ours.
+$(MLFLOW_VENV)/.mlflow: constraints.txt pyproject.toml
+	$(PYTHON) -m venv $(MLFLOW_VENV)
+	$(MLFLOW_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --editable ".[mlflow]" "mlflow[auth]"
 	@touch $@
 
 $(PROVIDER)/node_modules: $(PROVIDER)/package-lock.json

@@ -22,7 +22,7 @@ CODE_LINES = {
     "artifacts": 4673,
     "cli": 7298,
     "client": 1756,
-    "control": 6834,
+    "control": 6840,
     "dialects": 3383,
     "engines": 7241,
     "launch": 919,
@@ -31,10 +31,10 @@ CODE_LINES = {
     "samplers": 214,
     "sched": 5320,
     "search": 574,
-    "server": 8211,
+    "server": 8233,
     "simulator": 1323,
     "store": 2903,
-    "systems": 10517,
+    "systems": 11005,
     "vault": 619,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""

@@ -16,6 +16,7 @@ from tarmac.artifacts.versions.catalog import Catalog, Rules
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.metric_intake import MetricSubscriber
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import ArtifactStoring, AttemptSettings
 from tarmac.engines.hosts.installing import Forward, Sidecar, Supplies
@@ -61,7 +62,7 @@ from tarmac.server.storage.site_artifacts import SiteArtifacts
 from tarmac.server.submission_hook import SubmissionHook
 from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store import SqlStore, open_store
-from tarmac.systems.gateways import OWNERS, dialects_of, sources_of
+from tarmac.systems.gateways import FORWARD_EVERY_S, OWNERS, dialects_of, sources_of, tracking_of
 from tarmac.systems.registry import apply_conventions
 from tarmac.vault import KeyFile, Vault
 
@@ -199,6 +200,13 @@ class _Joining:
     def _control_plane(self) -> ControlPlane:
         home, settings, supplies = self._home, self._settings, self._supplies()
         mail = settings.notifications.mail
+        tracking = self._tracking = tracking_of(
+            self._store,
+            self._secrets.values,
+            self._clock,
+            server=self._serving.cluster,
+            private_addresses=settings.private_addresses,
+        )
         resolve = resolve_references(
             self._artifacts,
             self._datasets,
@@ -206,7 +214,7 @@ class _Joining:
             sends_mail=mail is not None,
             sources=sources_of(self._store),
         )
-        return ControlPlane(
+        plane = ControlPlane(
             ControlState(
                 store=self._store,
                 engine=self._engine,
@@ -226,15 +234,22 @@ class _Joining:
                 system_user_of=lambda user: self._accounts.callers.system_user_of(user),  # noqa: PLW0108 - made later
                 serving=self._serving,
                 notify_always=settings.notifications.every_run,
+                trackers=tracking.subscriptions,
                 kinds={"ray": RayKind(supplies), "slurm": SlurmKind(supplies)},
             ),
             resolve=resolve,
             sender=Sender(
-                mail=mail, secrets=self._secrets.values, private_addresses=settings.private_addresses
+                mail=mail,
+                secrets=self._secrets.values,
+                private_addresses=settings.private_addresses,
+                adapters=tracking.adapters,
             ),
             starter=lambda: ray_servers(home.cluster_tokens),
             searcher_of=searcher_of,
         )
+        subscriber = MetricSubscriber(tracking.select, tracking.note_events)
+        plane.control.metric_subscribers[tracking.name] = subscriber
+        return plane
 
     def _supplies(self) -> Supplies:
         """The supplies for engines of remote clusters."""
@@ -291,7 +306,7 @@ class _Joining:
         )
         code = CodeCleaner(self._code, store, clock, keep_days=settings.code.keep_days)
         heralds = Janitor("announcement", self._announcements.read_again, every_s=READ_EVERY_S)
-        loops = Loops(self._plane)
+        loops, track = Loops(self._plane), self._tracking
         return Parts(
             service=self._service(loops, images, remover),
             loops=loops,
@@ -305,6 +320,7 @@ class _Joining:
                 Janitor("remains", attempts.tidy),
                 Janitor("images", images.clear),
                 Janitor("runs", remover.tidy),
+                Janitor("tracking", track.forward_news, every_s=FORWARD_EVERY_S, begin=track.begin),
                 *([heralds] if settings.database.url else []),
             ),
         )

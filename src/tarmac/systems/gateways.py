@@ -12,6 +12,8 @@ from starlette.types import ASGIApp
 from tarmac.dialects.dialect import Dialect
 from tarmac.model.actor import Actor
 from tarmac.model.home import Home
+from tarmac.model.ports import Clock
+from tarmac.model.secret import SecretValues
 from tarmac.model.spec import RunSpec
 from tarmac.server.http.auth import Access
 from tarmac.server.http.listeners import token_of
@@ -21,6 +23,7 @@ from tarmac.systems.determined.defaults import read_defaults
 from tarmac.systems.determined.gateway.specs import with_source
 from tarmac.systems.determined.gateway.tokens import OPEN_USERS
 from tarmac.systems.determined.reader import NAME
+from tarmac.systems.mlflow.tracking import Tracking
 from tarmac.systems.registry import for_cluster
 from tarmac.systems.settings import Systems
 
@@ -28,6 +31,9 @@ log = logging.getLogger(__name__)
 
 OWNERS = OPEN_USERS
 """The names of other systems for the owner of a server."""
+
+FORWARD_EVERY_S = 1.0
+"""The longest time for which a new report waits before it is sent to a tracker."""
 
 
 def dialects_of(systems: Systems, *, filename: str) -> Sequence[Dialect]:
@@ -38,6 +44,13 @@ def dialects_of(systems: Systems, *, filename: str) -> Sequence[Dialect]:
 def sources_of(store: SqlStore) -> Mapping[str, Callable[[RunSpec, Actor | None], RunSpec]]:
     """By system, what adds the runs that its files name by number to the inputs of a user's spec."""
     return {NAME: partial(with_source, store=store, numbers=store.numbers)}
+
+
+def tracking_of(
+    store: SqlStore, secrets: SecretValues, clock: Clock, *, server: str, private_addresses: bool
+) -> Tracking:
+    """The sender of reports to the trackers that runs name: today, those of MLflow."""
+    return Tracking(store, secrets, clock, server=server, private_addresses=private_addresses)
 
 
 def serve_gateway(

@@ -19,7 +19,7 @@ from tarmac.control.state.metric_intake import MetricSubscriber
 from tarmac.control.state.node_inventory import NodeInventory, NodeTable, Offer
 from tarmac.control.state.run_cache import RunCache
 from tarmac.control.state.scheduler_state import HALF_LIVES, Estimator, News, SchedulerState, UsageBook
-from tarmac.control.state.subscriptions import Subscriptions
+from tarmac.control.state.subscriptions import Subscriptions, SubscriptionsByRun, no_subscriptions
 from tarmac.control.state.tallies import Tallies
 from tarmac.model.actor import Lease
 from tarmac.model.changes import ApplyConventions, NewRun, RunStep, as_it_is
@@ -81,6 +81,7 @@ class ControlState:
         allow_system_packages: bool = False,
         system_user_of: Callable[[str], str | None] = lambda _user: None,
         notify_always: Sequence[Subscription] = (),
+        trackers: SubscriptionsByRun = no_subscriptions,
     ) -> None:
         """`engine` serves this server's own cluster, and every described cluster of the same kind.
 
@@ -89,7 +90,7 @@ class ControlState:
         without it, the local one and every attempt. `alone`: no other process ever writes to this store (a
         simulation), so it is not read again. `allow_system_packages`: runs may install packages of the
         distribution on their nodes. `system_user_of`: the system user of a user's runs (None: that of the
-        server). `notify_always`: subscriptions to every run.
+        server). `notify_always`: subscriptions to every run. `trackers`: those of programs that track a run.
         """
         self.store = store
         self.serving = serving
@@ -111,7 +112,7 @@ class ControlState:
         self.scheduler_state = SchedulerState(self._news)
         self.estimator = Estimator(store)
         self.shapes = Shapes()
-        self.subscriptions = Subscriptions(store, notify_always, known=alone)
+        self.subscriptions = Subscriptions(store, notify_always, trackers, known=alone)
         self._run_cache = RunCache(self.shapes, self.server, self.engines, self.subscriptions.of)
         self._usage = UsageBook()
         self.tallies = Tallies()

@@ -1,9 +1,9 @@
 """`Sender`: sends messages in parallel, so that a slow receiver does not delay others. Made by `wiring`."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Thread
 
 from tarmac.model.errors import InvalidInput, TarmacError
@@ -24,15 +24,22 @@ _LATE = Failure(reason="the receiver took too long")
 
 log = logging.getLogger(__name__)
 
+Adapter = Callable[[Notification], Failure | None]
+"""Sends a message to a program that has a protocol of its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Implements `model.notification.SendsNotifications` by SMTP and HTTP."""
+    """Implements `model.notification.SendsNotifications` by SMTP and HTTP.
+
+    `adapters` send messages to addresses with another scheme than HTTP's: by scheme.
+    """
 
     mail: MailServer | None
     secrets: SecretValues
     private_addresses: bool
     limit_s: float = LIMIT_S
+    adapters: Mapping[str, Adapter] = field(default_factory=dict)
 
     def check(self, receiver: Receiver) -> None:
         """Refuse mail without a mail server, and private addresses; those in secrets fail when it sends."""
@@ -68,6 +75,9 @@ class Sender:
                     return Failure(reason=_NO_MAIL)
                 return send_mail(self.mail, batch, secrets=self.secrets, timeout_s=TIMEOUT_S)
             url = receiver.address
+            adapter = self.adapters.get(url.partition(":")[0])
+            if adapter is not None and not receiver.secret:
+                return adapter(batch[0])
             if receiver.secret:
                 url = self.secrets([SecretUse(name=url, scope=receiver.scope)])[url].strip()
             return send_webhook(url, batch, limit_s=self.limit_s, private_addresses=self.private_addresses)

@@ -1,4 +1,7 @@
-"""Posts JSON to URLs: webhooks. Called by `sending`. It follows no redirects and uses no proxies."""
+"""Posts JSON to URLs: webhooks. Called by `sending`. It follows no redirects and uses no proxies.
+
+The adapters of trackers use its connections.
+"""
 
 import http.client
 import json
@@ -41,7 +44,7 @@ def send_webhook(
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return Failure(reason="its address is no http(s) URL", final=True)
     try:
-        with _connected(parts, port, limit_s=limit_s, private_addresses=private_addresses) as connection:
+        with connected(parts, port, limit_s=limit_s, private_addresses=private_addresses) as connection:
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             headers = {"Content-Type": "application/json", "User-Agent": "tarmac"}
             connection.request("POST", path, body=json.dumps(document).encode(), headers=headers)
@@ -72,7 +75,7 @@ def check_host(url: str) -> None:
 
 
 @contextmanager
-def _connected(
+def connected(
     parts: SplitResult, port: int | None, *, limit_s: float, private_addresses: bool
 ) -> Iterator[http.client.HTTPConnection]:
     """A connection to a host, which ends after `limit_s`, even if bytes still arrive slowly."""
