@@ -6,9 +6,11 @@ attempt starts, and never part of a record, a request to an engine, or an answer
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from tarmac.model.cluster import Cluster
 from tarmac.model.codec import StoredRecord
 
 SHARED = ""
@@ -150,6 +152,27 @@ def no_secrets(names: Sequence[SecretName]) -> Mapping[str, str]:
     """The `SecretValues` of an engine whose runs have none."""
     assert not names, names
     return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """The present credentials of a cluster, by use; `owner` is the scope of the secrets that have them."""
+
+    owner: str
+    values: Mapping[str, str] = field(repr=False)
+
+
+CredentialsOf = Callable[[Cluster, str | None], Credentials]
+"""The credentials of a cluster for the runs of a user; None: for questions about the cluster itself.
+
+A user's own secrets come first, then those for everyone, then the server's; questions use those of the user
+who added the cluster. Raises InvalidInput if no one of them has all, and Unavailable as `SecretValues` does.
+"""
+
+
+def no_credentials(cluster: Cluster, user: str | None) -> Credentials:  # noqa: ARG001 - a `CredentialsOf`
+    """The `CredentialsOf` of engines whose clusters need none."""
+    return Credentials(owner=SHARED, values={})
 
 
 class SecretRecords(Protocol):

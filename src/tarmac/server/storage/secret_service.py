@@ -12,6 +12,7 @@ from tarmac.api.storage_operations import SecretBody
 from tarmac.control.permissions import Action, check, may_use_project
 from tarmac.dialects.names import reserved
 from tarmac.model.actor import Actor, ActorRole
+from tarmac.model.cluster import Cluster
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused
 from tarmac.model.notification import Receiver, Subscription
@@ -21,6 +22,7 @@ from tarmac.model.secret import (
     NAME,
     SERVER,
     SHARED,
+    Credentials,
     SecretForm,
     SecretName,
     SecretUse,
@@ -152,6 +154,26 @@ class SecretService:
         )
         notify = _with_scopes(spec.notify, {use.name: use.scope for use in found})
         return replace(spec, secrets=tuple(uses), notify=notify), [*problems, *clashes, *unknown]
+
+    def credentials(self, cluster: Cluster, user: str | None = None) -> Credentials:
+        """The credentials of a cluster for the runs of a user: `model.secret.CredentialsOf`."""
+        name = user or cluster.added_by
+        own = user_scope(self._owner_names().get(name, name))
+        needed = dict.fromkeys(cluster.credentials.values())
+        known = [
+            self.vault.usable([scope], list(needed)) if needed else {} for scope in (own, SHARED, SERVER)
+        ]
+        found = next((each for each in known if each.keys() == needed.keys()), None)
+        if found is None:
+            missing = next(each for each in needed if each not in known[0])
+            raise InvalidInput(
+                f"cluster {cluster.name} needs your own login there, and {name} has no secret {missing!r}",
+                hint=f"tarmac secret set {missing}",
+            )
+        values = self.vault.values(list(found.values()))
+        owner = next((each.scope for each in found.values()), SHARED)
+        by_use = {use: values[secret] for use, secret in cluster.credentials.items()}
+        return Credentials(owner=owner, values=by_use)
 
     def scoped(self, receiver: Receiver, actor: Actor) -> Receiver:
         """The receiver with the owner of the secret that it names: the actor, else everyone."""
