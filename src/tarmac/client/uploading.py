@@ -85,7 +85,7 @@ class Uploads(Calls):
         tree.check_size(entries, source=code.path, code=code, limit_bytes=code.limit_bytes)
         hashes = self._memory.hashes(root, entries)
         files = {
-            hashes[entry.path]: (root / entry.path, entry.size_bytes)
+            hashes[entry.path]: (entry.under(root), entry.size_bytes)
             for entry in entries
             if entry.kind is tree.Kind.FILE
         }
@@ -103,6 +103,7 @@ class Uploads(Calls):
 
     def _commit(self, code: LocalDirectory, contents: Mapping[str, Any]) -> str:
         sent = {"path": code.path, "limit_bytes": code.limit_bytes, **contents}
+        sent["extra_files"] = [path for path, _ in code.extra_files]
         path = path_of(api.SEND_TREE)
         answer = self._transport.request("POST", path, body=json.dumps(sent).encode())
         return decoded(api.UploadedTree, answer.body).digest

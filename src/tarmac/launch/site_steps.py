@@ -54,13 +54,12 @@ def site_steps(spec: RunSpec) -> list[str]:
 def batch_steps(spec: RunSpec) -> list[str]:
     """The same for a job in which a runner starts the script, with the environment of a job's own script.
 
-    An image beside the project is used in place. A bind needs its source.
+    A local image is part of the code. A bind needs its source.
     """
     site = _site(spec)
     if site.apptainer is not None:
-        image = replace(site.apptainer, path=site.apptainer.source or site.apptainer.path)
-        hooks = replace(spec.hooks, before=(*spec.hooks.before, *_source_checks(image)))
-        spec = replace(spec, site=replace(site, apptainer=image), hooks=hooks)
+        before = (*spec.hooks.before, *_source_checks(site.apptainer))
+        spec = replace(spec, hooks=replace(spec.hooks, before=before))
     return [
         f'[ ! -r "${{{BATCH_VARIABLES}:-}}" ] || . "${BATCH_VARIABLES}"',
         *_unicore_variable(site),

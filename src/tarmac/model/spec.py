@@ -141,8 +141,9 @@ class LocalDirectory(StoredRecord, frozen=True, kw_only=True, tag="directory"):
 
     Files are left out by the ignore file `ignore_file` at its top if a dialect has its own, otherwise by
     `.tarmacignore`, `.gitignore` or the usual defaults; and by the patterns of `exclude`, in the syntax of
-    .gitignore. With `whole`, only `exclude` counts. More than `limit_bytes` is refused. `digest` names the
-    snapshot if the submitter has sent it already: then `path` is not read.
+    .gitignore. With `whole`, only `exclude` counts. More than `limit_bytes` is refused. `extra_files` (a path
+    in the copy, a file of that machine) are part of the copy in any case, and count for no limit. `digest`
+    names the snapshot if the submitter has sent it already: then `path` is not read.
     """
 
     path: str
@@ -150,6 +151,7 @@ class LocalDirectory(StoredRecord, frozen=True, kw_only=True, tag="directory"):
     exclude: tuple[str, ...] = ()
     whole: bool = False
     limit_bytes: int | None = None
+    extra_files: tuple[tuple[str, str], ...] = ()
     digest: str | None = None
 
 

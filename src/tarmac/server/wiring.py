@@ -205,6 +205,7 @@ class _Joining:
             self._secrets,
             sends_mail=mail is not None,
             sources=sources_of(self._store),
+            cluster_of=lambda name: self._plane.control.inventory.described(name),  # noqa: PLW0108 - made below
         )
         return ControlPlane(
             ControlState(

@@ -4,9 +4,10 @@
 """
 
 import json
+import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -15,7 +16,7 @@ import click
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_list, print_text, print_warnings, remark, wants_json
 from tarmac.cli.lazy import Subcommands, calls_subcommand
-from tarmac.cli.options import complete_cluster, flag, json_option, pairs_option
+from tarmac.cli.options import complete_cluster, flag, json_option, pairs_option, together
 from tarmac.cli.runfile import STDIN, read_text
 from tarmac.cli.views.amounts import age, counted, duration, number, size
 from tarmac.cli.views.table import Cell, Column, Table, table_text
@@ -124,6 +125,12 @@ FINDINGS: Table[Finding] = (
     Column("FOUND", lambda found, _: found.text, flexible=True),
 )
 
+_named_settings = together(
+    *(
+        click.option(f"--{name.replace('_', '-')}", metavar=kind, help=f"With --engine: the setting {name}.")
+        for name, kind in {"address": "HOST:PORT", "url": "URL", "token_url": "URL", "system": "NAME"}.items()
+    )
+)
 _name_argument = click.argument("name", metavar="NAME", shell_complete=complete_cluster)
 
 
@@ -163,7 +170,13 @@ def check(*, name: str) -> None:
 @clusters.command()
 @click.argument("file", metavar="FILE|NAME", type=click.Path())
 @click.option("--engine", metavar="ENGINE", help="Add the cluster NAME of this engine, without a file.")
-@click.option("--address", metavar="HOST:PORT", help="With --engine: the setting address, as ray has it.")
+@_named_settings
+@pairs_option(
+    "--credential",
+    "credentials",
+    metavar="USE=SECRET",
+    help="With --engine: the secret with a credential, as password=site-password; may be repeated.",
+)
 @pairs_option(
     "--set",
     "settings",
@@ -176,30 +189,51 @@ def add(
     *,
     file: str,
     engine: str | None,
-    address: str | None,
+    credentials: tuple[tuple[str, str], ...],
     settings: tuple[tuple[str, str], ...],
     replace: bool,
+    **named: str | None,
 ) -> None:
     """Add the cluster that FILE describes: virtual nodes on this machine, unless FILE names an engine.
 
     FILE may be - for standard input. With --engine, the cluster NAME is added without a file. What runs on
     nodes that stay goes on; a replacement that takes away what runs hold or need is refused.
     """
-    if address is not None:
-        settings = (("address", address), *settings)
-    if engine is None and settings:
-        raise click.UsageError("--set goes with --engine; a file has its settings under 'settings'")
+    settings = (*((name, value) for name, value in named.items() if value is not None), *settings)
+    if engine is None and (settings or credentials):
+        raise click.UsageError(
+            "settings and credentials go with --engine; a file has them under 'settings' and 'credentials'"
+        )
+    client = connect()
     if engine is None:
         source = read_text(file, what="a cluster file")
         text, filename = source.text, source.filename
     else:
-        text, filename = described(file, engine, settings), "command line"
-    cluster = connect().add_cluster(text, filename=filename, replace=replace)
+        secrets = dict(credentials) or _secrets_from_shell(client, file, engine)
+        text, filename = described(file, engine, settings, secrets), "command line"
+    cluster = client.add_cluster(text, filename=filename, replace=replace)
     print_warnings(f"{file}: {warning}" for warning in cluster.warnings)
     answer(cluster, f"there is {cluster_line(cluster)}")
 
 
-def described(name: str, engine: str, settings: Iterable[tuple[str, str]]) -> str:
+NO_SECRETS: Mapping[str, str] = {}
+
+
+def _secrets_from_shell(client: Client, cluster: str, engine: str) -> dict[str, str]:
+    """The names of secrets of the user with the credentials that the shell has for this engine, by use."""
+    from tarmac.systems.registry import credential_variables
+
+    found = {}
+    for use, variable in credential_variables(engine, os.environ).items():
+        found[use] = f"{cluster}-{use}".replace("_", "-")
+        client.set_secret(found[use], os.environ[variable])
+        remark(f"{variable} of your shell is now your secret {found[use]}")
+    return found
+
+
+def described(
+    name: str, engine: str, settings: Iterable[tuple[str, str]], credentials: Mapping[str, str] = NO_SECRETS
+) -> str:
     """The text of a cluster file with these settings; a dot selects a nested mapping; empty means null."""
     tree: dict[str, Any] = {}
     for key, value in settings:
@@ -210,7 +244,7 @@ def described(name: str, engine: str, settings: Iterable[tuple[str, str]]) -> st
             if not isinstance(place, dict):
                 raise click.UsageError(f"--set {key}: {part!r} has a value already")
         place[last] = _VALUES.get(value, value)
-    return json_text({"name": name, "engine": engine, "settings": tree})
+    return json_text({"name": name, "engine": engine, "settings": tree, "credentials": credentials})
 
 
 _VALUES = {"": None, "null": None, "true": True, "false": False}

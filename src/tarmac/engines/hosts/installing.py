@@ -149,7 +149,7 @@ class Supplies:
 
 
 def bring_code(host: Host, code: str | None, source: StreamsCode | None, *, place: str) -> None:
-    """Store a snapshot of code on a host (`place` in words), once for all attempts.
+    """Store a snapshot of code on a host (`place` in words), once for all attempts; before it, its parts.
 
     Raises Unavailable, OSError, and InvalidInput if there is no source.
     """
@@ -159,7 +159,9 @@ def bring_code(host: Host, code: str | None, source: StreamsCode | None, *, plac
         raise InvalidInput("this cluster was given no code to take from")
     directory, _, digest = code.rpartition("/")
     try:
-        host.take_code(Path(directory), digest, source.stream(digest))
+        for part in (*source.parts(digest), digest):
+            if not host.use(Path(directory, part)):
+                host.take_code(Path(directory), part, source.stream(part))
     except ValueError as error:
         raise Unavailable(f"the code was not taken to {place}: {error}") from None
 

@@ -157,23 +157,29 @@ class SecretService:
 
     def credentials(self, cluster: Cluster, user: str | None = None) -> Credentials:
         """The credentials of a cluster for the runs of a user: `model.secret.CredentialsOf`."""
-        name = user or cluster.added_by
-        own = user_scope(self._owner_names().get(name, name))
-        needed = dict.fromkeys(cluster.credentials.values())
-        known = [
-            self.vault.usable([scope], list(needed)) if needed else {} for scope in (own, SHARED, SERVER)
-        ]
-        found = next((each for each in known if each.keys() == needed.keys()), None)
-        if found is None:
-            missing = next(each for each in needed if each not in known[0])
-            raise InvalidInput(
-                f"cluster {cluster.name} needs your own login there, and {name} has no secret {missing!r}",
-                hint=f"tarmac secret set {missing}",
-            )
+        found = self.check_credentials(cluster, user)
         values = self.vault.values(list(found.values()))
         owner = next((each.scope for each in found.values()), SHARED)
-        by_use = {use: values[secret] for use, secret in cluster.credentials.items()}
-        return Credentials(owner=owner, values=by_use)
+        return Credentials(
+            owner=owner, values={use: values[name] for use, name in cluster.credentials.items()}
+        )
+
+    def check_credentials(self, cluster: Cluster, user: str | None = None) -> Mapping[str, SecretVersion]:
+        """The secrets with these credentials, by name; raises InvalidInput if no owner has all of them."""
+        user = user or cluster.added_by
+        needed = dict.fromkeys(cluster.credentials.values())
+        if not needed:
+            return {}
+        own = user_scope(self._owner_names().get(user, user))
+        known = [self.vault.usable([scope], list(needed)) for scope in (own, SHARED, SERVER)]
+        found = next((each for each in known if each.keys() == needed.keys()), None)
+        if found is None:
+            missing = next(name for name in needed if name not in known[0])
+            raise InvalidInput(
+                f"cluster {cluster.name} needs the secret {missing!r}, and {user} has none of that name",
+                hint=f"tarmac secret set {missing}",
+            )
+        return found
 
     def scoped(self, receiver: Receiver, actor: Actor) -> Receiver:
         """The receiver with the owner of the secret that it names: the actor, else everyone."""
