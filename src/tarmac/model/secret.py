@@ -6,7 +6,6 @@ attempt starts, and never part of a record, a request to an engine, or an answer
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -154,25 +153,17 @@ def no_secrets(names: Sequence[SecretName]) -> Mapping[str, str]:
     return {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
-    """The present credentials of a cluster, by use; `owner` is the scope of the secrets that have them."""
+CredentialValues = Callable[[Cluster, str | None], Mapping[str, str]]
+"""The present credentials of a cluster, by use: those of a login, which is the scope of the secrets.
 
-    owner: str
-    values: Mapping[str, str] = field(repr=False)
-
-
-CredentialsOf = Callable[[Cluster, str | None], Credentials]
-"""The credentials of a cluster for the runs of a user; None: for questions about the cluster itself.
-
-A user's own secrets come first, then those for everyone, then the server's; questions use those of the user
-who added the cluster. Raises InvalidInput if no one of them has all, and Unavailable as `SecretValues` does.
+None: those for questions about the cluster, of the user who added it. Raises as `SecretValues` does.
 """
 
 
-def no_credentials(cluster: Cluster, user: str | None) -> Credentials:  # noqa: ARG001 - a `CredentialsOf`
-    """The `CredentialsOf` of engines whose clusters need none."""
-    return Credentials(owner=SHARED, values={})
+def no_credentials(cluster: Cluster, login: str | None) -> Mapping[str, str]:
+    """The `CredentialValues` of an engine whose clusters have none."""
+    assert not cluster.credentials, (cluster, login)
+    return {}
 
 
 class SecretRecords(Protocol):

@@ -26,7 +26,7 @@ from tarmac.engines.ray.servers import ray_servers
 from tarmac.engines.slurm.kind import SlurmKind
 from tarmac.model.cluster import LOCAL_ENGINE
 from tarmac.model.home import Home
-from tarmac.model.run import Attempt, Run
+from tarmac.model.run import Attempt
 from tarmac.node.attempt.document import NodeSettings
 from tarmac.node.host.relay import loopback
 from tarmac.node.starting import NODE_DIRECTORY
@@ -254,24 +254,16 @@ class _Joining:
             ),
             artifacts=self._artifacts.answer,
             attempts=replace(self._attempts, least_uid=self._settings.runs.least_uid),
-            runs_as=self._system_user_of_run,
-            user_of=self._user_of_run,
+            runs_as=self._user_at_cluster,
             credentials=self._secrets.credentials,
             containers=self._settings.containers,
             copies=self._home.copies,
             forward=forward,
         )
 
-    def _system_user_of_run(self, run_id: str) -> str | None:
-        run = self._run(run_id)
-        return run.spec.system_user if run is not None else None
-
-    def _user_of_run(self, run_id: str) -> str | None:
-        run = self._run(run_id)
-        return run.user if run is not None else None
-
-    def _run(self, run_id: str) -> Run | None:
-        return self._store.load_runs([run_id]).get(run_id)
+    def _user_at_cluster(self, run_id: str) -> str | None:
+        run = self._store.load_runs([run_id]).get(run_id)
+        return run.spec.user_at_cluster if run is not None else None
 
     def parts(self) -> Parts:
         """The parts, not started yet."""

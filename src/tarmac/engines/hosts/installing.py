@@ -21,7 +21,7 @@ from tarmac.model.abilities import StoreFiles
 from tarmac.model.engine_kinds import NO_CONTAINER_SETTINGS, ContainerSettings
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import StreamsCode
-from tarmac.model.secret import CredentialsOf, SecretValues, no_credentials, no_secrets
+from tarmac.model.secret import CredentialValues, SecretValues, no_credentials, no_secrets
 from tarmac.node.container.making import Trial
 from tarmac.node.files import untrusted
 from tarmac.node.starting import NODE_DIRECTORY, Installation
@@ -122,8 +122,7 @@ class Supplies:
     `copies` is the directory of this machine for copies of remote attempts' reports. `artifacts` answers
     sidecars on nodes that do not see the store: see `relaying`. `attempts` has the rules for all attempts,
     `containers` those of each cluster. `forward` is the gateway's address for runs, if there is a gateway.
-    `runs_as` gives the system user of a run, by its id, `user_of` the user who submitted it; `credentials`
-    are those of a cluster for the runs of a user.
+    `runs_as` gives the system user of a run, by its id, or its login at its cluster.
     """
 
     copies: Path
@@ -135,8 +134,7 @@ class Supplies:
     containers: ContainerSettings = NO_CONTAINER_SETTINGS
     forward: Forward | None = None
     runs_as: Callable[[str], str | None] = lambda _run_id: None
-    user_of: Callable[[str], str | None] = lambda _run_id: None
-    credentials: CredentialsOf = no_credentials
+    credentials: CredentialValues = no_credentials
 
     @property
     def packages(self) -> tuple[Path, ...]:

@@ -28,7 +28,7 @@ def add_cluster_routes(routes: Routes, service: Service) -> None:
         added = clusters.add(call.actor, reading.cluster, replacing=call.body.replace)
         missing: tuple[str, ...] = ()
         try:
-            service.secrets.check_credentials(reading.cluster, call.actor.user)
+            service.secrets.login_of(reading.cluster, call.actor.user)
         except InvalidInput as error:
             missing = (f"{error.message}: {error.hint}",)
         return replace(added, warnings=(*reading.warnings, *missing))

@@ -271,8 +271,9 @@ def resolve_references(
         if (with_source := sources.get(spec.conventions.system)) is not None:
             spec = with_source(spec, actor)
         cluster = cluster_of(spec.target.cluster or "") if spec.rehearsal is None else None
-        if cluster is not None and actor is not None:
-            secrets.check_credentials(cluster, actor.user)
+        if actor is not None:
+            login = secrets.login_of(cluster, actor.user) if cluster is not None else None
+            spec = replace(spec, login=login) if spec.login != login else spec
         spec, unknown = (spec, []) if actor is None else secrets.resolved(spec, actor)
         if not sends_mail:
             receivers = [each.receiver for each in spec.notify]

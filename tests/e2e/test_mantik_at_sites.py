@@ -1,0 +1,185 @@
+"""Configurations of Mantik on a real Slurm of two nodes: a training, its image, the commands, the request."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shell import Shell
+from slurm_clusters import Missing, running_slurm
+from trainings import EXAMPLE, HELD, TRAINING_S, position
+
+pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("mantik-sites"), pytest.mark.timeout(900)]
+
+DOCUMENT = Path(__file__).parents[1] / "golden/dialects/mantik/good/document-example.yaml"
+TRAINING = """
+name: digits
+entry_points:
+  main:
+    parameters: {epochs: {type: float, default: 4}}
+    command: "NODE_RANK=${{SLURM_PROCID}} EPOCHS={epochs} python3 held.py"
+"""
+APPTAINER = """#!/bin/bash
+echo "apptainer $* on $SLURMD_NODENAME in task $SLURM_PROCID, $(stat -c %s image.sif) bytes" >&2
+while [ "$1" != image.sif ]; do shift; done
+shift
+exec "$@"
+"""
+"""Runs what follows the image, as Apptainer would inside of it."""
+
+IMAGE_BYTES = 10 << 20
+HOOKS = """
+UnicoreApiUrl: https://site.example.org/rest/core
+Environment:
+  PreRunCommandOnLoginNode: [echo 1 >> order, echo login before]
+  PreRunCommandOnComputeNode: [echo 2 >> order, export FROM_BEFORE=yes]
+  PostRunCommandOnComputeNode: [echo 4 >> order]
+  PostRunCommandOnLoginNode: [echo 5 >> order, cat order, echo login after]
+Resources: {Queue: batch}
+"""
+HOOKED = 'entry_points: {main: {command: "echo $FROM_BEFORE; echo 3 >> order; echo result > result.txt"}}'
+SHOW_JOB = 'entry_points: {main: {command: "scontrol show job -d ${{SLURM_JOB_ID}}"}}'
+REQUESTS = {
+    "everything": (
+        "Nodes: 2, CPUsPerNode: 2, GPUsPerNode: 2, MemoryPerNode: 200MiB, Runtime: 5m, "
+        "Reservation: course, NodeConstraints: fast, QoS: normal",
+        (
+            "Reservation=course",
+            "QOS=normal",
+            "Features=fast",
+            "NumNodes=2 NumCPUs=4 NumTasks=2 CPUs/Task=2",
+            "TresPerNode=gres:gpu:2",
+            "MinMemoryNode=200M",
+            "Account=proj",
+        ),
+    ),
+    "total": ("Nodes: 2, TotalCPUs: 4", ("NumTasks=4",)),
+}
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A Slurm of two nodes with GPUs, accounts and a reservation."""
+    try:
+        directory = tmp_path_factory.mktemp("cluster") / "slurm"
+        with running_slurm(directory, cpus_per_node=4, gpus="a100:2", accounting=True) as variables:
+            env = {**os.environ, **variables}
+            for arguments in (
+                ("update", "nodename=n1,n2", "availablefeatures=fast", "activefeatures=fast"),
+                (
+                    *("create", "reservation", "reservationname=course", f"users={os.environ['USER']}"),
+                    *("starttime=now", "duration=120", "nodes=ALL", "flags=overlap,ignore_jobs"),
+                ),
+            ):
+                subprocess.run(["scontrol", *arguments], env=env, check=True, timeout=60)
+            yield variables
+    except Missing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def site(shell: Shell, slurm: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """That Slurm as the cluster `site` of a user whose login shells find Apptainer and Python."""
+    home = tmp_path / "user"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin/apptainer").write_text(APPTAINER)
+    (home / "bin/apptainer").chmod(0o755)
+    programs = f"{home}/bin:{Path(sys.executable).parent}"
+    (home / ".bash_profile").write_text(f'export PATH="{programs}:$PATH" GLOO_SOCKET_IFNAME=lo\n')
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
+    monkeypatch.delenv("TMPDIR", raising=False)
+    settings = (f"--set=directory={tmp_path / 'shared'}", "--set=partition=batch", "--set=account=proj")
+    shell.tarmac("clusters", "add", "site", "--engine=slurm", *settings, code=0)
+    return tmp_path / "shared"
+
+
+def of_workers(output: str) -> str:
+    """The lines of a log without the names of workers."""
+    return "\n".join(line.partition("| ")[2] or line for line in output.splitlines())
+
+
+def test_a_training_in_an_image_is_paused_resumed_and_fetched(shell: Shell, site: Path) -> None:
+    """K2, K10: the document's first example trains on two nodes; its image goes to the site once."""
+    for name in ("train.py", "model.py"):
+        shell.write(name, (EXAMPLE / name).read_text())
+    for name, text in {"held.py": HELD, "MLproject": TRAINING, "backend.yaml": DOCUMENT.read_text()}.items():
+        shell.write(name, text)
+    for name in ("image.sif", "another-image.sif"):
+        (shell.directory / name).write_bytes(os.urandom(IMAGE_BYTES))
+    shell.tarmac("check", "backend.yaml", code=0)
+    follower = shell.start("run", "backend.yaml", "--cluster", "site", "-P", "epochs=4")
+    assert follower.stdout is not None
+    assert any("epoch  2 " in line for line in follower.stdout), shell.tarmac("show", "digits").stdout
+    shell.tarmac("pause", "digits", "--wait", code=0)
+    shell.write("train.py", (EXAMPLE / "train.py").read_text() + "# changed\n")
+    shell.tarmac("run", "backend.yaml", "--cluster", "site", "--name", "other", "--detach", code=0)
+    shell.tarmac("resume", "digits", code=0)
+    rest, errors = follower.communicate(timeout=TRAINING_S)
+    assert follower.returncode == 0, errors
+    assert position("paused at", rest) == position("resumed at", rest)
+    assert position("finished at", rest)[0] == position("finished at", rest)[0]
+    attempts = shell.json("show", "digits")["attempts"]
+    assert [(attempt["outcome"], len(attempt["nodes"])) for attempt in attempts] == [
+        ("paused", 2),
+        ("completed", 2),
+    ]
+    log = of_workers(shell.tarmac("logs", "digits", "--attempt", "2", code=0).stdout)
+    started = re.findall(r"apptainer run --nv image.sif .* on (n[12]) in task ([01]), (\d+) bytes", log)
+    assert sorted(started) == [("n1", "0", str(IMAGE_BYTES)), ("n2", "1", str(IMAGE_BYTES))]
+    shell.tarmac("artifacts", "get", "digits", "-o", "fetched", code=0)
+    assert list((shell.directory / "fetched").rglob("state.pt"))
+    listed = [entry["path"] for entry in shell.json("files", "digits")["entries"]]
+    assert any(path.endswith("image.sif") for path in listed)
+    assert not any(path.endswith("another-image.sif") for path in listed)
+    shell.tarmac("pause", "other", "--wait", code=0)
+    packs = [path.stat().st_size for path in (site / "code/packs").iterdir()]
+    assert len(packs) == 3
+    assert sum(size >= IMAGE_BYTES for size in packs) == 1
+    shell.tarmac("stop", "other", "--wait", code=0)
+
+
+def test_commands_run_in_their_order_and_what_they_print_is_in_the_setup_log(
+    shell: Shell, site: Path
+) -> None:
+    """K6, K10."""
+    shell.write("MLproject", HOOKED)
+    result = shell.tarmac(
+        "run", shell.write("hooks.yaml", HOOKS), "--cluster", "site", "--name", "hooked", code=0
+    )
+    assert "yes" in of_workers(result.stdout).splitlines()
+    setup = of_workers(shell.tarmac("logs", "hooked", "--role", "setup", code=0).stdout).splitlines()
+    said = [line for line in setup if not line.startswith("+")]
+    assert said[-7:] == ["login before", "1", "2", "3", "4", "5", "login after"]
+    shell.tarmac("files", "hooked", "result.txt", "-o", "fetched", code=0)
+    assert (shell.directory / "fetched").read_text() == "result\n"
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_the_request_reaches_the_job(shell: Shell, site: Path, name: str) -> None:
+    """K7."""
+    resources, expected = REQUESTS[name]
+    shell.write("MLproject", SHOW_JOB)
+    text = f"UnicoreApiUrl: https://a.b/rest/core\nResources: {{Queue: batch, {resources}}}\n"
+    result = shell.tarmac("run", shell.write("request.yaml", text), "--cluster", "site", code=0)
+    assert [part for part in expected if part not in result.stdout] == [], result.stdout
+
+
+def test_the_account_of_the_shell_is_that_of_the_job(
+    shell: Shell, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K10: Mantik's variable wins over the account of the cluster."""
+    monkeypatch.setenv("MANTIK_COMPUTE_BUDGET_ACCOUNT", "other")
+    shell.write("MLproject", SHOW_JOB)
+    config = shell.write("a.yaml", "UnicoreApiUrl: https://a.b/rest/core\nResources: {Queue: batch}\n")
+    for options in (("--cluster", "site"), ()):
+        shown = shell.tarmac("run", config, *options, "--dry-run", code=0).stdout
+        assert "#SBATCH --account=other" in shown if options else '"Project": "other"' in shown
+    monkeypatch.setenv("MANTIK_COMPUTE_BUDGET_ACCOUNT", "no\nname")
+    assert "MANTIK_COMPUTE_BUDGET_ACCOUNT of your shell" in shell.tarmac("run", config, code=2).stderr
