@@ -5,9 +5,8 @@ dialects: changes to a launch, and the refusal of extras that a dialect does not
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
-from types import MappingProxyType
 from typing import Protocol
 
 from tarmac.dialects.located import Problems
@@ -154,7 +153,7 @@ class Dialect:
     adds_setup: bool = False
     every_secret: bool = False
     unread: tuple[FileKind, ...] = ()
-    credentials: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    credentials: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
     check_program: Callable[[str, str], Problems | None] = lambda _text, _filename: None
 
 

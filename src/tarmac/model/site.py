@@ -53,8 +53,8 @@ class SiteAddress:
     @property
     def command(self) -> str:
         """The command that adds it as a cluster."""
-        options = (f"--{name.replace('_', '-')} {shlex.quote(text)}" for name, text in self.settings.items())
-        return f"tarmac clusters add {self.name} --engine {self.engine} {' '.join(options)}"
+        options = (f" --{name.replace('_', '-')} {shlex.quote(text)}" for name, text in self.settings.items())
+        return f"tarmac clusters add {self.name} --engine {self.engine}" + "".join(options)
 
     def is_of(self, engine: str, settings: Mapping[str, Any]) -> bool:
         """Whether a cluster with this engine and these settings is the site."""

@@ -141,8 +141,8 @@ class LocalDirectory(StoredRecord, frozen=True, kw_only=True, tag="directory"):
 
     Files are left out by the ignore file `ignore_file` at its top if a dialect has its own, otherwise by
     `.tarmacignore`, `.gitignore` or the usual defaults; and by the patterns of `exclude`, in the syntax of
-    .gitignore. With `whole`, only `exclude` counts. More than `limit_bytes` is refused. `extra_files` (a path
-    in the copy, a file of that machine) are part of the copy in any case, and count for no limit. `digest`
+    .gitignore. With `whole`, only `exclude` counts. More than `limit_bytes` is refused. `extra_files` (path
+    in the copy: file of that machine) are part of the copy in any case, and count for no limit. `digest`
     names the snapshot if the submitter has sent it already: then `path` is not read.
     """
 
@@ -151,7 +151,7 @@ class LocalDirectory(StoredRecord, frozen=True, kw_only=True, tag="directory"):
     exclude: tuple[str, ...] = ()
     whole: bool = False
     limit_bytes: int | None = None
-    extra_files: tuple[tuple[str, str], ...] = ()
+    extra_files: Mapping[str, str] = field(default_factory=dict)
     digest: str | None = None
 
 

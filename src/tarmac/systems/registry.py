@@ -79,7 +79,7 @@ def _changed(spec: RunSpec, changes: Changes) -> RunSpec:
     read_again = NATIVE.read(write(spec), filename=_as_file(spec), directory="/", extras=extras).spec
     code = read_again.code
     if isinstance(code, LocalDirectory) and isinstance(spec.code, LocalDirectory):
-        same = code == replace(spec.code, digest=code.digest, extra_files=())
+        same = code == replace(spec.code, digest=code.digest, extra_files={})
         code = spec.code if same else code
     environment = replace(read_again.environment, inherited=spec.environment.inherited)
     return replace(

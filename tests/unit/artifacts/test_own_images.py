@@ -113,9 +113,9 @@ def test_an_image_counts_for_no_limit_of_code(project: Path, store: DirectoryCod
     code = replace(code_of(spec_of(project, "images/own.sif", "[]")), limit_bytes=1000)
     store.check_sent(replace(code, digest=store.snapshot(code)))
     with pytest.raises(InvalidInput, match="more than the"):
-        store.snapshot(replace(code, extra_files=()))
+        store.snapshot(replace(code, extra_files={}))
     with pytest.raises(InvalidInput, match="more than the"):
-        store.check_sent(replace(code, digest=store.snapshot(code), extra_files=()))
+        store.check_sent(replace(code, digest=store.snapshot(code), extra_files={}))
 
 
 def test_an_image_is_sent_to_a_site_once_for_many_runs(
@@ -164,8 +164,8 @@ def test_a_missing_image_is_refused_with_its_path(project: Path, store: Director
 
 def test_an_image_of_the_site_and_a_rehearsal_take_nothing_along(project: Path) -> None:
     spec = spec_of(project, "images/own.sif", "[]")
-    assert code_of(replace(spec, rehearsal=Rehearsal(nodes=1, slots=1))).extra_files == ()
+    assert code_of(replace(spec, rehearsal=Rehearsal(nodes=1, slots_per_node=1))).extra_files == {}
     assert spec.site is not None
     assert spec.site.apptainer is not None
     remote = replace(spec, site=replace(spec.site, apptainer=replace(spec.site.apptainer, remote=True)))
-    assert code_of(remote).extra_files == ()
+    assert code_of(remote).extra_files == {}

@@ -90,7 +90,7 @@ def test_a_named_cluster_and_a_rehearsal_win(plane: ControlPlane) -> None:
     plane.clusters.add(ADA, cluster("one", "unicore", url=URL))
     plane.clusters.add(ADA, cluster("two", "sim-batch"))
     assert submit(plane, JUWELS, target=Target(cluster="two")).spec.target.cluster == "two"
-    rehearsed = submit(plane, JUWELS, rehearsal=Rehearsal(nodes=1, slots=1))
+    rehearsed = submit(plane, JUWELS, rehearsal=Rehearsal(nodes=1, slots_per_node=1))
     assert rehearsed.spec.target.cluster == f"rehearsal-{rehearsed.id}"
 
 

@@ -163,7 +163,7 @@ class _Sent:
             path=path,
             exclude=tuple(exclude),
             limit_bytes=limit_bytes,
-            extra_files=tuple((name, "") for name in extra),
+            extra_files=dict.fromkeys(extra, ""),
         )
         self.archive = sent.get("archive")
         self.entries: list[Entry] = []

@@ -16,7 +16,7 @@ import os
 import struct
 import tempfile
 import time
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -232,14 +232,15 @@ def summary(path: Path) -> tuple[int, set[str]]:
     return head["bytes"], set(head["packs"])
 
 
-def size_bytes(path: Path, *, besides: Container[str]) -> int:
+def size_bytes(path: Path, *, besides: Collection[str]) -> int:
     """The bytes of a snapshot without the files at these paths; raises OSError if it does not exist."""
+    total_bytes, _ = summary(path)
+    if not besides:
+        return total_bytes
     with path.open(encoding="ascii") as file:
-        head = json.loads(file.readline())
-        entries = map(json.loads, file) if besides else ()
-        return int(head["bytes"]) - sum(
-            entry[5] for entry in entries if entry[0] == "f" and entry[2] in besides
-        )
+        next(file)
+        entries = map(json.loads, file)
+        return total_bytes - sum(entry[5] for entry in entries if entry[0] == "f" and entry[2] in besides)
 
 
 def snapshots(root: Path) -> Iterator[Path]:

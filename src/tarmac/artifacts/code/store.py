@@ -80,7 +80,7 @@ class DirectoryCodeStore:
             if not is_digest(code.digest):
                 raise FileNotFoundError
             os.utime(self._root / code.digest)
-            size_bytes = packs.size_bytes(self._root / code.digest, besides=dict(code.extra_files))
+            size_bytes = packs.size_bytes(self._root / code.digest, besides=code.extra_files)
         except FileNotFoundError:
             raise InvalidInput(
                 f"code: there is no snapshot {code.digest[:80]!r} here", hint="send the directory again"
@@ -339,7 +339,7 @@ def with_own_image(spec: RunSpec) -> RunSpec:
     if spec.rehearsal is not None:
         return spec
     place = image.source or str(Path(code.path, image.path))
-    return codec.replace(spec, code=codec.replace(code, extra_files=((image.path, place),)))
+    return codec.replace(spec, code=codec.replace(code, extra_files={image.path: place}))
 
 
 def missing_image(site: SiteRequest, *, directory: str) -> str | None:

@@ -108,8 +108,8 @@ def scan(
     code = code or LocalDirectory(path=str(root))
     rules = rules_of(root, ignore_file=code.ignore_file, exclude=code.exclude, whole=code.whole)
     scanner = _Scanner(root, frozenset(_identities(leave_out)), code, check_time)
-    found = list(scanner.walk(rules))
-    entries = sorted([*found, *_extra_entries(code, found)], key=lambda entry: os.fsencode(entry.path))
+    walked = list(scanner.walk(rules))
+    entries = sorted([*walked, *_extra_entries(code, walked)], key=lambda entry: os.fsencode(entry.path))
     problems = scanner.problems
     if len(problems) > LARGEST_SHOWN:
         found = [f"{os.path.relpath(problem.file or '', root)} {problem.message}" for problem in problems]
@@ -123,7 +123,7 @@ def scan(
 def _extra_entries(code: LocalDirectory, found: Sequence[Entry]) -> Iterator[Entry]:
     """The entries of the code's own files, with the directories above them that the walk left out."""
     known = {entry.path for entry in found}
-    for path, source in code.extra_files:
+    for path, source in code.extra_files.items():
         real = os.path.realpath(source)
         try:
             status = Path(real).stat()
@@ -158,8 +158,7 @@ def readable_directory(directory: str) -> Path:
 
 def check_size(entries: Sequence[Entry], *, source: str, code: LocalDirectory, limit_bytes: int) -> None:
     """Refuse more than `limit_bytes`, with the size and the largest files."""
-    extra = dict(code.extra_files)
-    entries = [entry for entry in entries if entry.path not in extra]
+    entries = [entry for entry in entries if entry.path not in code.extra_files]
     total_bytes = sum(entry.size_bytes for entry in entries)
     if total_bytes <= limit_bytes:
         return
@@ -200,7 +199,7 @@ class _Scanner:
         check_time: Callable[[], None],
     ) -> None:
         self._hint = leave_out_hint(code)
-        self._extra = dict(code.extra_files)
+        self._extra = code.extra_files
         self.problems: list[Problem] = []
         self._root = root
         self._real_root = os.path.realpath(root)

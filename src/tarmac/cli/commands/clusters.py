@@ -244,7 +244,8 @@ def described(
             if not isinstance(place, dict):
                 raise click.UsageError(f"--set {key}: {part!r} has a value already")
         place[last] = _VALUES.get(value, value)
-    return json_text({"name": name, "engine": engine, "settings": tree, "credentials": credentials})
+    secrets = {"credentials": credentials} if credentials else {}
+    return json_text({"name": name, "engine": engine, "settings": tree, **secrets})
 
 
 _VALUES = {"": None, "null": None, "true": True, "false": False}
