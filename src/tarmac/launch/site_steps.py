@@ -19,15 +19,13 @@ from tarmac.model.codec import replace
 from tarmac.model.site import Apptainer, SiteRequest
 from tarmac.model.spec import Command, RunSpec
 from tarmac.node.apptainer.options import parse
+from tarmac.node.attempt.protocol import BATCH_VARIABLES
 
 _STANDIN = 'python3 -E -S "${PYTHONPATH##*:}/../apptainer"'
 """The stand-in for Apptainer in a rehearsal: see `node/apptainer`.
 
 It is beside the directory that makes `import tarmac` work, which is last on PYTHONPATH.
 """
-
-BATCH_VARIABLES = "TARMAC_BATCH_VARIABLES"
-"""The variable with the file of a job's variables, for a script that starts steps itself."""
 
 OF_UNICORE = "UC_WORKING_DIRECTORY"
 MODULE_FILES = (

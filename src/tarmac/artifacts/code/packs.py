@@ -240,7 +240,8 @@ def size_bytes(path: Path, *, besides: Collection[str]) -> int:
     with path.open(encoding="ascii") as file:
         next(file)
         entries = map(json.loads, file)
-        return total_bytes - sum(entry[5] for entry in entries if entry[0] == "f" and entry[2] in besides)
+        extra = (int(entry[5]) for entry in entries if entry[0] == "f" and entry[2] in besides)
+        return total_bytes - sum(extra)
 
 
 def snapshots(root: Path) -> Iterator[Path]:

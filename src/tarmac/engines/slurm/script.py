@@ -24,7 +24,6 @@ from tarmac.engines.slurm.queue import NAME_PREFIX
 from tarmac.engines.slurm.settings import PoolSettings
 from tarmac.launch.batch_script import amended, directive_lines
 from tarmac.launch.quoting import quote
-from tarmac.launch.site_steps import BATCH_VARIABLES
 from tarmac.model.cluster import HOLD_S
 from tarmac.model.resources import ACCELERATOR
 from tarmac.node.attempt import protocol, words
@@ -192,7 +191,7 @@ def with_variables(launch: Launch, layout: Layout) -> Launch:
     directory = layout.attempt(launch.attempt_id)
     if not launch.batch.starts_steps or directory is None:
         return launch
-    more = {BATCH_VARIABLES: str(directory / files.VARIABLES)}
+    more = {protocol.BATCH_VARIABLES: str(directory / files.VARIABLES)}
     nodes = tuple(
         node._replace(workers=tuple(worker._replace(env={**worker.env, **more}) for worker in node.workers))
         for node in launch.nodes
