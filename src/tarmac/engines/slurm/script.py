@@ -43,7 +43,7 @@ if ! (set -o noclobber; echo "$SLURM_JOB_ID" > "$attempt/{begun}") 2> /dev/null;
     echo "job $SLURM_JOB_ID leaves: the attempt has begun elsewhere, or was taken back"
     exit 0
 fi
-{variables}# When the job ends: the runners ask their workers to leave before. Slurm 22.05 has to be asked.
+{preparation}# When the job ends: the runners ask their workers to leave before. Slurm 22.05 has to be asked.
 ends_at=${{SLURM_JOB_END_TIME:-}}
 if ! [[ $ends_at =~ ^[0-9]{{10,12}}$ ]]; then
     ends_at=
@@ -156,8 +156,9 @@ def job_script(
     pool: PoolSettings,
     partition: Partition,
     installation: Installation,
+    preparation: str = "",
 ) -> str:
-    """The script of the job of a launch; pure."""
+    """The script of the job of a launch; pure. `preparation`: lines before its runners start."""
     components = job_components(launch, partition)
     directives = [
         amended(
@@ -174,7 +175,7 @@ def job_script(
         directory=quote(str(directory)),
         begun=files.BEGUN,
         seconds=int(limit) * 60 if limit.isdigit() else "",
-        variables=KEEP_VARIABLES if launch.batch.starts_steps else "",
+        preparation=preparation + (KEEP_VARIABLES if launch.batch.starts_steps else ""),
         node_lists=_node_lists(len(components)),
         run=(TURNS if launch.batch.turns else ONCE).format(
             turns=launch.batch.turns,
