@@ -119,7 +119,7 @@ def clear_copies(home: str, live: Collection[str], *, unused_days: float, versio
     `version` is the tarmac of new attempts, and stays.
     """
     before = time.time() - unused_days * _DAY_S
-    used = {version, *_used(home, live)}
+    used = {version, *used_copies(home, live)}
     removed = 0
     for snapshot in _older(os.path.join(home, "code"), before):
         directory, name = os.path.split(snapshot)
@@ -136,7 +136,7 @@ def clear_copies(home: str, live: Collection[str], *, unused_days: float, versio
     return removed
 
 
-def _used(home: str, live: Collection[str]) -> Iterator[str]:
+def used_copies(home: str, live: Collection[str]) -> Iterator[str]:
     """The snapshots of code and the versions of tarmac that attempts of these runs name."""
     for run_id in live:
         attempts = os.path.join(home, "runs", run_id, "attempts")
