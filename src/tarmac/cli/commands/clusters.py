@@ -164,11 +164,18 @@ def check(*, name: str) -> None:
 @click.argument("file", metavar="FILE|NAME", type=click.Path())
 @click.option("--engine", metavar="ENGINE", help="Add the cluster NAME of this engine, without a file.")
 @click.option("--address", metavar="HOST:PORT", help="With --engine: the setting address, as ray has it.")
+@click.option("--url", metavar="URL", help="With --engine: the setting url, as engines for sites have it.")
 @pairs_option(
     "--set",
     "settings",
     metavar="SETTING=VALUE",
     help="With --engine: a setting, as partition=gpu or pools.train.qos=long; may be repeated.",
+)
+@pairs_option(
+    "--credential",
+    "credentials",
+    metavar="USE=SECRET",
+    help="With --engine: the secret for a credential, by name; may be repeated.",
 )
 @flag("--replace", help="In place of the cluster of the same name.")
 @json_option
@@ -177,7 +184,9 @@ def add(
     file: str,
     engine: str | None,
     address: str | None,
+    url: str | None,
     settings: tuple[tuple[str, str], ...],
+    credentials: tuple[tuple[str, str], ...],
     replace: bool,
 ) -> None:
     """Add the cluster that FILE describes: virtual nodes on this machine, unless FILE names an engine.
@@ -185,21 +194,26 @@ def add(
     FILE may be - for standard input. With --engine, the cluster NAME is added without a file. What runs on
     nodes that stay goes on; a replacement that takes away what runs hold or need is refused.
     """
-    if address is not None:
-        settings = (("address", address), *settings)
-    if engine is None and settings:
+    given = {"address": address, "url": url}
+    settings = (*((name, value) for name, value in given.items() if value is not None), *settings)
+    if engine is None and (settings or credentials):
         raise click.UsageError("--set goes with --engine; a file has its settings under 'settings'")
     if engine is None:
         source = read_text(file, what="a cluster file")
         text, filename = source.text, source.filename
     else:
-        text, filename = described(file, engine, settings), "command line"
+        text, filename = described(file, engine, settings, credentials), "command line"
     cluster = connect().add_cluster(text, filename=filename, replace=replace)
     print_warnings(f"{file}: {warning}" for warning in cluster.warnings)
     answer(cluster, f"there is {cluster_line(cluster)}")
 
 
-def described(name: str, engine: str, settings: Iterable[tuple[str, str]]) -> str:
+def described(
+    name: str,
+    engine: str,
+    settings: Iterable[tuple[str, str]],
+    credentials: Iterable[tuple[str, str]] = (),
+) -> str:
     """The text of a cluster file with these settings; a dot selects a nested mapping; empty means null."""
     tree: dict[str, Any] = {}
     for key, value in settings:
@@ -210,7 +224,8 @@ def described(name: str, engine: str, settings: Iterable[tuple[str, str]]) -> st
             if not isinstance(place, dict):
                 raise click.UsageError(f"--set {key}: {part!r} has a value already")
         place[last] = _VALUES.get(value, value)
-    return json_text({"name": name, "engine": engine, "settings": tree})
+    found = {"name": name, "engine": engine, "settings": tree}
+    return json_text(found | ({"credentials": dict(credentials)} if credentials else {}))
 
 
 _VALUES = {"": None, "null": None, "true": True, "false": False}
