@@ -24,6 +24,7 @@ from slurm_harness import RealSlurmHarness, SlurmHarness, SshHarness, StandInHar
 from ssh_hosts import LoginHost, login_host
 from tarmac.model.ports import Store
 from tarmac.store import open_store
+from unicore_harness import UnicoreHarness
 
 MEMORY, PLAY, SQLITE, POSTGRES = "memory", "play", "sqlite", "postgres"
 SQL = [SQLITE, pytest.param(POSTGRES, marks=pytest.mark.postgres)]
@@ -190,7 +191,7 @@ def firecrest(slurm: dict[str, str], tmp_path: Path) -> Iterator[FirecrestHarnes
     made.close()
 
 
-REAL = [pytest.param(name, marks=pytest.mark.real_engine) for name in ("slurm", "firecrest")]
+REAL = [pytest.param(name, marks=pytest.mark.real_engine) for name in ("slurm", "firecrest", "unicore")]
 
 
 @pytest.fixture(params=["sim-batch", "slurm-standin", *REAL])
@@ -203,6 +204,8 @@ def delegated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
         made = request.getfixturevalue("standin_anywhere")
     elif request.param == "firecrest":
         made = FirecrestHarness(tmp_path / "far", request.getfixturevalue("slurm"))
+    elif request.param == "unicore":
+        made = UnicoreHarness(tmp_path / "far", request.getfixturevalue("slurm"))
     else:
         made = RealSlurmHarness(tmp_path / "site", request.getfixturevalue("slurm"))
     yield made

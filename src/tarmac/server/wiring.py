@@ -25,6 +25,7 @@ from tarmac.engines.local.nodes import local_nodes, survey
 from tarmac.engines.ray.kind import RayKind
 from tarmac.engines.ray.servers import ray_servers
 from tarmac.engines.slurm.kind import SlurmKind
+from tarmac.engines.unicore.kind import UnicoreKind
 from tarmac.model.cluster import LOCAL_ENGINE
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
@@ -231,6 +232,7 @@ class _Joining:
                     "firecrest": FirecrestKind(supplies),
                     "ray": RayKind(supplies),
                     "slurm": SlurmKind(supplies),
+                    "unicore": UnicoreKind(supplies),
                 },
             ),
             resolve=resolve,

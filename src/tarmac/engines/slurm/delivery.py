@@ -96,7 +96,9 @@ class Delivery:
         if self.store_files is not None and self._send is not None and attempt.sync is not None:
             self._send(self.store_files, attempt.run_id, attempt.sync.inputs)
         script = directory / files.SCRIPT
-        content = {**writing.attempt_files(request.document), files.SCRIPT: request.script.encode()}
+        scripts = {files.SCRIPT: request.script, **request.login_scripts}
+        texts = {name: text.encode() for name, text in scripts.items()}
+        content = {**writing.attempt_files(request.document), **texts}
         if not self._host.make_directory(directory, content):  # an earlier call: did it submit a job?
             if self._has_job(request.attempt_id):
                 return

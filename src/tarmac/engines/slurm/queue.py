@@ -50,7 +50,10 @@ _NO_REASON = ("", "None", "(null)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job in Slurm's records; `start_at` is its start, or the expected one, and `end_at` likewise."""
+    """A job in Slurm's records; `start_at` is its start, or the expected one, and `end_at` likewise.
+
+    `words` are those of a site about its failure.
+    """
 
     id: str
     attempt_id: str
@@ -58,6 +61,7 @@ class Job:
     reason: str = ""
     start_at: float | None = None
     end_at: float | None = None
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
