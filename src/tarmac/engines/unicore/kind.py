@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tarmac.engines.hosts.installing import Supplies
-from tarmac.engines.sites.settings import check_credentials, credential_values, refuse_pool_rules
-from tarmac.engines.unicore.settings import CREDENTIALS, NAME, read_settings
+from tarmac.engines.sites.settings import credential_values, refuse_pool_rules
+from tarmac.engines.unicore.settings import check_credentials, read_settings
 from tarmac.model.cluster import Cluster
 
 if TYPE_CHECKING:  # a server without such a cluster does not load its engine: see `open`
@@ -23,9 +23,8 @@ class UnicoreKind:
 
     def check(self, cluster: Cluster) -> None:
         """Raise InvalidInput for invalid settings."""
-        read_settings(cluster.settings)
         refuse_pool_rules(cluster)
-        check_credentials(cluster.credentials, CREDENTIALS, NAME)
+        check_credentials(read_settings(cluster.settings), cluster.credentials)
 
     def open(self, cluster: Cluster) -> UnicoreEngine:
         """The engine of a cluster."""
@@ -35,7 +34,8 @@ class UnicoreKind:
         settings, supplies = read_settings(cluster.settings), self._supplies
 
         def credentials() -> Mapping[str, str]:
-            return credential_values(cluster, supplies)
+            named = {} if settings.user is None else {"user": settings.user}
+            return {**named, **credential_values(cluster, supplies)}
 
         site = Unicore(settings.site.url, credentials, group=settings.group, ca=settings.ca)
         sidecar = supplies.sidecar
