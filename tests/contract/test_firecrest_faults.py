@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +18,15 @@ from firecrest_calls import SYSTEM
 from firecrest_far_side import FarSide
 from firecrest_harness import CLIENT, SECRET, FirecrestHarness
 from firecrest_server import Client, Firecrest, serving
+from slurm_clusters import Missing, running_slurm
+from slurm_harness import TEMPO
+from system_users import needs_root, two_users
 from tarmac.engines.firecrest.api import Api
 from tarmac.engines.firecrest.files import FirecrestFiles
-from tarmac.engines.firecrest.jobs import parse_jobs
+from tarmac.engines.firecrest.jobs import FirecrestJobs, parse_jobs
+from tarmac.engines.firecrest.settings import read_settings
 from tarmac.engines.sim.clock import VirtualClock
+from tarmac.engines.sites.engine import REPORT_LAG_S
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
@@ -43,7 +54,7 @@ def test_a_lost_answer_submits_no_second_job(firecrest: FirecrestHarness, knows_
     """Also with a server that can neither filter by name nor look further back."""
     firecrest.server.knobs.knows_names = knows_names
     firecrest.server.knobs.loses = 1
-    request = firecrest.engine.render(firecrest.launch(Work(output="once\n")))
+    request = firecrest.engine.render(firecrest.launch(Work(output="once\n"), run_id=f"lost-{knows_names}"))
     with pytest.raises(Unavailable, match="upstream request timeout"):
         firecrest.engine.submit(request)
     firecrest.engine = firecrest.open()  # another server continues
@@ -57,6 +68,7 @@ def test_a_lost_answer_submits_no_second_job(firecrest: FirecrestHarness, knows_
 @pytest.mark.real_engine
 @pytest.mark.xdist_group("slurm")
 def test_a_job_that_is_missing_at_first_is_waited_for(firecrest: FirecrestHarness) -> None:
+    firecrest.engine = firecrest.open(replace(TEMPO, report_lag_s=REPORT_LAG_S))
     firecrest.server.knobs.hides_s = 3.0
     attempt = submit(firecrest, Work())
     assert firecrest.engine.observe([attempt])[attempt].state is not ObservedState.ENDED
@@ -160,8 +172,9 @@ def test_a_log_is_read_by_ranges_between_characters(firecrest: FirecrestHarness,
             offset += len(piece)
         assert b"".join(pieces) == content
     assert content.endswith(files.read(str(path), offset=-7, limit=7) or b"-")
-    path.write_bytes(b"\xff\xfe" * 10)
-    assert files.read(str(path), offset=3, limit=4) == b"\xfe\xff\xfe\xff"
+    other = firecrest.near / "other.log"
+    other.write_bytes(b"\xff\xfe" * 10)
+    assert files.read(str(other), offset=3, limit=4) == b"\xfe\xff\xfe\xff"
 
 
 @pytest.mark.real_engine
@@ -193,7 +206,49 @@ def test_a_session_is_refused_with_a_reason(firecrest: FirecrestHarness) -> None
         firecrest.engine.open_session(attempt, firecrest.engine.workers(attempt)[0])
 
 
+@pytest.fixture
+def shared_slurm() -> Iterator[tuple[dict[str, str], Path]]:
+    """A Slurm for every user of this machine, and a directory that all may enter."""
+    with tempfile.TemporaryDirectory(prefix="shared") as name:
+        place = Path(name)
+        place.chmod(0o755)
+        try:
+            with running_slurm(place / "slurm", cpus_per_node=2) as variables:
+                yield variables, place
+        except Missing as missing:
+            pytest.skip(str(missing))
+
+
+@needs_root
+@pytest.mark.real_engine
+@pytest.mark.xdist_group("slurm")
+def test_two_users_neither_read_nor_end_each_others_jobs(shared_slurm: tuple[dict[str, str], Path]) -> None:
+    variables, place = shared_slurm
+    firecrest = FirecrestHarness(place / "far", variables)
+    attempt = started(firecrest, Work(lasts=True))
+    with two_users() as (other, _):
+        become = ("setpriv", f"--reuid={other.pw_uid}", f"--regid={other.pw_gid}", "--clear-groups")
+        firecrest.server.clients[other.pw_name] = Client(SECRET, FarSide(other.pw_name, become, variables))
+        api = firecrest.reach(client=other.pw_name)
+        files = FirecrestFiles(api)
+        jobs = FirecrestJobs(api, files, "site", read_settings(firecrest.settings()).site.slurm)
+        assert jobs.jobs() == []
+        with pytest.raises(Unavailable, match="Access/permission denied"):
+            jobs.cancel([firecrest.job(attempt)])
+        with pytest.raises(OSError, match="Permission denied"):
+            files.listing(str(firecrest.home))
+    assert firecrest.engine.observe([attempt])[attempt].state is ObservedState.RUNNING
+    firecrest.close()
+
+
 # --- tokens -------------------------------------------------------------------------------------------
+
+
+def reached(stack: ExitStack, server: Firecrest, *, secret: str = SECRET, **given: Any) -> Api:
+    """A connection that the stack closes."""
+    api = Api(server.url, SYSTEM, server.token_url, lambda: (CLIENT, secret), **given)
+    stack.callback(api.close)
+    return api
 
 
 def test_tokens_of_40_s_last_for_a_watch_of_an_hour() -> None:
@@ -201,8 +256,8 @@ def test_tokens_of_40_s_last_for_a_watch_of_an_hour() -> None:
     clock = VirtualClock(1_000.0)
     server = Firecrest({CLIENT: Client(SECRET, FarSide("root", (), {}))}, ("/nowhere",), now=clock.now)
     server.knobs.token_life_s = 40.0
-    with serving(server):
-        api = Api(server.url, SYSTEM, server.token_url, lambda: (CLIENT, SECRET), clock=clock.now)
+    with serving(server), ExitStack() as stack:
+        api = reached(stack, server, clock=clock.now)
         while clock.now() < 4_600.0:
             assert api.get("/status/systems")["systems"]
             clock.advance_to(clock.now() + 4.0)
@@ -214,8 +269,8 @@ def test_tokens_of_40_s_last_for_a_watch_of_an_hour() -> None:
 def test_a_long_token_is_renewed_with_a_minute_left_and_one_that_is_refused_at_once() -> None:
     clock = VirtualClock(1_000.0)
     server = Firecrest({CLIENT: Client(SECRET, FarSide("root", (), {}))}, ("/nowhere",), now=clock.now)
-    with serving(server):
-        api = Api(server.url, SYSTEM, server.token_url, lambda: (CLIENT, SECRET), clock=clock.now)
+    with serving(server), ExitStack() as stack:
+        api = reached(stack, server, clock=clock.now)
         for _ in range(239):
             api.get("/status/systems")
             clock.advance_to(clock.now() + 1.0)
@@ -232,17 +287,18 @@ def test_a_wrong_secret_is_reported_and_never_printed(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Firecrest({CLIENT: Client(SECRET, FarSide("root", (), {}))}, ("/nowhere",))
-    with serving(server), caplog.at_level(logging.DEBUG):
-        api = Api(server.url, SYSTEM, server.token_url, lambda: (CLIENT, "wrong secret"))
+    with serving(server), caplog.at_level(logging.DEBUG), ExitStack() as stack:
+        api = reached(stack, server, secret="wrong secret")
         with pytest.raises(Unavailable, match="Invalid client secret"):
             api.get("/status/systems")
     assert "wrong secret" not in "".join((*capfd.readouterr(), caplog.text))
 
 
 def test_a_server_that_does_not_answer_is_unavailable() -> None:
-    api = Api("http://127.0.0.1:9", SYSTEM, "http://127.0.0.1:9/token", lambda: (CLIENT, SECRET))
-    with pytest.raises(Unavailable, match=r"no token from http://127\.0\.0\.1:9/token"):
-        api.get("/status/systems")
+    server = Firecrest({}, ())
+    server.url = "http://127.0.0.1:9"
+    with ExitStack() as stack, pytest.raises(Unavailable, match=r"no token from http://127\.0\.0\.1:9/token"):
+        reached(stack, server).get("/status/systems")
 
 
 # --- answers ------------------------------------------------------------------------------------------

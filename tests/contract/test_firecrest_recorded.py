@@ -16,8 +16,9 @@ import pytest
 from engine_harness import BOUND_S
 from firecrest_harness import CLIENT, SECRET, FirecrestHarness
 from firecrest_server import EXCHANGES
+from slurm_clusters import Missing, running_slurm
 
-pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("firecrest")]
 
 HOME = "/home/alice"
 STARTS = ("PENDING", "RUNNING")
@@ -45,6 +46,19 @@ def differences(recorded: Any, served: Any, where: str = "") -> list[str]:
         return differences(recorded[0], served[0], f"{where}[0]") if recorded and served else []
     numbers = isinstance(recorded, int | float) and isinstance(served, int | float)
     return [] if numbers or type(recorded) is type(served) else [f"{where}: {recorded!r} and {served!r}"]
+
+
+@pytest.fixture
+def firecrest(tmp_path: Path) -> Iterator[FirecrestHarness]:
+    """Over a Slurm like the one of the recording."""
+    lines = "PartitionName=debug Nodes=n1 State=UP"
+    try:
+        with running_slurm(tmp_path / "slurm", cpus_per_node=4, gpus="a100:2", lines=lines) as variables:
+            made = FirecrestHarness(tmp_path / "far", variables)
+            yield made
+            made.close()
+    except Missing as missing:
+        pytest.skip(str(missing))
 
 
 def test_all_recorded_exchanges_are_served_as_recorded(firecrest: FirecrestHarness) -> None:

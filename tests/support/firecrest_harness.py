@@ -73,9 +73,11 @@ class FirecrestHarness(RealSlurmHarness):
             "python": sys.executable,
         }
 
-    def reach(self, system: str = SYSTEM) -> Api:
-        """A connection."""
-        return Api(self.server.url, system, self.server.token_url, lambda: (CLIENT, SECRET))
+    def reach(self, system: str = SYSTEM, *, client: str = CLIENT) -> Api:
+        """A connection, closed at the end."""
+        api = Api(self.server.url, system, self.server.token_url, lambda: (client, SECRET))
+        self._serving.callback(api.close)
+        return api
 
     def close(self) -> None:
         super().close()

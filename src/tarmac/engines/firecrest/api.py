@@ -99,7 +99,11 @@ class Api:
         self._client = httpx.Client(timeout=limits, follow_redirects=False, headers={"Accept": "*/*"})
         self.tokens = Tokens(self._client, token_url, credentials, clock=clock)
 
-    def get(self, path: str, **params: Any) -> Any:
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def get(self, path: str, /, **params: Any) -> Any:
         """The JSON of an answer. All calls raise Unavailable without an answer, and ApiError for an error."""
         return self._json(self.call("GET", path, params=params))
 
@@ -107,7 +111,7 @@ class Api:
         """The same for a call with a body."""
         return self._json(self.call("POST", path, json=body))
 
-    def call(self, method: str, path: str, **given: Any) -> bytes:
+    def call(self, method: str, path: str, /, **given: Any) -> bytes:
         """The content of an answer. A refused token is renewed once."""
         token = self.tokens.current()
         try:
@@ -131,7 +135,7 @@ class Api:
                     content += piece
                     if len(content) > MOST_BYTES:
                         raise ApiError(413, f"the answer has more than {MOST_BYTES} bytes")
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:  # the last: it was closed
             words = str(error) or type(error).__name__
             raise Unavailable(f"{self.url} does not answer: {words}") from None
         if answer.is_success:

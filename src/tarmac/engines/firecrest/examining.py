@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tarmac.engines.firecrest.api import Api, wrong_form
@@ -17,7 +17,7 @@ Checked = tuple[bool, str]
 
 def examined(api: Api, files: SiteFiles, settings: SlurmSettings) -> Iterator[Finding]:
     """The finding of each step; the first failure is the last."""
-    steps = {
+    steps: Mapping[str, Callable[[], Checked]] = {
         "token": lambda: _token(api),
         "system": lambda: _system(api),
         "directory": lambda: _writable(files, str(settings.directory)),

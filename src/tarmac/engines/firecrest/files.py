@@ -135,8 +135,9 @@ class FirecrestFiles:
     def _whole(self, path: str, offset: int) -> bytes:
         """The content of a file; kept while it is read in pieces."""
         with self._lock:
-            if offset and self._last[0] == path and time.monotonic() - self._last[2] < KEPT_S:
-                return self._last[1]
+            known, content, read_at = self._last
+            if known == path and 0 < offset < len(content) and time.monotonic() - read_at < KEPT_S:
+                return content
         content = self._api.call("GET", f"{OPS}/download", params={"path": path})
         with self._lock:
             self._last = (path, content, time.monotonic())

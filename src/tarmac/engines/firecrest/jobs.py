@@ -80,7 +80,8 @@ class FirecrestJobs:
         with wrong_form():
             nodes = self._api.get("/status/{system}/nodes")["nodes"] or []
             return {
-                pool.name: offer(self._cluster, pool, list(_machines(nodes, pool))) for pool in self._pools
+                pool.name: offer(self._cluster, pool, list(_machines(nodes, pool)))
+                for pool in self._settings.pools
             }
 
     def examine(self) -> Iterator[Finding]:

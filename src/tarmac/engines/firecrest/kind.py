@@ -48,4 +48,6 @@ class FirecrestKind:
         if sidecar is not None and sidecar.is_directory:  # nodes cannot access a store on this machine
             sidecar = sidecar.in_directory(settings.site.slurm.directory)
         supplies = replace(supplies, sidecar=sidecar)
-        return SiteEngine(NAME, cluster.name, settings.site, supplies, files=files, jobs=jobs)
+        return SiteEngine(
+            NAME, cluster.name, settings.site, supplies, files=files, jobs=jobs, release=api.close
+        )

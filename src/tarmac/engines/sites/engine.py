@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.sites.access import TAKE_KEY, SiteAccess
 from tarmac.engines.sites.host import SiteHost
@@ -22,7 +24,10 @@ REPORT_LAG_S = 150.0
 
 
 class SiteEngine(SlurmEngine):
-    """The engine of one cluster at a site; `kind` is the name of its engine."""
+    """The engine of one cluster at a site; `kind` is the name of its engine.
+
+    `release` closes its connections.
+    """
 
     def __init__(
         self,
@@ -33,9 +38,11 @@ class SiteEngine(SlurmEngine):
         *,
         files: SiteFiles,
         jobs: SiteJobs,
+        release: Callable[[], None] | None = None,
         tempo: Tempo | None = None,
     ) -> None:
         self.name = kind
+        self._release = release
         copies = supplies.copies / cluster
         host = SiteHost(settings.slurm.directory, files, f"at {cluster}", copies=copies)
         poll_s = settings.poll_s
@@ -44,6 +51,10 @@ class SiteEngine(SlurmEngine):
         )
         access = SiteAccess(jobs, host)
         super().__init__(cluster, settings.slurm, supplies, host=host, access=access, tempo=tempo)
+
+    def close(self) -> None:
+        if self._release is not None:
+            self._release()
 
     def pace(self) -> Pace:
         return replace(super().pace(), read_s=self._tempo.look_s)

@@ -17,7 +17,7 @@ from typing import Any
 
 from tarmac.engines.sites.changes import COMPLETE, read_all
 from tarmac.engines.sites.packing import PACKED, Packed, Parts, archive
-from tarmac.engines.sites.wire import SiteFiles
+from tarmac.engines.sites.wire import RemoteEntry, SiteFiles
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import clearing, protocol
 from tarmac.node.attempt.protocol import AttemptPaths
@@ -99,11 +99,11 @@ class SiteOperations:
             return None
         return self._files.read(f"{directory}/{path}", offset=offset, limit=limit)
 
-    def files(self, *, directory: str, path: str, limit: int) -> list[tuple[str, str, int, float]] | None:
+    def files(self, *, directory: str, path: str, limit: int) -> list[RemoteEntry] | None:
         if path and not _is_inside(path):
             return None
         found = self._files.listing(f"{directory}/{path}".rstrip("/"))
-        return None if found is None else [tuple(entry) for entry in sorted(found)[:limit]]
+        return None if found is None else sorted(found)[:limit]
 
     def remove_trees(self, *, paths: Sequence[str]) -> None:
         for path in paths:
