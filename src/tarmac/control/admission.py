@@ -219,7 +219,7 @@ def _refuse_what_no_engine_takes(spec: RunSpec, control: ControlState) -> None:
     if spec.site is None or spec.rehearsal is not None or delegate is not None:
         return
     address, shape = spec.site.address, f"{spec.site.nodes or 1}x{spec.site.slots_per_node or 1}"
-    add = "" if address is None else f"{address.command} adds it; "
+    add = "" if address is None else f"{address.command(spec.site.queue)} adds it; "
     raise Refused(
         f"{spec.name} goes to the site {site_name(spec)}, which is none of the clusters here",
         hint=f"{add}--dry-run shows what the site is sent, --rehearse {shape} runs it on this machine, "

@@ -50,11 +50,11 @@ class SiteAddress:
     settings: Mapping[str, str]
     named_by: tuple[str, ...] = ("url",)
 
-    @property
-    def command(self) -> str:
-        """The command that adds it as a cluster."""
+    def command(self, queue: str = "QUEUE") -> str:
+        """The command that adds it as a cluster, in which the user completes the rest."""
         options = (f" --{name.replace('_', '-')} {shlex.quote(text)}" for name, text in self.settings.items())
-        return f"tarmac clusters add {self.name} --engine {self.engine}" + "".join(options)
+        more = f" --set partition={shlex.quote(queue)} --set directory=DIRECTORY"
+        return f"tarmac clusters add {self.name} --engine {self.engine}" + "".join(options) + more
 
     def is_of(self, engine: str, settings: Mapping[str, Any]) -> bool:
         """Whether a cluster with this engine and these settings is the site."""
@@ -70,8 +70,9 @@ def unicore_address(url: str) -> SiteAddress:
 
 
 def _comparable(url: str) -> str:
-    """The form in which URLs of one place are equal: the host in lower case, no slash at the end."""
-    return re.sub(r"^[^/]+//[^/]*", lambda found: found[0].lower(), url).rstrip("/")
+    """The form in which URLs of one place are equal: the host in lower case, without the usual ending."""
+    url = re.sub(r"^[^/]+//[^/]*", lambda found: found[0].lower(), url)
+    return url.rstrip("/").removesuffix("/rest/core")
 
 
 def _cluster_name(words: Sequence[str]) -> str:

@@ -18,12 +18,14 @@ from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import ArtifactStoring, AttemptSettings
+from tarmac.engines.firecrest.kind import FirecrestKind
 from tarmac.engines.hosts.installing import Forward, Sidecar, Supplies
 from tarmac.engines.local.engine import LocalEngine
 from tarmac.engines.local.nodes import local_nodes, survey
 from tarmac.engines.ray.kind import RayKind
 from tarmac.engines.ray.servers import ray_servers
 from tarmac.engines.slurm.kind import SlurmKind
+from tarmac.engines.unicore.kind import UnicoreKind
 from tarmac.model.cluster import LOCAL_ENGINE
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
@@ -227,7 +229,12 @@ class _Joining:
                 system_user_of=lambda user: self._accounts.callers.system_user_of(user),  # noqa: PLW0108 - made later
                 serving=self._serving,
                 notify_always=settings.notifications.every_run,
-                kinds={"ray": RayKind(supplies), "slurm": SlurmKind(supplies)},
+                kinds={
+                    "firecrest": FirecrestKind(supplies),
+                    "ray": RayKind(supplies),
+                    "slurm": SlurmKind(supplies),
+                    "unicore": UnicoreKind(supplies),
+                },
             ),
             resolve=resolve,
             sender=Sender(

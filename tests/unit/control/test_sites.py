@@ -16,6 +16,7 @@ from tarmac.model.site import Firecrest, SiteRequest, unicore_address
 from tarmac.model.spec import Rehearsal, Target
 
 URL = "https://zam2125.zam.kfa-juelich.de:9112/JUWELS/rest/core"
+REST = "--set partition=batch --set directory=DIRECTORY"
 JUWELS = SiteRequest(queue="batch", unicore_url=URL)
 DAINT = SiteRequest(
     queue="batch",
@@ -69,11 +70,13 @@ def test_without_its_cluster_a_run_is_refused_with_the_command_that_adds_it(plan
     plane.clusters.add(ADA, cluster("one", "sim-batch", url=URL))
     with pytest.raises(Refused, match="which is none of the clusters here") as refused:
         submit(plane, JUWELS)
-    assert f"tarmac clusters add juwels --engine unicore --url {URL} adds it" in str(refused.value.hint)
+    assert f"tarmac clusters add juwels --engine unicore --url {URL} {REST} adds it" in str(
+        refused.value.hint
+    )
     with pytest.raises(Refused) as refused:
         submit(plane, DAINT)
     options = "--url https://api.cscs.ch/v2 --token-url https://auth.cscs.ch/t --system daint"
-    assert f"tarmac clusters add daint --engine firecrest {options} adds it" in str(refused.value.hint)
+    assert f"tarmac clusters add daint --engine firecrest {options} {REST} adds it" in str(refused.value.hint)
 
 
 def test_of_several_clusters_the_user_names_one(plane: ControlPlane) -> None:
@@ -106,6 +109,7 @@ def test_a_named_cluster_and_a_rehearsal_win(plane: ControlPlane) -> None:
 def test_the_name_that_is_suggested_for_a_cluster(url: str, name: str) -> None:
     assert unicore_address(url).name == name
     assert unicore_address(url).is_of("unicore", {"url": url})
+    assert unicore_address(url).is_of("unicore", {"url": url.rstrip("/").removesuffix("/rest/core")})
     assert not unicore_address(url).is_of("slurm", {"url": url})
 
 

@@ -25,6 +25,7 @@ from tarmac.client import Client
 from tarmac.client.launching import json_text
 from tarmac.model.cluster import MachineState, Policy, QueueOffer
 from tarmac.model.engine_kinds import Finding
+from tarmac.model.secret import LEAST_BYTES
 
 _KIND_TEXTS = {"own": "this machine's own", "added": "added", "rehearsal": "for one run alone"}
 
@@ -209,8 +210,9 @@ def add(
         source = read_text(file, what="a cluster file")
         text, filename = source.text, source.filename
     else:
-        secrets = dict(credentials) or _secrets_from_shell(client, file, engine)
-        text, filename = described(file, engine, settings, secrets), "command line"
+        of_shell, secrets = ({}, dict(credentials)) if credentials else _from_shell(client, file, engine)
+        given = (*of_shell.items(), *settings)
+        text, filename = described(file, engine, given, secrets), "command line"
     cluster = client.add_cluster(text, filename=filename, replace=replace)
     print_warnings(f"{file}: {warning}" for warning in cluster.warnings)
     answer(cluster, f"there is {cluster_line(cluster)}")
@@ -219,16 +221,24 @@ def add(
 NO_SECRETS: Mapping[str, str] = {}
 
 
-def _secrets_from_shell(client: Client, cluster: str, engine: str) -> dict[str, str]:
-    """The names of secrets of the user with the credentials that the shell has for this engine, by use."""
+def _from_shell(client: Client, cluster: str, engine: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Settings and the names of secrets, by use, with the credentials that the shell has for this engine.
+
+    The values become secrets of the user, except names that are too short for that.
+    """
     from tarmac.systems.registry import credential_variables
 
-    found = {}
+    settings: dict[str, str] = {}
+    secrets: dict[str, str] = {}
     for use, variable in credential_variables(engine, os.environ).items():
-        found[use] = f"{cluster}-{use}".replace("_", "-")
-        client.set_secret(found[use], os.environ[variable])
-        remark(f"{variable} of your shell is now your secret {found[use]}")
-    return found
+        value, name = os.environ[variable], f"{cluster}-{use}".replace("_", "-")
+        if use == "user" and len(value.encode()) < LEAST_BYTES:
+            settings[use] = value
+            continue
+        client.set_secret(name, value)
+        secrets[use] = name
+        remark(f"{variable} of your shell is now your secret {name}")
+    return settings, secrets
 
 
 def described(

@@ -151,7 +151,7 @@ def bring_code(host: Host, code: str | None, source: StreamsCode | None, *, plac
 
     Raises Unavailable, OSError, and InvalidInput if there is no source.
     """
-    if code is None or host.use(Path(code)):
+    if code is None:
         return
     if source is None:
         raise InvalidInput("this cluster was given no code to take from")

@@ -119,7 +119,7 @@ def clear_copies(home: str, live: Collection[str], *, unused_days: float, versio
     `version` is the tarmac of new attempts, and stays.
     """
     before, code = time.time() - unused_days * _DAY_S, os.path.join(home, "code")
-    used = {version, *_used(home, live)}
+    used = {version, *used_copies(home, live)}
     old = list(_older(code, before))
     unused = {os.path.basename(path) for path in old} - used
     used |= {
@@ -141,7 +141,7 @@ def clear_copies(home: str, live: Collection[str], *, unused_days: float, versio
     return removed
 
 
-def _used(home: str, live: Collection[str]) -> Iterator[str]:
+def used_copies(home: str, live: Collection[str]) -> Iterator[str]:
     """The snapshots of code and the versions of tarmac that attempts of these runs name."""
     for run_id in live:
         attempts = os.path.join(home, "runs", run_id, "attempts")
