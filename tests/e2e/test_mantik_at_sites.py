@@ -1,4 +1,4 @@
-"""Configurations of Mantik on a real Slurm of two nodes: a training, its image, the commands, the request."""
+"""Configurations of Mantik on a real Slurm of two nodes, reached by its commands, firecREST and UNICORE."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+import unicore_sites
+from firecrest_calls import SYSTEM
+from firecrest_far_side import FarSide
+from firecrest_server import Client, Firecrest, serving
 from shell import Shell
 from slurm_clusters import Missing, running_slurm
 from trainings import EXAMPLE, HELD, TRAINING_S, position
@@ -35,14 +41,14 @@ exec "$@"
 """Runs what follows the image, as Apptainer would inside of it."""
 
 IMAGE_BYTES = 10 << 20
-HOOKS = """
-UnicoreApiUrl: https://site.example.org/rest/core
-Environment:
+UNICORE = "UnicoreApiUrl: https://zam2125.zam.kfa-juelich.de:9112/JUWELS/rest/core\n"
+HOOKS = f"""
+{UNICORE}Environment:
   PreRunCommandOnLoginNode: [echo 1 >> order, echo login before]
   PreRunCommandOnComputeNode: [echo 2 >> order, export FROM_BEFORE=yes]
   PostRunCommandOnComputeNode: [echo 4 >> order]
   PostRunCommandOnLoginNode: [echo 5 >> order, cat order, echo login after]
-Resources: {Queue: batch}
+Resources: {{Queue: batch}}
 """
 HOOKED = 'entry_points: {main: {command: "echo $FROM_BEFORE; echo 3 >> order; echo result > result.txt"}}'
 SHOW_JOB = 'entry_points: {main: {command: "scontrol show job -d ${{SLURM_JOB_ID}}"}}'
@@ -79,32 +85,99 @@ def reservation(slurm: dict[str, str]) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """A Slurm of two nodes with GPUs and accounts."""
-    try:
-        directory = tmp_path_factory.mktemp("cluster") / "slurm"
-        with running_slurm(directory, cpus_per_node=4, gpus="a100:2", accounting=True) as variables:
-            scontrol(variables, "update", "nodename=n1,n2", "availablefeatures=fast", "activefeatures=fast")
-            yield variables
-    except Missing as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.fixture
-def site(shell: Shell, slurm: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """That Slurm as the cluster `site` of a user whose login shells find Apptainer and Python."""
-    home = tmp_path / "user"
-    (home / "bin").mkdir(parents=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of a user at the site, whose login shells find Apptainer and Python."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "bin").mkdir()
     (home / "bin/apptainer").write_text(APPTAINER)
     (home / "bin/apptainer").chmod(0o755)
     programs = f"{home}/bin:{Path(sys.executable).parent}"
     (home / ".bash_profile").write_text(f'export PATH="{programs}:$PATH" GLOO_SOCKET_IFNAME=lo\n')
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
+    return home
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[dict[str, str]]:
+    """A Slurm of two nodes with GPUs and accounts, in whose jobs the home is that of the user."""
+    try:
+        directory = tmp_path_factory.mktemp("cluster") / "slurm"
+        with running_slurm(directory, cpus_per_node=4, gpus="a100:2", accounting=True) as variables:
+            scontrol(variables, "update", "nodename=n1,n2", "availablefeatures=fast", "activefeatures=fast")
+            yield {**variables, "HOME": str(home)}
+    except Missing as missing:
+        pytest.skip(str(missing))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A cluster of a user: its directory, the options of a run for it, and its address in a configuration."""
+
+    directory: Path
+    options: tuple[str, ...] = ()
+    address: str = UNICORE
+
+    def config(self, text: str) -> str:
+        """A configuration for the place: nothing but the address is different."""
+        return text.replace(UNICORE, self.address)
+
+
+Made = Callable[[Shell, dict[str, str], Path, ExitStack], Place]
+COMMON = ("--set=partition=batch", "--set=account=proj", f"--set=python={sys.executable}")
+
+
+def of_slurm(shell: Shell, slurm: dict[str, str], directory: Path, _closing: ExitStack) -> Place:
+    """On the machine of the server: a file goes there only if the user says so."""
+    shell.tarmac("clusters", "add", "site", "--engine=slurm", f"--set=directory={directory}", *COMMON, code=0)
+    return Place(directory, ("--cluster", "site"))
+
+
+def of_firecrest(shell: Shell, slurm: dict[str, str], directory: Path, closing: ExitStack) -> Place:
+    """Behind a firecREST, with the login in Mantik's variables."""
+    directory.mkdir()
+    client = Client("secret of ada", FarSide("root", (), slurm))
+    server = closing.enter_context(serving(Firecrest({"client of ada": client}, (str(directory),))))
+    address = f"Firecrest:\n  ApiUrl: {server.url}/\n  TokenUrl: {server.token_url}\n  Machine: {SYSTEM}\n"
+    where = (f"--url={server.url}", f"--token-url={server.token_url}", f"--system={SYSTEM}")
+    more = ("--set=gpus_per_node=2", "--set=poll=1s", f"--set=directory={directory}/{{user}}")
+    shell.tarmac("clusters", "add", "site", "--engine=firecrest", *where, *more, *COMMON, code=0)
+    return Place(directory / getpass.getuser(), address=address)
+
+
+def of_unicore(shell: Shell, slurm: dict[str, str], directory: Path, closing: ExitStack) -> Place:
+    """Behind a UNICORE, with the login in Mantik's variables."""
+    served = closing.enter_context(unicore_sites.serving(directory, **slurm))
+    more = ("--set=poll=1s", f"--set=ca={served.ca}", f"--set=directory={directory}/ada/tarmac")
+    shell.tarmac("clusters", "add", "site", "--engine=unicore", f"--url={served.url}", *more, *COMMON, code=0)
+    return Place(
+        directory / "ada/tarmac",
+        address=f"UnicoreApiUrl: {served.url.removesuffix('/rest/core')}/rest/core\n",
+    )
+
+
+PLACES: dict[str, Made] = {"slurm": of_slurm, "firecrest": of_firecrest, "unicore": of_unicore}
+LOGINS = {
+    "MANTIK_UNICORE_USERNAME": "ada",
+    "MANTIK_UNICORE_PASSWORD": "pass of ada",
+    "MANTIK_FIRECREST_CLIENT_ID": "client of ada",
+    "MANTIK_FIRECREST_CLIENT_SECRET": "secret of ada",
+}
+
+
+@pytest.fixture(params=PLACES)
+def site(
+    request: pytest.FixtureRequest,
+    shell: Shell,
+    slurm: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Place]:
+    """That Slurm as a cluster of the user."""
+    for name, value in {**slurm, **LOGINS}.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.delenv("TMPDIR", raising=False)
-    settings = (f"--set=directory={tmp_path / 'shared'}", "--set=partition=batch", "--set=account=proj")
-    shell.tarmac("clusters", "add", "site", "--engine=slurm", *settings, code=0)
-    return tmp_path / "shared"
+    with ExitStack() as closing:
+        yield PLACES[request.param](shell, slurm, tmp_path / "shared", closing)
+        shell.close()
 
 
 def of_workers(output: str) -> str:
@@ -112,21 +185,22 @@ def of_workers(output: str) -> str:
     return "\n".join(line.partition("| ")[2] or line for line in output.splitlines())
 
 
-def test_a_training_in_an_image_is_paused_resumed_and_fetched(shell: Shell, site: Path) -> None:
+def test_a_training_in_an_image_is_paused_resumed_and_fetched(shell: Shell, site: Place) -> None:
     """K2, K10: the document's first example trains on two nodes; its image goes to the site once."""
     for name in ("train.py", "model.py"):
         shell.write(name, (EXAMPLE / name).read_text())
-    for name, text in {"held.py": HELD, "MLproject": TRAINING, "backend.yaml": DOCUMENT.read_text()}.items():
-        shell.write(name, text)
+    shell.write("held.py", HELD)
+    shell.write("MLproject", TRAINING)
+    shell.write("backend.yaml", site.config(DOCUMENT.read_text()))
     for name in ("image.sif", "another-image.sif"):
         (shell.directory / name).write_bytes(os.urandom(IMAGE_BYTES))
     shell.tarmac("check", "backend.yaml", code=0)
-    follower = shell.start("run", "backend.yaml", "--cluster", "site", "-P", "epochs=4")
+    follower = shell.start("run", "backend.yaml", *site.options, "-P", "epochs=4")
     assert follower.stdout is not None
     assert any("epoch  2 " in line for line in follower.stdout), shell.tarmac("show", "digits").stdout
     shell.tarmac("pause", "digits", "--wait", code=0)
     shell.write("train.py", (EXAMPLE / "train.py").read_text() + "# changed\n")
-    shell.tarmac("run", "backend.yaml", "--cluster", "site", "--name", "other", "--detach", code=0)
+    shell.tarmac("run", "backend.yaml", *site.options, "--name", "other", "--detach", code=0)
     shell.tarmac("resume", "digits", code=0)
     rest, errors = follower.communicate(timeout=TRAINING_S)
     assert follower.returncode == 0, errors
@@ -145,51 +219,59 @@ def test_a_training_in_an_image_is_paused_resumed_and_fetched(shell: Shell, site
     assert {"image.sif", "held.py"} <= listed
     assert "another-image.sif" not in listed
     shell.tarmac("pause", "other", "--wait", code=0)
-    packs = [path.stat().st_size for path in (site / "code/packs").iterdir()]
-    assert len(packs) == 3
-    assert sum(size >= IMAGE_BYTES for size in packs) == 1
+    sizes = [path.stat().st_size for path in (site.directory / "code/packs").iterdir()]
+    assert sum(size >= IMAGE_BYTES for size in sizes) == 1
+    assert sum(path.stat().st_size for path in site.directory.glob("packed/*/*")) < IMAGE_BYTES
     shell.tarmac("stop", "other", "--wait", code=0)
 
 
 def test_commands_run_in_their_order_and_what_they_print_is_in_the_setup_log(
-    shell: Shell, site: Path
+    shell: Shell, site: Place
 ) -> None:
     """K6, K10."""
     shell.write("MLproject", HOOKED)
-    result = shell.tarmac(
-        "run", shell.write("hooks.yaml", HOOKS), "--cluster", "site", "--name", "hooked", code=0
-    )
+    text = site.config(HOOKS)
+    if "Firecrest" in text:
+        refused = shell.tarmac("check", shell.write("hooks.yaml", text), code=2).stderr
+        assert refused.count("firecREST runs nothing on the login node") == 2
+        text = re.sub(r"(?m)^  P\w+OnLoginNode: .*\n", "", text)
+    result = shell.tarmac("run", shell.write("hooks.yaml", text), *site.options, "--name", "hooked", code=0)
     assert "yes" in of_workers(result.stdout).splitlines()
-    setup = of_workers(shell.tarmac("logs", "hooked", "--role", "setup", code=0).stdout).splitlines()
-    said = [line for line in setup if not line.startswith("+")]
-    assert said[-7:] == ["login before", "1", "2", "3", "4", "5", "login after"]
     shell.tarmac("files", "hooked", "result.txt", "-o", "fetched", code=0)
     assert (shell.directory / "fetched").read_text() == "result\n"
+    shell.tarmac("files", "hooked", "order", "-o", "order", code=0)
+    numbers = (shell.directory / "order").read_text().split()
+    assert "".join(numbers) in ("12345", "234")
+    if "Firecrest" not in text:
+        setup = of_workers(shell.tarmac("logs", "hooked", "--role", "setup", code=0).stdout).splitlines()
+        said = [line for line in setup if not line.startswith("+")]
+        assert said[-7:] == ["login before", *numbers, "login after"]
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_the_request_reaches_the_job(
-    shell: Shell, site: Path, request: pytest.FixtureRequest, name: str
+    shell: Shell, site: Place, request: pytest.FixtureRequest, name: str
 ) -> None:
     """K7."""
     resources, expected = REQUESTS[name]
     if "Reservation" in resources:
         request.getfixturevalue("reservation")
     shell.write("MLproject", SHOW_JOB)
-    text = f"UnicoreApiUrl: https://a.b/rest/core\nResources: {{Queue: batch, {resources}}}\n"
-    result = shell.tarmac("run", shell.write("request.yaml", text), "--cluster", "site", code=0)
+    text = site.config(f"{UNICORE}Resources: {{Queue: batch, {resources}}}\n")
+    result = shell.tarmac("run", shell.write("request.yaml", text), *site.options, code=0)
     assert [part for part in expected if part not in result.stdout] == [], result.stdout
 
 
 def test_the_account_of_the_shell_is_that_of_the_job(
-    shell: Shell, site: Path, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, site: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """K10: Mantik's variable wins over the account of the cluster."""
     monkeypatch.setenv("MANTIK_COMPUTE_BUDGET_ACCOUNT", "other")
     shell.write("MLproject", SHOW_JOB)
-    config = shell.write("a.yaml", "UnicoreApiUrl: https://a.b/rest/core\nResources: {Queue: batch}\n")
-    for options in (("--cluster", "site"), ()):
-        shown = shell.tarmac("run", config, *options, "--dry-run", code=0).stdout
-        assert "#SBATCH --account=other" in shown if options else '"Project": "other"' in shown
+    config = shell.write("a.yaml", site.config(f"{UNICORE}Resources: {{Queue: batch}}\n"))
+    shown = shell.tarmac("run", config, *site.options, "--dry-run", code=0).stdout
+    assert "#SBATCH --account=other\n" in shown
+    elsewhere = shell.write("b.yaml", "UnicoreApiUrl: https://a.b/rest/core\nResources: {Queue: batch}\n")
+    assert '"Project": "other"' in shell.tarmac("run", elsewhere, "--dry-run", code=0).stdout
     monkeypatch.setenv("MANTIK_COMPUTE_BUDGET_ACCOUNT", "no\nname")
     assert "MANTIK_COMPUTE_BUDGET_ACCOUNT of your shell" in shell.tarmac("run", config, code=2).stderr

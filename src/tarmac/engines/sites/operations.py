@@ -102,7 +102,10 @@ class SiteOperations:
     def files(self, *, directory: str, path: str, limit: int) -> list[RemoteEntry] | None:
         if path and not _is_inside(path):
             return None
-        found = self._files.listing(f"{directory}/{path}".rstrip("/"))
+        try:
+            found = self._files.listing(f"{directory}/{path}".rstrip("/"))
+        except NotADirectoryError:
+            return None
         return None if found is None else sorted(found)[:limit]
 
     def remove_trees(self, *, paths: Sequence[str]) -> None:
