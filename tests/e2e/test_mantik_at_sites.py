@@ -61,7 +61,7 @@ REQUESTS = {
             "QOS=normal",
             "Features=fast",
             "NumNodes=2 NumCPUs=4 NumTasks=2 CPUs/Task=2",
-            "TresPerNode=gres:gpu:a100:2",
+            "gres/gpu=4",
             "MinMemoryNode=200M",
             "Account=proj",
         ),
@@ -146,7 +146,8 @@ def of_firecrest(shell: Shell, slurm: dict[str, str], directory: Path, closing: 
 def of_unicore(shell: Shell, slurm: dict[str, str], directory: Path, closing: ExitStack) -> Place:
     """Behind a UNICORE, with the login in Mantik's variables."""
     served = closing.enter_context(unicore_sites.serving(directory, **slurm))
-    more = ("--set=poll=1s", f"--set=ca={served.ca}", f"--set=directory={directory}/ada/tarmac")
+    more = ("--set=gpus_per_node=2", "--set=poll=1s", f"--set=ca={served.ca}")
+    more += (f"--set=directory={directory}/ada/tarmac",)
     shell.tarmac("clusters", "add", "site", "--engine=unicore", f"--url={served.url}", *more, *COMMON, code=0)
     return Place(
         directory / "ada/tarmac",
@@ -243,6 +244,7 @@ def test_commands_run_in_their_order_and_what_they_print_is_in_the_setup_log(
     numbers = (shell.directory / "order").read_text().split()
     assert "".join(numbers) in ("12345", "234")
     if "Firecrest" not in text:
+        shell.until("logs", "hooked", "--role", "setup", said="login after\n")
         setup = of_workers(shell.tarmac("logs", "hooked", "--role", "setup", code=0).stdout).splitlines()
         said = [line for line in setup if not line.startswith("+")]
         assert said[-7:] == ["login before", *numbers, "login after"]
