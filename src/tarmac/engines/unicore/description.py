@@ -15,7 +15,7 @@ from tarmac.engines.unicore.login_hooks import AFTER, BEFORE
 from tarmac.model.errors import InvalidInput, listed
 
 SCRIPT = "tarmac.sh"
-CODE_VARIABLE = "TARMAC_EXIT_CODE"
+CODE_VARIABLE = "tarmac_exit_code"
 
 RAW: Mapping[str, Any] = {
     "Job type": "RAW",
