@@ -2,7 +2,7 @@
 
 A job of the type RAW is our batch script, with our directives. UNICORE appends a line to the script, which
 runs the job's executable and stores its exit code; without one it takes the job for failed, minutes later.
-Where a site forbids the type, UNICORE writes the directives itself, from resources that it has names for.
+If a site forbids the type, UNICORE writes the directives itself, from the resources that it has names for.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class UnicoreFiles:
                 return list(found.values())
 
     def _facts(self, path: str, **params: Any) -> Mapping[str, Any] | None:
-        """What the storage knows of a path; None if there is nothing."""
+        """The facts of the storage about a path; None if there is nothing."""
         try:
             found = self._call("GET", path, params=params).json()
         except FileNotFoundError:
