@@ -139,7 +139,7 @@ def test_a_training_with_login_hooks_is_paused_and_resumed_and_its_results_are_f
     said = ["ada's login node first", "then the first node", "ada's login node last"]
     assert [line for line in setup.splitlines() if line in said] == said
     assert "loss" in shell.tarmac("metrics", "trains", code=0).stdout
-    shell.until("artifacts", "trains", said="checkpoint")
+    shell.until("artifacts", "ls", "trains", said="checkpoint")
 
 
 def test_a_check_tries_each_step_and_names_the_one_that_failed(ada: Ada) -> None:

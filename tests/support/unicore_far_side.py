@@ -7,7 +7,6 @@ handled by commands of that user, as UNICORE's own helper on a login node does. 
 from __future__ import annotations
 
 import base64
-import os
 import pwd
 import re
 import subprocess
@@ -79,10 +78,10 @@ class UnicoreJob:
     log: list[str] = field(default_factory=list)
     process: subprocess.Popen[bytes] | None = None
     step: str = ""
-    submitted_at: str = field(default_factory=lambda: _iso(time.time()))
+    submitted_at: str = field(default_factory=lambda: iso(time.time()))
 
     def write(self, text: str) -> None:
-        self.log.append(f"{_iso(time.time())}: {text}")
+        self.log.append(f"{iso(time.time())}: {text}")
 
     def end(self, status: str, message: str = "") -> None:
         self.status, self.message = status, message
@@ -136,22 +135,6 @@ class Unicore:
             self.sessions[given] = user.name
         return given
 
-    def about(self, user: User | None) -> dict[str, Any]:
-        uid = (
-            {}
-            if user is None
-            else {"UID": user.name, "group": user.groups[0], "availableGroups": user.groups}
-        )
-        role = "anonymous" if user is None else "user"
-        return {
-            "client": {
-                "role": {"selected": role},
-                "xlogin": uid,
-                "dn": f"CN={user.name if user else 'nobody'}",
-            },
-            "server": {"version": "10.3.0", "jobSubmission": {"enabled": True, "message": "OK"}},
-        }
-
     # --- files -----------------------------------------------------------------------------------
 
     def storages(self, user: User) -> dict[str, Path]:
@@ -165,29 +148,6 @@ class Unicore:
             return self.storages(user)[storage]
         except KeyError:
             raise Refusal(404, f"No such resource: {storage}") from None
-
-    def facts(self, user: User, path: Path) -> dict[str, Any]:
-        line = self.run(user, ["stat", "--format=%F|%s|%Y|%U|%G|%A", str(path)]).decode().strip()
-        kind, size, at, owner, group, mode = line.rsplit("|", 5)
-        return {
-            "isDirectory": kind == "directory",
-            "size": int(size),
-            "lastAccessed": _iso(float(at)),
-            "owner": owner,
-            "group": group,
-            "permissions": mode[1:],
-        }
-
-    def listing(self, user: User, root: Path, path: Path) -> dict[str, Any]:
-        text = self.run(
-            user, ["find", str(path), "-mindepth", "1", "-maxdepth", "1", "-printf", "%y|%s|%T@|%p\\n"]
-        )
-        found = {}
-        for line in text.decode().splitlines():
-            kind, size, at, name = line.split("|", 3)
-            local = "/" + os.path.relpath(name, root) + ("/" if kind == "d" else "")
-            found[local] = {"isDirectory": kind == "d", "size": int(size), "lastAccessed": _iso(float(at))}
-        return found
 
     def run(
         self, user: User, argv: Sequence[str], *, given: bytes = b"", directory: Path | None = None
@@ -417,5 +377,6 @@ def _command(job: UnicoreJob) -> str:
     return " ".join([str(job.described.get("Executable", "")), *job.described.get("Arguments", [])])
 
 
-def _iso(at: float) -> str:
+def iso(at: float) -> str:
+    """A time as UNICORE shows it."""
     return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%S%z")

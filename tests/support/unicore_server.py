@@ -6,6 +6,7 @@ Knobs make it slow, failing after it did what was asked, forgetful and narrow.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import socket
 import ssl
@@ -24,107 +25,116 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from certificates import self_signed
-from unicore_far_side import Refusal, Unicore, User
+from unicore_far_side import Refusal, Unicore, UnicoreJob, User, iso
 
 SESSION = "X-UNICORE-SecuritySession"
 BASE = "/SITE/rest/core"
 ELSEWHERE = "https://elsewhere.invalid"
 """The host of all addresses in answers: behind a gateway they may name another one."""
 
+METHODS = ("GET", "PUT", "POST", "DELETE")
 
-def application(site: Unicore) -> Starlette:
+Act = Callable[[Request, User, bytes], Response]
+
+
+class Interface:
     """The routes of a site, below BASE."""
 
-    def handled(act: Callable[[Request, User, bytes], Response]) -> Callable[[Request], Any]:
+    def __init__(self, site: Unicore) -> None:
+        self.site = site
+
+    def application(self) -> Starlette:
+        paths: list[tuple[str, str, Act]] = [
+            ("GET", "", self.about),
+            ("GET", "/jobs", self.list_jobs),
+            ("POST", "/jobs", self.create_job),
+            ("GET", "/jobs/{id}", self.show_job),
+            ("DELETE", "/jobs/{id}", self.delete_job),
+            ("GET", "/jobs/{id}/details", self.job_details),
+            ("POST", "/jobs/{id}/actions/{action}", self.act_on_job),
+            ("GET", "/storages", self.list_storages),
+            ("GET", "/storages/{id}", self.show_storage),
+            ("POST", "/storages/{id}/actions/rename", self.rename),
+            *((method, "/storages/{id}/files/{path:path}", self.files) for method in METHODS),
+            ("GET", "/factories", self.list_factories),
+            ("GET", "/factories/default", self.show_factory),
+        ]
+        return Starlette(
+            routes=[Route(BASE + path, self._handled(act), methods=[method]) for method, path, act in paths]
+        )
+
+    def _handled(self, act: Act) -> Callable[[Request], Any]:
         async def handle(request: Request) -> Response:
-            body = await request.body()
-            return await run_in_threadpool(_answer, site, act, request, body)
+            return await run_in_threadpool(_answer, self.site, act, request, await request.body())
 
         return handle
 
-    def listed(kind: str, request: Request, ids: Sequence[str]) -> Response:
+    def _listed(self, kind: str, request: Request, ids: Sequence[str]) -> Response:
         offset, num = int(request.query_params.get("offset", 0)), int(request.query_params.get("num", 200))
-        page = ids[offset : offset + min(num, site.knobs.most_listed)]
+        page = ids[offset : offset + min(num, self.site.knobs.most_listed)]
         return JSONResponse({kind: [f"{ELSEWHERE}/{kind}/{each}" for each in page], "_links": {}})
 
-    def list_jobs(request: Request, user: User, _body: bytes) -> Response:
-        wanted = set(filter(None, request.query_params.get("tags", "").split(",")))
-        own = [job for job in reversed(site.jobs.values()) if job.owner == user.name]
-        return listed(
-            "jobs", request, [job.id for job in own if wanted <= set(job.described.get("Tags", []))]
-        )
+    def _job(self, request: Request, user: User) -> UnicoreJob:
+        return self.site.job(user, request.path_params["id"])
 
-    def create_job(_request: Request, user: User, body: bytes) -> Response:
-        job_id = site.create(user, json.loads(body))
+    def about(self, _request: Request, user: User, _body: bytes) -> Response:
+        return JSONResponse(_about(user))
+
+    def list_jobs(self, request: Request, user: User, _body: bytes) -> Response:
+        wanted = set(filter(None, request.query_params.get("tags", "").split(",")))
+        own = [job for job in reversed(self.site.jobs.values()) if job.owner == user.name]
+        ids = [job.id for job in own if wanted <= set(job.described.get("Tags", []))]
+        return self._listed("jobs", request, ids)
+
+    def create_job(self, _request: Request, user: User, body: bytes) -> Response:
+        job_id = self.site.create(user, json.loads(body))
         return Response(status_code=201, headers={"Location": f"{ELSEWHERE}{BASE}/jobs/{job_id}"})
 
-    def show_job(request: Request, user: User, _body: bytes) -> Response:
-        return JSONResponse(site.described(site.job(user, request.path_params["id"])))
+    def show_job(self, request: Request, user: User, _body: bytes) -> Response:
+        return JSONResponse(self.site.described(self._job(request, user)))
 
-    def delete_job(request: Request, user: User, _body: bytes) -> Response:
-        site.delete(user, site.job(user, request.path_params["id"]))
+    def delete_job(self, request: Request, user: User, _body: bytes) -> Response:
+        self.site.delete(user, self._job(request, user))
         return Response(status_code=204)
 
-    def job_details(request: Request, user: User, _body: bytes) -> Response:
-        return JSONResponse(site.details(site.job(user, request.path_params["id"])))
+    def job_details(self, request: Request, user: User, _body: bytes) -> Response:
+        return JSONResponse(self.site.details(self._job(request, user)))
 
-    def act_on_job(request: Request, user: User, _body: bytes) -> Response:
-        job = site.job(user, request.path_params["id"])
+    def act_on_job(self, request: Request, user: User, _body: bytes) -> Response:
+        job = self._job(request, user)
         if request.path_params["action"] == "start":
             job.started = True
         else:
-            site.abort(job)
+            self.site.abort(job)
         return JSONResponse({})
 
-    def list_storages(request: Request, user: User, _body: bytes) -> Response:
-        return listed(
-            "storages", request, [each for each in site.storages(user) if not each.endswith("-uspace")]
-        )
+    def list_storages(self, request: Request, user: User, _body: bytes) -> Response:
+        ids = [each for each in self.site.storages(user) if not each.endswith("-uspace")]
+        return self._listed("storages", request, ids)
 
-    def show_storage(request: Request, user: User, _body: bytes) -> Response:
-        root = site.root(user, request.path_params["id"])
+    def show_storage(self, request: Request, user: User, _body: bytes) -> Response:
+        root = self.site.root(user, request.path_params["id"])
         links = {"action:rename": {"href": f"{ELSEWHERE}/"}}
         return JSONResponse({"mountPoint": f"{root}/", "usableSpace": 1 << 40, "_links": links})
 
-    def rename(request: Request, user: User, body: bytes) -> Response:
-        root, names = site.root(user, request.path_params["id"]), json.loads(body)
-        site.run(user, ["mv", f"{root}{names['from']}", f"{root}{names['to']}"])
+    def rename(self, request: Request, user: User, body: bytes) -> Response:
+        root, names = self.site.root(user, request.path_params["id"]), json.loads(body)
+        self.site.run(user, ["mv", f"{root}{names['from']}", f"{root}{names['to']}"])
         return JSONResponse({})
 
-    def files(request: Request, user: User, body: bytes) -> Response:
-        root = site.root(user, request.path_params["id"])
+    def files(self, request: Request, user: User, body: bytes) -> Response:
+        root = self.site.root(user, request.path_params["id"])
         path = root / request.path_params.get("path", "").strip("/")
-        return _file(site, request, user, root, path, body)
+        return _file(self.site, request, user, root, path, body)
 
-    def factories(_request: Request, _user: User, _body: bytes) -> Response:
-        return listed("factories", _request, ["default"])
+    def list_factories(self, request: Request, _user: User, _body: bytes) -> Response:
+        return self._listed("factories", request, ["default"])
 
-    def factory(_request: Request, user: User, _body: bytes) -> Response:
-        return JSONResponse({"resources": _partitions(site, user)})
-
-    methods = ["GET", "PUT", "POST", "DELETE"]
-    return Starlette(
-        routes=[
-            Route(BASE, handled(lambda _request, user, _body: JSONResponse(site.about(user)))),
-            Route(f"{BASE}/jobs", handled(list_jobs)),
-            Route(f"{BASE}/jobs", handled(create_job), methods=["POST"]),
-            Route(f"{BASE}/jobs/{{id}}", handled(show_job)),
-            Route(f"{BASE}/jobs/{{id}}", handled(delete_job), methods=["DELETE"]),
-            Route(f"{BASE}/jobs/{{id}}/details", handled(job_details)),
-            Route(f"{BASE}/jobs/{{id}}/actions/{{action}}", handled(act_on_job), methods=["POST"]),
-            Route(f"{BASE}/storages", handled(list_storages)),
-            Route(f"{BASE}/storages/{{id}}", handled(show_storage)),
-            Route(f"{BASE}/storages/{{id}}/actions/rename", handled(rename), methods=["POST"]),
-            Route(f"{BASE}/storages/{{id}}/files/{{path:path}}", handled(files), methods=methods),
-            Route(f"{BASE}/factories", handled(factories)),
-            Route(f"{BASE}/factories/default", handled(factory)),
-        ]
-    )
+    def show_factory(self, _request: Request, user: User, _body: bytes) -> Response:
+        return JSONResponse({"resources": _partitions(self.site, user)})
 
 
-def _answer(
-    site: Unicore, act: Callable[[Request, User, bytes], Response], request: Request, body: bytes
-) -> Response:
+def _answer(site: Unicore, act: Act, request: Request, body: bytes) -> Response:
     path = request.url.path.removeprefix(BASE)
     site.requests.append(f"{request.method} {path}")
     site.preferences.append(request.headers.get("X-UNICORE-User-Preferences", ""))
@@ -138,7 +148,7 @@ def _answer(
         if user is None:
             if path:
                 raise Refusal(403, "Access denied for anonymous")
-            return JSONResponse(site.about(None))
+            return JSONResponse(_about(None))
         answer = act(request, user, body)
     except Refusal as refusal:
         return JSONResponse({"errorMessage": str(refusal), "status": refusal.status}, refusal.status)
@@ -170,7 +180,7 @@ def _file(site: Unicore, request: Request, user: User, root: Path, path: Path, b
         site.run(user, ["mkdir", "-p", str(path.parent)])
         site.run(user, ["bash", "-c", f"cat > {shlex.quote(str(path))}"], given=body)
         return Response(status_code=204)
-    facts = site.facts(user, path)
+    facts = _facts(site, user, path)
     if "application/octet-stream" in request.headers.get("Accept", ""):
         begin, _, end = request.headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")
         if int(begin) > facts["size"]:
@@ -181,8 +191,46 @@ def _file(site: Unicore, request: Request, user: User, root: Path, path: Path, b
             206 if "Range" in request.headers else 200,
         )
     if facts["isDirectory"]:
-        facts["content"] = site.listing(user, root, path)
+        facts["content"] = _listing(site, user, root, path)
     return JSONResponse(facts)
+
+
+def _about(user: User | None) -> dict[str, Any]:
+    uid = {} if user is None else {"UID": user.name, "group": user.groups[0], "availableGroups": user.groups}
+    role = "anonymous" if user is None else "user"
+    return {
+        "client": {
+            "role": {"selected": role},
+            "xlogin": uid,
+            "dn": f"CN={user.name if user else 'nobody'}",
+        },
+        "server": {"version": "10.3.0", "jobSubmission": {"enabled": True, "message": "OK"}},
+    }
+
+
+def _facts(site: Unicore, user: User, path: Path) -> dict[str, Any]:
+    line = site.run(user, ["stat", "--format=%F|%s|%Y|%U|%G|%A", str(path)]).decode().strip()
+    kind, size, at, owner, group, mode = line.rsplit("|", 5)
+    return {
+        "isDirectory": kind == "directory",
+        "size": int(size),
+        "lastAccessed": iso(float(at)),
+        "owner": owner,
+        "group": group,
+        "permissions": mode[1:],
+    }
+
+
+def _listing(site: Unicore, user: User, root: Path, path: Path) -> dict[str, Any]:
+    text = site.run(
+        user, ["find", str(path), "-mindepth", "1", "-maxdepth", "1", "-printf", "%y|%s|%T@|%p\\n"]
+    )
+    found = {}
+    for line in text.decode().splitlines():
+        kind, size, at, name = line.split("|", 3)
+        local = "/" + os.path.relpath(name, root) + ("/" if kind == "d" else "")
+        found[local] = {"isDirectory": kind == "d", "size": int(size), "lastAccessed": iso(float(at))}
+    return found
 
 
 def _partitions(site: Unicore, user: User) -> dict[str, dict[str, str]]:
@@ -215,7 +263,7 @@ def served(directory: Path, users: Sequence[User], variables: Mapping[str, str])
     site = Unicore(directory, users, variables)
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        application(site),
+        Interface(site).application(),
         log_level="critical",
         ssl_certfile=certificate,
         ssl_keyfile=certificate,

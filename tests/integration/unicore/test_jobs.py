@@ -29,7 +29,7 @@ SCRIPT = """#!/bin/bash
 #SBATCH --cpus-per-task=1
 #SBATCH --time=5
 #SBATCH --output={home}/{attempt}.log
-echo "$TARMAC_JOB" > {home}/{attempt}.began
+echo "$tarmac_job" > {home}/{attempt}.began
 exec bash -c '{command}'
 """
 

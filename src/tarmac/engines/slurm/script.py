@@ -30,7 +30,7 @@ from tarmac.node.attempt import protocol, words
 from tarmac.node.attempt.document import END_MARGIN_S, BatchLaunch, Launch, NodeLaunch
 from tarmac.node.starting import Installation
 
-JOB_VARIABLE = "TARMAC_JOB"
+JOB_VARIABLE = "tarmac_job"
 """The variable with the id of a job that a site knows by another one than Slurm's."""
 
 HETEROGENEOUS = "#SBATCH hetjob"

@@ -121,8 +121,10 @@ class Unicore:
     def about(self, *, again: bool = False) -> Mapping[str, Any]:
         """The site's facts about itself and this user. Raises LoginRefused for credentials without a user.
 
-        They are read once for the same credentials, or `again`.
+        They are read once for the same credentials, or `again`, with those of this moment.
         """
+        if again:
+            self._login_until = 0.0
         login = self._login()
         with self._lock:
             if self._known is not None and self._known_to == login and not again:

@@ -2,7 +2,7 @@
 
 A job of the type RAW is our batch script, with our directives. UNICORE appends a line to the script, which
 runs the job's executable and stores its exit code; without one it takes the job for failed, minutes later.
-Where a site forbids the type, UNICORE writes the directives itself, from resources that it has names for.
+If a site forbids the type, UNICORE writes the directives itself, from the resources that it has names for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tarmac.engines.unicore.login_hooks import AFTER, BEFORE
 from tarmac.model.errors import InvalidInput, listed
 
 SCRIPT = "tarmac.sh"
-CODE_VARIABLE = "TARMAC_EXIT_CODE"
+CODE_VARIABLE = "tarmac_exit_code"
 
 RAW: Mapping[str, Any] = {
     "Job type": "RAW",

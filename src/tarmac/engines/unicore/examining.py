@@ -14,7 +14,6 @@ from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput, Unavailable, listed
 
 SHOWN = 8
-LEAST_FREE_BYTES = 1 << 30
 Checked = tuple[bool, str]
 
 
@@ -64,14 +63,7 @@ class ExaminedJobs(UnicoreJobs):
         self._files.make_directory(directory, private=True)
         self._files.write(path, b"tried\n")
         self._files.remove(path)
-        free_bytes = self._files.room()
-        if free_bytes is not None and free_bytes < LEAST_FREE_BYTES:
-            return False, f"{directory} has {free_bytes >> 20} MiB left: runs need {LEAST_FREE_BYTES >> 20}"
-        room = "" if free_bytes is None else f", {free_bytes >> 30} GiB left"
-        return (
-            True,
-            f"{directory} can be written, on the storage {place.storage}{room}; nodes must see it there",
-        )
+        return True, f"{directory} can be written, on the storage {place.storage}; nodes must see it"
 
     def _login_node(self) -> Checked:
         path = f"{self._settings.directory}/{_probe()}"

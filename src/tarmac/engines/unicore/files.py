@@ -10,11 +10,10 @@ import errno
 import os
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from tarmac.engines.sites.wire import RemoteEntry
 from tarmac.engines.unicore.client import BYTES, SiteAnswer, Unicore, id_of
@@ -22,6 +21,7 @@ from tarmac.engines.unicore.login_node import LoginNode
 from tarmac.model.errors import Unavailable
 
 NOT_FOUND = 404
+LARGEST_CREATED_BYTES = 1 << 16
 LISTED = 10_000
 """The most entries of a directory that UNICORE lists at once."""
 
@@ -42,9 +42,8 @@ ERRORS = {
 """Failures of the site's file systems, which it reports by the words of the system with any status."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A storage, and the path of its root on nodes; `renames`: it has that action."""
+class Place(NamedTuple):
+    """A storage, and the path of its root on nodes ("": the root itself); `renames`: it has that action."""
 
     storage: str
     mount: str
@@ -92,15 +91,12 @@ class UnicoreFiles:
         if begin >= end:  # no range beyond the end: a server may never answer that
             return b""
         headers = {"Accept": BYTES, "Range": f"bytes={begin}-{end - 1}"}
-        try:
+        with suppress(FileNotFoundError):
             answer = self._call("GET", path, headers=headers)
-        except SiteAnswer as error:
-            if error.status == NOT_FOUND:
-                return None
-            raise
-        content: bytes = answer.content
-        whole = answer.status_code == 200 and len(content) > end - begin  # the range was ignored
-        return content[begin:end] if whole else content[: end - begin]
+            content: bytes = answer.content
+            whole = answer.status_code == 200 and len(content) > end - begin  # the range was ignored
+            return content[begin:end] if whole else content[: end - begin]
+        return None
 
     def write(self, path: str, content: bytes, *, private: bool = False) -> None:
         """Stored beside the path first. The size is compared; TLS protects the content on its way."""
@@ -119,16 +115,16 @@ class UnicoreFiles:
         callers one wins, and the name never has half of a content. A repeated call, or a late first one,
         finds the name in use, or its draft gone.
         """
-        known = self._whole(path)
-        if known is not None:
-            return known
-        draft = self._draft(path)
-        self._put(draft, content)
-        try:
-            problem = self._login_node.run("/bin/ln", "-T", draft, path, until=lambda: self._exists(path))
-        finally:
-            self.remove(draft)
-        known = self._whole(path)
+        known, problem = self.read(path, offset=0, limit=LARGEST_CREATED_BYTES), ""
+        if known is None:
+            draft = self._draft(path)
+            self._put(draft, content)
+            link = ("/bin/ln", "-T", draft, path)
+            try:
+                problem = self._login_node.run(*link, until=lambda: self._facts(path) is not None)
+            finally:
+                self.remove(draft)
+            known = self.read(path, offset=0, limit=LARGEST_CREATED_BYTES)
         if known is None:
             raise Unavailable(f"{path} was not made on the login node: {problem or 'no reason given'}")
         return known
@@ -139,18 +135,8 @@ class UnicoreFiles:
             self._call("PUT", path, json={"permissions": PRIVATE_DIRECTORY})
 
     def remove(self, path: str) -> None:
-        try:
+        with suppress(FileNotFoundError):
             self._call("DELETE", path)
-        except FileNotFoundError:
-            pass
-        except SiteAnswer as error:
-            if error.status != NOT_FOUND:
-                raise
-
-    def room(self) -> int | None:
-        """The free bytes of the storage; None if the site does not tell."""
-        free = int(self._site.get(f"/storages/{self.place().storage}").get("usableSpace") or -1)
-        return free if free >= 0 else None
 
     # --- inside ----------------------------------------------------------------------------------
 
@@ -173,23 +159,11 @@ class UnicoreFiles:
                 return list(found.values())
 
     def _facts(self, path: str, **params: Any) -> Mapping[str, Any] | None:
-        """What the storage knows of a path; None if there is nothing."""
-        try:
-            found = self._call("GET", path, params=params).json()
-        except FileNotFoundError:
-            return None
-        except SiteAnswer as error:
-            if error.status == NOT_FOUND:
-                return None
-            raise
-        return found if isinstance(found, dict) else None
-
-    def _exists(self, path: str) -> bool:
-        return self._facts(path) is not None
-
-    def _whole(self, path: str) -> bytes | None:
-        facts = self._facts(path)
-        return self.read(path, offset=0, limit=int(facts.get("size", 0))) if facts is not None else None
+        """The facts of the storage about a path; None if there is nothing."""
+        with suppress(FileNotFoundError):
+            found: Mapping[str, Any] = self._call("GET", path, params=params).json()
+            return found
+        return None
 
     def _put(self, path: str, content: bytes) -> None:
         self._call("PUT", path, content=content, headers={"Content-Type": BYTES})
@@ -208,12 +182,7 @@ class UnicoreFiles:
 
     def _inside(self, path: str) -> str:
         """The path in the storage."""
-        place = self.place()
-        if path != place.mount and not path.startswith(f"{place.mount.rstrip('/')}/"):
-            raise OSError(
-                errno.EACCES, f"it is outside of the storage {place.storage} at {place.mount}", path
-            )
-        return "/" + path[len(place.mount) :].lstrip("/")
+        return path.removeprefix(self.place().mount)
 
     def _call(self, method: str, path: str, **given: Any) -> Any:
         place = f"/storages/{self.place().storage}/files{self._inside(path)}"
@@ -239,8 +208,8 @@ def _found(site: Unicore, directory: str) -> Place:
     found: list[Place] = []
     for storage in site.listed("storages"):
         facts = site.get(f"/storages/{storage}")
-        mount = "/" + str(facts.get("mountPoint") or "").strip("/")
-        if facts.get("mountPoint") and f"{directory}/".startswith(f"{mount.rstrip('/')}/"):
+        mount = str(facts.get("mountPoint") or "?").rstrip("/")
+        if f"{directory}/".startswith(f"{mount}/"):
             found.append(Place(storage, mount, renames="action:rename" in facts.get("_links", {})))
     if not found:
         raise Unavailable(
@@ -256,7 +225,7 @@ def _failures(path: str) -> Iterator[None]:
     try:
         yield
     except SiteAnswer as error:
-        words = error.message.lower()
+        words = "no such file" if error.status == NOT_FOUND else error.message.lower()
         number = next((number for text, number in ERRORS.items() if text in words), None)
         if number is not None:
             raise OSError(number, os.strerror(number), path) from None

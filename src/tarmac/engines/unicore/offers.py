@@ -1,4 +1,4 @@
-"""What a partition offers a job, from the ranges that UNICORE shows for its resources. Called by `jobs`."""
+"""The offer of a partition, from the ranges that UNICORE shows for its resources. Called by `jobs`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SLOTS = ("GPUsPerNode", "GPUS")
 """The resource with a node's GPUs: by its usual name, and by one that some sites define."""
 
 MOST_NODES = 4096
-"""UNICORE shows the number of a partition's nodes alone: so many of them get a name here."""
+"""The most nodes that get a name here: UNICORE shows only their number."""
 
 _RANGE = re.compile(r"[0-9.]+-([0-9]+)(?:\.[0-9]+)?")
 
