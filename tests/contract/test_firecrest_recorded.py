@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +55,12 @@ def firecrest(tmp_path: Path) -> Iterator[FirecrestHarness]:
     """Over a Slurm like the one of the recording."""
     lines = "PartitionName=debug Nodes=n1 State=UP"
     try:
-        with running_slurm(tmp_path / "slurm", cpus_per_node=4, gpus="a100:2", lines=lines) as variables:
+        with running_slurm(
+            tmp_path / "slurm", cpus_per_node=4, gpus="a100:2", lines=lines, accounting=True
+        ) as variables:
+            for what in (("account", "zzz"), ("user", "root", "account=zzz")):  # the recorded one took any
+                argv = ["sacctmgr", "--immediate", "add", *what]
+                subprocess.run(argv, env={**os.environ, **variables}, check=True, timeout=60)
             made = FirecrestHarness(tmp_path / "far", variables)
             yield made
             made.close()
@@ -82,7 +89,8 @@ def test_all_recorded_exchanges_are_served_as_recorded(firecrest: FirecrestHarne
                 served = answer.json() if is_json and answer.content else answer.text
                 if answer.status_code == call["status"] and settled(recorded, served):
                     break
-                assert answer.status_code == call["status"], (number, url, served)
+                same = answer.status_code == call["status"]
+                assert same or call["method"] == "GET", (number, url, served)
                 assert time.monotonic() < deadline, (number, recorded, served)
                 Event().wait(0.2)
             if call["method"] == "POST" and url.endswith("/jobs") and call["status"] == 201:
@@ -96,7 +104,8 @@ def test_all_recorded_exchanges_are_served_as_recorded(firecrest: FirecrestHarne
 
 def settled(recorded: Any, served: Any) -> bool:
     """Whether a job is in the recorded state, if that one lasts."""
-    if not isinstance(recorded, dict) or "status" not in (recorded.get("jobs") or [{}])[0]:
+    jobs = recorded.get("jobs", ()) if isinstance(recorded, dict) else ()
+    if len(jobs) != 1 or "status" not in jobs[0]:
         return True
     then, now = (answer["jobs"][0]["status"]["state"].split()[0] for answer in (recorded, served))
     return then in STARTS or then == now

@@ -28,7 +28,7 @@ RUNS = 12
 TRAINS = """name: trains
 cluster: daint
 slots: 1
-nodes: 2
+code: .
 pause: {grace: 20s}
 command: python train.py
 """
@@ -134,7 +134,10 @@ def test_a_training_at_a_site_is_paused_and_resumed_and_its_results_are_fetched(
     assert "begins at 0" in text
     assert "done" in text
     assert "loss" in shell.tarmac("metrics", "trains", code=0).stdout
-    shell.until("artifacts", "trains", said="checkpoint")
+    shell.until("artifacts", "ls", "trains", said="checkpoint")
+    shell.tarmac("artifacts", "get", "trains", "-o", "fetched", code=0)
+    last = max(int(path.read_text()) for path in (shell.directory / "fetched").rglob("step"))
+    assert f"step {last}" in text
     checks = shell.json("clusters", "check", "daint")["findings"]
     assert all(finding["ok"] for finding in checks), checks
 
