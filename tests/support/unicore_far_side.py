@@ -220,6 +220,7 @@ class Unicore:
                 self.run(self.users[job.owner], ["scancel", job.batch_id])
             if job.process is not None:
                 job.process.kill()
+                job.process.wait()
             job.end("FAILED")
 
     def delete(self, user: User, job: UnicoreJob) -> None:

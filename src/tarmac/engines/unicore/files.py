@@ -182,7 +182,7 @@ class UnicoreFiles:
 
     def _inside(self, path: str) -> str:
         """The path in the storage."""
-        return path.removeprefix(self.place().mount)
+        return path.removeprefix(self.place().mount) or "/"
 
     def _call(self, method: str, path: str, **given: Any) -> Any:
         place = f"/storages/{self.place().storage}/files{self._inside(path)}"
