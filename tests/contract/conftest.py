@@ -12,6 +12,7 @@ import pytest
 
 from delivered import deliver_early
 from engine_harness import Harness, LocalHarness, SimBatchHarness, SimHarness
+from firecrest_harness import FirecrestHarness
 from gitserver import NO_SSHD
 from memory_store import MemoryStore
 from played_store import PlayedStore
@@ -23,6 +24,7 @@ from slurm_harness import RealSlurmHarness, SlurmHarness, SshHarness, StandInHar
 from ssh_hosts import LoginHost, login_host
 from tarmac.model.ports import Store
 from tarmac.store import open_store
+from unicore_harness import UnicoreHarness
 
 MEMORY, PLAY, SQLITE, POSTGRES = "memory", "play", "sqlite", "postgres"
 SQL = [SQLITE, pytest.param(POSTGRES, marks=pytest.mark.postgres)]
@@ -181,7 +183,18 @@ def slurm_harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sl
     made.close()
 
 
-@pytest.fixture(params=["sim-batch", "slurm-standin", pytest.param("slurm", marks=pytest.mark.real_engine)])
+@pytest.fixture
+def firecrest(slurm: dict[str, str], tmp_path: Path) -> Iterator[FirecrestHarness]:
+    """A firecREST over a real Slurm."""
+    made = FirecrestHarness(tmp_path / "far", slurm)
+    yield made
+    made.close()
+
+
+REAL = [pytest.param(name, marks=pytest.mark.real_engine) for name in ("slurm", "firecrest", "unicore")]
+
+
+@pytest.fixture(params=["sim-batch", "slurm-standin", *REAL])
 def delegated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     """An engine whose system has a queue of its own: one test for each kind."""
     made: Any
@@ -189,6 +202,10 @@ def delegated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
         made = SimBatchHarness()
     elif request.param == "slurm-standin":
         made = request.getfixturevalue("standin_anywhere")
+    elif request.param == "firecrest":
+        made = FirecrestHarness(tmp_path / "far", request.getfixturevalue("slurm"))
+    elif request.param == "unicore":
+        made = UnicoreHarness(tmp_path / "far", request.getfixturevalue("slurm"))
     else:
         made = RealSlurmHarness(tmp_path / "site", request.getfixturevalue("slurm"))
     yield made

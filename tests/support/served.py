@@ -180,7 +180,11 @@ class Served:
             ),
             starter=lambda: self.starter,
             resolve=resolve_references(
-                self.artifacts, self.datasets, self.secrets, sources=sources_of(self.store)
+                self.artifacts,
+                self.datasets,
+                self.secrets,
+                sources=sources_of(self.store),
+                cluster_of=lambda name: self.plane.control.inventory.described(name),  # noqa: PLW0108 - made below
             ),
             sender=Sender(mail=None, secrets=self.secrets.values, private_addresses=False),
         )

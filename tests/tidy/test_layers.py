@@ -34,6 +34,7 @@ LAZY_MODULES = {
     "tarmac.engines.ray.kind",
     "tarmac.engines.ray.servers",
     "tarmac.engines.slurm.kind",
+    "tarmac.engines.unicore.kind",
     "tarmac.node.__main__",
     "tarmac.node.hooks.image",
     "tarmac.node.peers.__main__",

@@ -115,6 +115,7 @@ NATIVE = {
     "tarmac.server.settings": {"mirror"},
     "tarmac.engines.sim": {"job", "jobs", "cancel"},  # of a batch system; and of an appointment
     "tarmac.engines.slurm": {"job", "jobs", "task", "partition", "gpu", "gpus", "cancel"},
+    "tarmac.engines.unicore": {"job", "jobs", "partition", "partitions", "gpu", "gpus", "cancel", "host"},
     "tarmac.client": {"host"},  # the address of a server
     "tarmac.server": {"host", "task", "tasks", "cancel"},  # the same, and asyncio's own words
     "tarmac.systems.determined.gateway": {

@@ -3,7 +3,7 @@
 Made in `server.routes`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -64,13 +64,17 @@ class Rotation(Struct, frozen=True, kw_only=True):
 
 
 class CodeDirectory(Struct, frozen=True, kw_only=True):
-    """A directory (or archive) of the client's machine, and the rules for files to leave out."""
+    """A directory (or archive) of the client's machine, and the rules for files to leave out.
+
+    `extra_files` (path in the copy: file of that machine) are sent in any case.
+    """
 
     path: str
     ignore_file: str | None
     exclude: Sequence[str]
     whole: bool
     limit_bytes: int
+    extra_files: Mapping[str, str]
 
 
 class CodeNeeded(Struct, frozen=True, kw_only=True):

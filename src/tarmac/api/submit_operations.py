@@ -23,13 +23,14 @@ DEEPEST = 64
 class ExtrasBody(Body, frozen=True, kw_only=True):
     """Files beside a run file that its dialect reads, and the parameters of an MLflow project.
 
-    `files` has the text of each file by its name, `changes` the text of a YAML value by its path in the
-    native run file, such as `a.b.0`.
+    `files` has the text of each file by its name, `variables` those of the submitter's shell, `changes` the
+    text of a YAML value by its path in the native run file, such as `a.b.0`.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
     entry_point: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
     changes: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -33,6 +33,9 @@ _LIMIT_BYTES = 4 * 1024 * 1024
 COMPANIONS = frozenset({"mlproject"})
 """Names of files beside a run file that its dialect may request, in lower case."""
 
+COMPANION_VARIABLES = ("MANTIK_COMPUTE_BUDGET_ACCOUNT",)
+"""Variables of the shell that the dialect of a run file may request."""
+
 _LARGEST_BYTES = 256 * 1024
 
 
@@ -168,6 +171,7 @@ class How(Struct, frozen=True, kw_only=True):
     def extras(self, directory: str) -> dict[str, Any]:
         """The `extras` of docs/using/api.md for a run file in this directory."""
         extras: dict[str, Any] = {"files": companions(Path(directory)), "changes": dict(self.changes)}
+        extras["variables"] = shell_variables()
         if self.entry_point is not None:
             extras["entry_point"] = self.entry_point
         if self.parameters:
@@ -205,6 +209,11 @@ def how_of(options: dict[str, Any]) -> How:
         parameters=dict(options.pop("parameters")),
         changes=dict(options.pop("changes")),
     )
+
+
+def shell_variables() -> dict[str, str]:
+    """The variables of this shell that the dialect of a run file may request."""
+    return {name: os.environ[name] for name in COMPANION_VARIABLES if os.environ.get(name)}
 
 
 def companions(directory: Path) -> dict[str, str]:

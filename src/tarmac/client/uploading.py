@@ -48,17 +48,20 @@ class Uploads(Calls):
         self._leave_out = leave_out
         self._on_upload = on_upload or (lambda _sent_bytes, _of_bytes: None)
         self._memory = HashMemory(cache_directory(os.environ, user_home=Path.home()) / HASHES)
-        self._digests: dict[LocalDirectory, str] = {}
+        self._digests: dict[bytes, str] = {}
 
     def digest_for(self, submission: api.SubmissionBody) -> str | None:
         """The snapshot of a submission: sent now, if its code is a directory of this machine."""
         directory = self._call(api.CODE_NEEDED, body=submission).directory
         if directory is None:
             return None
-        code = msgspec.convert(directory, LocalDirectory, from_attributes=True)
-        if code not in self._digests:
-            self._digests[code] = self._send_directory(code)
-        return self._digests[code]
+        key, code = (
+            msgspec.json.encode(directory),
+            msgspec.convert(directory, LocalDirectory, from_attributes=True),
+        )
+        if key not in self._digests:
+            self._digests[key] = self._send_directory(code)
+        return self._digests[key]
 
     def _send_directory(self, code: LocalDirectory) -> str:
         send = self._send_archive if is_archive(Path(code.path)) else self._send_tree
@@ -85,7 +88,7 @@ class Uploads(Calls):
         tree.check_size(entries, source=code.path, code=code, limit_bytes=code.limit_bytes)
         hashes = self._memory.hashes(root, entries)
         files = {
-            hashes[entry.path]: (root / entry.path, entry.size_bytes)
+            hashes[entry.path]: (entry.under(root), entry.size_bytes)
             for entry in entries
             if entry.kind is tree.Kind.FILE
         }
@@ -103,6 +106,7 @@ class Uploads(Calls):
 
     def _commit(self, code: LocalDirectory, contents: Mapping[str, Any]) -> str:
         sent = {"path": code.path, "limit_bytes": code.limit_bytes, **contents}
+        sent["extra_files"] = list(code.extra_files)
         path = path_of(api.SEND_TREE)
         answer = self._transport.request("POST", path, body=json.dumps(sent).encode())
         return decoded(api.UploadedTree, answer.body).digest

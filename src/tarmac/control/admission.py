@@ -3,7 +3,7 @@
 Called by `service.ControlPlane.submit` and the dry run.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -20,7 +20,7 @@ from tarmac.launch.environment import parameter_names, unknown_names
 from tarmac.launch.unicore_job import site_name
 from tarmac.model.actor import Actor
 from tarmac.model.changes import NewRun
-from tarmac.model.cluster import Node, admits
+from tarmac.model.cluster import Cluster, Node, admits
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, IsExperiment, NeverFits, Refused, listed, nearest, suggestion
 from tarmac.model.lifecycle import INITIAL_STATE, Mode, RunEvent, RunState, steps
@@ -216,13 +216,15 @@ def _elsewhere(spec: RunSpec, clusters: Collection[str]) -> str | None:
 
 def _refuse_what_no_engine_takes(spec: RunSpec, control: ControlState) -> None:
     delegate = control.engines.delegate_of(spec.target.cluster)  # it accepts settings for sites as well
-    if spec.site is not None and spec.rehearsal is None and delegate is None:
-        shape = f"{spec.site.nodes or 1}x{spec.site.slots_per_node or 1}"
-        raise Refused(
-            f"{spec.name} goes to the site {site_name(spec)}: it needs that site's engine, which is not here",
-            hint=f"--dry-run shows what the site is sent, --rehearse {shape} runs it on this machine, "
-            "--cluster on a Slurm of yours",
-        )
+    if spec.site is None or spec.rehearsal is not None or delegate is not None:
+        return
+    address, shape = spec.site.address, f"{spec.site.nodes or 1}x{spec.site.slots_per_node or 1}"
+    add = "" if address is None else f"{address.command(spec.site.queue)} adds it; "
+    raise Refused(
+        f"{spec.name} goes to the site {site_name(spec)}, which is none of the clusters here",
+        hint=f"{add}--dry-run shows what the site is sent, --rehearse {shape} runs it on this machine, "
+        "--cluster on a Slurm of yours",
+    )
 
 
 def same_request(one: RunSpec, other: RunSpec) -> bool:
@@ -304,12 +306,33 @@ def refuse_unknown_parameters(spec: RunSpec) -> None:
         )
 
 
-def with_system_user(submission: Submission, control: ControlState) -> Submission:
-    """The submission with the system user of its submitter's account, whatever it named."""
+def completed(submission: Submission, control: ControlState) -> Submission:
+    """The submission with the facts that the server adds: the cluster of its site, and its system user.
+
+    The system user is that of its submitter's account, whatever the submission named.
+    """
+    spec = _at_its_site(submission.spec, control.inventory.clusters)
     name = control.system_user_of(submission.actor.user)
-    if name == submission.spec.system_user:
-        return submission
-    return replace(submission, spec=replace(submission.spec, system_user=name))
+    if name != spec.system_user:
+        spec = replace(spec, system_user=name)
+    return submission if spec is submission.spec else replace(submission, spec=spec)
+
+
+def _at_its_site(spec: RunSpec, clusters: Sequence[Cluster]) -> RunSpec:
+    """The spec with the cluster that is its site, unless it names a cluster itself.
+
+    Raises Refused if several are.
+    """
+    address = spec.site.address if spec.site is not None else None
+    if address is None or spec.rehearsal is not None or spec.target.cluster is not None:
+        return spec
+    found = [each.name for each in clusters if address.is_of(each.engine, each.settings)]
+    if len(found) > 1:
+        raise Refused(
+            f"{spec.name} goes to the site {site_name(spec)}, and several clusters are that site",
+            hint=f"--cluster chooses one of {', '.join(found)}",
+        )
+    return replace(spec, target=replace(spec.target, cluster=found[0])) if found else spec
 
 
 def refuse_system_user(spec: RunSpec, engines: Engines) -> None:

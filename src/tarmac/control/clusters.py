@@ -72,13 +72,13 @@ class Clusters:
         with control.lock:
             control.look_at_clusters()
             old = control.inventory.described(cluster.name)
-            cluster = replace(cluster, server=control.server)
+            cluster = replace(cluster, server=control.server, added_by=actor.user)
             if old is not None and old.machines:
                 raise Refused(
                     f"cluster {old.name} was started by tarmac cluster up",
                     hint="change its hosts file instead",
                 )
-            if old is not None and replace(old, assigned={}) == cluster:
+            if old is not None and replace(old, assigned={}, added_by=actor.user) == cluster:
                 return self._find(cluster.name)
             self._check_kind(cluster)
             self._refuse_name(cluster.name, taken=old is not None and not replacing)

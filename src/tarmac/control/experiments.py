@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tarmac import api
-from tarmac.control.admission import Admission, Submission, same_request, with_system_user
+from tarmac.control.admission import Admission, Submission, completed, same_request
 from tarmac.control.decisions import steps
 from tarmac.control.decisions.trials import ChangeDraft
 from tarmac.control.permissions import Action, check
@@ -61,7 +61,7 @@ class ExperimentService:
         The code is staged here, once for all trials. Raises Refused for trials that can never fit.
         """
         control = self._control
-        spec = self._resolve(with_system_user(submission, control).spec, submission.actor)
+        spec = self._resolve(completed(submission, control).spec, submission.actor)
         check(submission.actor, Action.SUBMIT, project=spec.project)
         if spec.search is None:
             raise InvalidInput("this describes one run, not an experiment", hint="a search, or --sweep")

@@ -21,9 +21,9 @@ from tarmac.control.admission import (
     Accepted,
     Admission,
     Submission,
+    completed,
     refuse_search,
     same_request,
-    with_system_user,
 )
 from tarmac.control.cluster_machines import ClusterMachines
 from tarmac.control.clusters import Clusters
@@ -311,7 +311,7 @@ class ControlPlane:
 
     def _resolved(self, submission: Submission) -> Submission:
         """Resolve references; raises InvalidInput for an unknown dataset, artifact or secret."""
-        submission = with_system_user(submission, self.control)
+        submission = completed(submission, self.control)
         spec = self._resolve(submission.spec, submission.actor)
         return submission if spec is submission.spec else replace(submission, spec=spec)
 

@@ -5,7 +5,7 @@ dialects: changes to a launch, and the refusal of extras that a dialect does not
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
@@ -42,7 +42,8 @@ Detection = Certainty | Problem
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
     """Inputs that accompany a text: `files` beside it (name -> content) that its dialect requests by name, an
-    entry point of its project, and values for that entry point's parameters. Hashable.
+    entry point of its project, values for that entry point's parameters, and `variables` of the submitter's
+    shell that its dialect reads. Hashable.
 
     `override_fields` names fields, as overrides call them, that the user gives elsewhere: the text may omit
     them. `changes` are values for paths of the text or, if it is not native, of the native file of the same
@@ -52,6 +53,7 @@ class Extras:
     files: tuple[tuple[str, str], ...] = ()
     entry_point: str | None = None
     parameters: tuple[tuple[str, str], ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
     override_fields: frozenset[str] = frozenset()
     changes: tuple[tuple[str, str], ...] = ()
 
@@ -134,8 +136,9 @@ class Dialect:
     that of priorities (None: tarmac's). `own_packages`: setup steps expect a disposable container, and
     `pip install` changes only that. `adds_setup`: the conventions install something in every run.
     `every_secret`: a run may read all secrets of its user that are for every run. `unread` are the system's
-    other files, which a user may take for its run files. `check_program(text, filename)` are the problems and
-    warnings of a program that launches runs, which is no file to read; None: the text is none.
+    other files, which a user may take for its run files. `credentials` are the variables of a shell that
+    have the user's credentials, by the kind of engine and by use. `check_program(text, filename)` are the
+    problems and warnings of a program that launches runs, which is no file to read; None: the text is none.
     """
 
     name: str
@@ -150,6 +153,7 @@ class Dialect:
     adds_setup: bool = False
     every_secret: bool = False
     unread: tuple[FileKind, ...] = ()
+    credentials: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
     check_program: Callable[[str, str], Problems | None] = lambda _text, _filename: None
 
 

@@ -19,15 +19,13 @@ from tarmac.model.codec import replace
 from tarmac.model.site import Apptainer, SiteRequest
 from tarmac.model.spec import Command, RunSpec
 from tarmac.node.apptainer.options import parse
+from tarmac.node.attempt.protocol import BATCH_VARIABLES
 
 _STANDIN = 'python3 -E -S "${PYTHONPATH##*:}/../apptainer"'
 """The stand-in for Apptainer in a rehearsal: see `node/apptainer`.
 
 It is beside the directory that makes `import tarmac` work, which is last on PYTHONPATH.
 """
-
-BATCH_VARIABLES = "TARMAC_BATCH_VARIABLES"
-"""The variable with the file of a job's variables, for a script that starts steps itself."""
 
 OF_UNICORE = "UC_WORKING_DIRECTORY"
 MODULE_FILES = (
@@ -54,13 +52,12 @@ def site_steps(spec: RunSpec) -> list[str]:
 def batch_steps(spec: RunSpec) -> list[str]:
     """The same for a job in which a runner starts the script, with the environment of a job's own script.
 
-    An image beside the project is used in place. A bind needs its source.
+    A local image is part of the code. A bind needs its source.
     """
     site = _site(spec)
     if site.apptainer is not None:
-        image = replace(site.apptainer, path=site.apptainer.source or site.apptainer.path)
-        hooks = replace(spec.hooks, before=(*spec.hooks.before, *_source_checks(image)))
-        spec = replace(spec, site=replace(site, apptainer=image), hooks=hooks)
+        before = (*spec.hooks.before, *_source_checks(site.apptainer))
+        spec = replace(spec, hooks=replace(spec.hooks, before=before))
     return [
         f'[ ! -r "${{{BATCH_VARIABLES}:-}}" ] || . "${BATCH_VARIABLES}"',
         *_unicore_variable(site),

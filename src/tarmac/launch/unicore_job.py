@@ -98,7 +98,8 @@ def site_text(spec: RunSpec) -> str | None:
     if spec.site is None:
         return None
     if spec.site.unicore_url is not None:
-        return json.dumps(unicore_description(spec, name=spec.name), indent=2, ensure_ascii=False) + "\n"
+        described = unicore_description(spec, name=spec.name, project=spec.slurm.get("account"))
+        return json.dumps(described, indent=2, ensure_ascii=False) + "\n"
     return batch_script(spec, name=spec.name)
 
 

@@ -209,8 +209,9 @@ class Cluster(StoredRecord, frozen=True, kw_only=True):
 
     `engine` is the kind of its engine, which reads the `settings`; `credentials` name the secrets for its
     access, never their values. `groups` are its nodes for an engine that simulates them; other engines find
-    theirs. `assigned` has what its engine assigned to it when it was added; `server` names the server that it
-    was added to, by that server's own cluster. `machines` are those that it was started on, if any.
+    theirs. `assigned` has what its engine assigned to it when the user `added_by` added it; `server` names
+    the server that it was added to, by that server's own cluster. `machines` are those that it was started
+    on, if any.
     """
 
     name: str
@@ -219,6 +220,7 @@ class Cluster(StoredRecord, frozen=True, kw_only=True):
     engine: str = LOCAL_ENGINE
     settings: Mapping[str, Any] = field(default_factory=dict)
     credentials: Mapping[str, str] = field(default_factory=dict)
+    added_by: str = ""
     assigned: Mapping[str, str] = field(default_factory=dict)
     server: str = LOCAL_CLUSTER
     machines: tuple[Machine, ...] = ()

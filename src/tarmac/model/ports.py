@@ -304,8 +304,11 @@ class CodeStore(Protocol):
 class StreamsCode(Protocol):
     """Snapshots in the form that engines send to nodes without access to the server's disk."""
 
+    def parts(self, digest: str) -> Sequence[str]:
+        """The large contents of a snapshot, by hash: it needs them beside it, and several may share them."""
+
     def stream(self, digest: str) -> Iterator[bytes]:
-        """A whole snapshot, in the form that `node.starting.Installation.take` unpacks there.
+        """A snapshot, or a part, in the form that `node.starting.Installation.take` unpacks there.
 
         Raises NotFound if there is none, Unavailable if it cannot be read now.
         """

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
+from tarmac.model.cluster import Cluster
 from tarmac.model.codec import StoredRecord
 
 SHARED = ""
@@ -149,6 +150,19 @@ Raises InvalidInput for a missing one, and Unavailable for one that cannot be op
 def no_secrets(names: Sequence[SecretName]) -> Mapping[str, str]:
     """The `SecretValues` of an engine whose runs have none."""
     assert not names, names
+    return {}
+
+
+CredentialValues = Callable[[Cluster, str | None], Mapping[str, str]]
+"""The present credentials of a cluster, by use: those of a login, which is the scope of the secrets.
+
+None: those for questions about the cluster, of the user who added it. Raises as `SecretValues` does.
+"""
+
+
+def no_credentials(cluster: Cluster, login: str | None) -> Mapping[str, str]:
+    """The `CredentialValues` of an engine whose clusters have none."""
+    assert not cluster.credentials, (cluster, login)
     return {}
 
 

@@ -6,6 +6,9 @@ its time limit, variables, modules and hooks apply.
 """
 
 import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tarmac.model.codec import StoredRecord
@@ -35,12 +38,64 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,60}")
 _VALUE = re.compile(r"[A-Za-z0-9_.,:;@%+=*/&|()\[\]-][A-Za-z0-9_.,:;@%+=*/&|()\[\] -]{0,500}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteAddress:
+    """A site as the cluster that it is: the kind of its engine, and the settings with which it is added.
+
+    `named_by` are those of its settings that distinguish it from other sites.
+    """
+
+    engine: str
+    name: str
+    settings: Mapping[str, str]
+    named_by: tuple[str, ...] = ("url",)
+
+    def command(self, queue: str = "QUEUE") -> str:
+        """The command that adds it as a cluster, in which the user completes the rest."""
+        options = (f" --{name.replace('_', '-')} {shlex.quote(text)}" for name, text in self.settings.items())
+        more = f" --set partition={shlex.quote(queue)} --set directory=DIRECTORY"
+        return f"tarmac clusters add {self.name} --engine {self.engine}" + "".join(options) + more
+
+    def is_of(self, engine: str, settings: Mapping[str, Any]) -> bool:
+        """Whether a cluster with this engine and these settings is the site."""
+        return engine == self.engine and all(
+            _comparable(str(settings.get(name))) == _comparable(self.settings[name]) for name in self.named_by
+        )
+
+
+def unicore_address(url: str) -> SiteAddress:
+    """The address of a site behind UNICORE."""
+    words = [word for word in url.partition("://")[2].split("/") if word not in ("", "rest", "core")]
+    return SiteAddress(engine="unicore", name=_cluster_name(words[-1:]), settings={"url": url})
+
+
+def _comparable(url: str) -> str:
+    """The form in which URLs of one place are equal: the host in lower case, without the usual ending."""
+    url = re.sub(r"^[^/]+//[^/]*", lambda found: found[0].lower(), url)
+    return url.rstrip("/").removesuffix("/rest/core")
+
+
+def _cluster_name(words: Sequence[str]) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()).strip("-")[:63] or "site"
+
+
 class Firecrest(StoredRecord, frozen=True, kw_only=True):
     """A site behind firecREST, and its machine to use."""
 
     api_url: str
     token_url: str
     machine: str
+
+    @property
+    def address(self) -> SiteAddress:
+        """The site as a cluster."""
+        settings = {"url": self.api_url, "token_url": self.token_url, "system": self.machine}
+        return SiteAddress(
+            engine="firecrest",
+            name=_cluster_name([self.machine]),
+            settings=settings,
+            named_by=("url", "system"),
+        )
 
 
 class Apptainer(StoredRecord, frozen=True, kw_only=True):
@@ -80,6 +135,13 @@ class SiteRequest(StoredRecord, frozen=True, kw_only=True):
     venv: str | None = None
     log: str = "job.log"
     directory_variable: str | None = None
+
+    @property
+    def address(self) -> SiteAddress | None:
+        """The site as a cluster; None if the request names no site."""
+        if self.unicore_url is not None:
+            return unicore_address(self.unicore_url)
+        return self.firecrest.address if self.firecrest is not None else None
 
 
 def check_name(name: Any) -> str:

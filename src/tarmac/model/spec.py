@@ -141,8 +141,9 @@ class LocalDirectory(StoredRecord, frozen=True, kw_only=True, tag="directory"):
 
     Files are left out by the ignore file `ignore_file` at its top if a dialect has its own, otherwise by
     `.tarmacignore`, `.gitignore` or the usual defaults; and by the patterns of `exclude`, in the syntax of
-    .gitignore. With `whole`, only `exclude` counts. More than `limit_bytes` is refused. `digest` names the
-    snapshot if the submitter has sent it already: then `path` is not read.
+    .gitignore. With `whole`, only `exclude` counts. More than `limit_bytes` is refused. `extra_files` (path
+    in the copy: file of that machine) are part of the copy in any case, and count for no limit. `digest`
+    names the snapshot if the submitter has sent it already: then `path` is not read.
     """
 
     path: str
@@ -150,6 +151,7 @@ class LocalDirectory(StoredRecord, frozen=True, kw_only=True, tag="directory"):
     exclude: tuple[str, ...] = ()
     whole: bool = False
     limit_bytes: int | None = None
+    extra_files: Mapping[str, str] = field(default_factory=dict)
     digest: str | None = None
 
 
@@ -280,8 +282,9 @@ class RunSpec(StoredRecord, frozen=True, kw_only=True):
     index. With a `search` it is the spec of an experiment, whose trials are runs of the same spec with values
     in place of the search; `trial` names the experiment of a trial. `notify` are subscriptions to its events;
     `log_policies` act if it fails. `hook_changes` has a sentence for each change by the site's submission
-    hook. `system_user` is the account of the nodes for its processes (None: that of the server); the server
-    sets it at the submission, by the account of the submitter.
+    hook. `system_user` is the account of the nodes for its processes (None: that of the server); `login` is
+    the scope of the secrets with the credentials for its cluster. The server sets both at the submission, by
+    the account of the submitter.
     """
 
     name: str
@@ -324,6 +327,7 @@ class RunSpec(StoredRecord, frozen=True, kw_only=True):
     labels: Mapping[str, str] = field(default_factory=dict)
     hook_changes: tuple[str, ...] = ()
     system_user: str | None = None
+    login: str | None = None
 
     def rehearsed(self, run_id: str) -> Cluster | None:
         """The cluster of its rehearsal: the run's own, or for a trial that of its experiment."""
@@ -334,6 +338,11 @@ class RunSpec(StoredRecord, frozen=True, kw_only=True):
         """The nodes that the run with this id may use: in a rehearsal those of its cluster."""
         cluster = self.rehearsed(run_id)
         return self.target if cluster is None else replace(self.target, cluster=cluster.name)
+
+    @property
+    def user_at_cluster(self) -> str | None:
+        """The user of its cluster as which it runs: a system user, or a login; None: the engine's own."""
+        return self.login if self.system_user is None else self.system_user
 
     @property
     def slots(self) -> int:

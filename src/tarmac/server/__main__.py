@@ -101,7 +101,7 @@ def _log_to(home: Home) -> None:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)
-    for chatty in ("alembic", "uvicorn"):
+    for chatty in ("alembic", "httpx", "uvicorn"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 

@@ -19,12 +19,14 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.metric_intake import MetricSubscriber
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import ArtifactStoring, AttemptSettings
+from tarmac.engines.firecrest.kind import FirecrestKind
 from tarmac.engines.hosts.installing import Forward, Sidecar, Supplies
 from tarmac.engines.local.engine import LocalEngine
 from tarmac.engines.local.nodes import local_nodes, survey
 from tarmac.engines.ray.kind import RayKind
 from tarmac.engines.ray.servers import ray_servers
 from tarmac.engines.slurm.kind import SlurmKind
+from tarmac.engines.unicore.kind import UnicoreKind
 from tarmac.model.cluster import LOCAL_ENGINE
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
@@ -213,6 +215,7 @@ class _Joining:
             self._secrets,
             sends_mail=mail is not None,
             sources=sources_of(self._store),
+            cluster_of=lambda name: self._plane.control.inventory.described(name),  # noqa: PLW0108 - made below
         )
         plane = ControlPlane(
             ControlState(
@@ -235,7 +238,12 @@ class _Joining:
                 serving=self._serving,
                 notify_always=settings.notifications.every_run,
                 trackers=tracking.subscriptions,
-                kinds={"ray": RayKind(supplies), "slurm": SlurmKind(supplies)},
+                kinds={
+                    "firecrest": FirecrestKind(supplies),
+                    "ray": RayKind(supplies),
+                    "slurm": SlurmKind(supplies),
+                    "unicore": UnicoreKind(supplies),
+                },
             ),
             resolve=resolve,
             sender=Sender(
@@ -268,15 +276,16 @@ class _Joining:
             ),
             artifacts=self._artifacts.answer,
             attempts=replace(self._attempts, least_uid=self._settings.runs.least_uid),
-            runs_as=self._system_user_of_run,
+            runs_as=self._user_at_cluster,
+            credentials=self._secrets.credentials,
             containers=self._settings.containers,
             copies=self._home.copies,
             forward=forward,
         )
 
-    def _system_user_of_run(self, run_id: str) -> str | None:
+    def _user_at_cluster(self, run_id: str) -> str | None:
         run = self._store.load_runs([run_id]).get(run_id)
-        return run.spec.system_user if run is not None else None
+        return run.spec.user_at_cluster if run is not None else None
 
     def parts(self) -> Parts:
         """The parts, not started yet."""

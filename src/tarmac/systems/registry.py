@@ -3,7 +3,7 @@
 import dataclasses
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Dialect, Extras, Reading
 from tarmac.dialects.kinds import did_you_mean
@@ -31,6 +31,14 @@ _BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 def dialect_of(system: str) -> Dialect:
     """The dialect of a system in `RunSpec.conventions`; the native one for a name of no dialect."""
     return _BY_NAME.get(system, NATIVE)
+
+
+def credential_variables(engine: str, variables: Container[str]) -> Mapping[str, str]:
+    """The variables with credentials for an engine, by use, of a system whose users have set all of them."""
+    of_systems = (each.credentials.get(engine, {}) for each in DIALECTS)
+    return next(
+        (found for found in of_systems if found and all(name in variables for name in found.values())), {}
+    )
 
 
 def read(
@@ -71,7 +79,7 @@ def _changed(spec: RunSpec, changes: Changes) -> RunSpec:
     read_again = NATIVE.read(write(spec), filename=_as_file(spec), directory="/", extras=extras).spec
     code = read_again.code
     if isinstance(code, LocalDirectory) and isinstance(spec.code, LocalDirectory):
-        same = code == replace(spec.code, digest=code.digest)
+        same = code == replace(spec.code, digest=code.digest, extra_files={})
         code = spec.code if same else code
     environment = replace(read_again.environment, inherited=spec.environment.inherited)
     return replace(

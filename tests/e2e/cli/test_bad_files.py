@@ -34,14 +34,14 @@ def test_a_bad_file_is_refused_with_what_is_wrong(settled: Shell, name: str) -> 
 
 
 def test_what_a_file_names_of_this_machine_must_be_there(settled: Shell) -> None:
-    """`check` sees what a submission would: missing code, an image that only a rehearsal can lack."""
+    """K2: `check` sees what a submission would: missing code, an image that only a rehearsal can lack."""
     code = settled.write("code.yaml", "code: not-there\nslots: 1\ncommand: echo\n")
     assert "not-there does not exist" in settled.tarmac("check", code, code=2).stderr
     settled.write("project/MLproject", "name: x\nentry_points: {main: {command: echo}}\n")
     config = "UnicoreApiUrl: https://hpc.example.org:8080/SITE/rest/core\nResources: {Queue: batch}\n"
     image = settled.write("project/backend.yaml", f"{config}Environment:\n  Apptainer: {{Path: image.sif}}\n")
     missing = f"the image {settled.directory}/project/image.sif does not exist"
-    assert missing in settled.tarmac("check", image, code=0).stderr
+    assert missing in settled.tarmac("check", image, code=2).stderr
     assert missing in settled.tarmac("run", image, "--rehearse", "1x1", code=0).stderr
     refused = settled.tarmac("run", image, "--cluster", "local", code=2)
     assert "image.sif does not exist" in refused.stderr

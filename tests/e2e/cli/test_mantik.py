@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -216,12 +217,37 @@ def test_the_application_decides_the_exit_code_and_commands_after_run_anyway(use
     assert " FAILED " in user.tarmac("ls", "--as", "mantik", code=0).stdout
 
 
-def test_without_its_engine_a_site_is_refused(user: Shell) -> None:
-    """K10: with what can be done instead; nothing is kept."""
+@pytest.mark.parametrize("name", NAMES)
+def test_every_example_and_snippet_of_the_document_passes_a_check(user: Shell, name: str) -> None:
+    """K1 to K9; K2: only with the image that it names on this machine."""
+    source = (GOOD / name).read_text(encoding="utf-8")
+    path = {"image-of-this-machine.yaml": "/opt/images/train.sif"}.get(name)
+    image = re.search(r"(?m)(?:Path: |SingularityImage\": \")((?:\.\./|images/)?[a-z-]+\.sif)", source)
+    if path is None and image is not None:
+        path = image[1]
+    config = user.write(name, source)
+    checked = user.tarmac("check", config)
+    if path is None:
+        assert checked.returncode == 0, checked.stderr
+        return
+    assert checked.returncode == 2
+    assert f"{Path(path).name} does not exist, and only a rehearsal starts without it" in checked.stderr
+    assert "does not exist" in user.tarmac("run", config, code=2).stderr
+    if not path.startswith("/"):
+        user.write(path, "image")
+        user.tarmac("check", config, code=0)
+        (user.directory / path).unlink()
+
+
+def test_a_site_that_is_no_cluster_is_refused_with_the_command_that_adds_it(user: Shell) -> None:
+    """K1, K10: with what can be done instead; nothing is kept."""
     before = len(user.json("ls")["runs"])
+    listed = user.tarmac("sites", code=0).stdout.splitlines()
     for config in (UNICORE + RESOURCES, FIRECREST + RESOURCES):
         result = user.tarmac("run", user.write("site.yaml", config), code=2)
-        assert "it needs that site's engine" in result.stderr
+        assert "which is none of the clusters here" in result.stderr
+        commands = [line.replace("QUEUE", "batch") for line in listed if line.startswith("tarmac clusters")]
+        assert any(f"{line} adds it" in result.stderr for line in commands)
         assert (
             "--dry-run shows what the site is sent, --rehearse 1x1 runs it on this machine" in result.stderr
         )

@@ -18,7 +18,8 @@ set -u
 cd /
 attempt=/shared/tarmac/runs/run1/attempts/1
 # One job runs the attempt: where the answer of sbatch was lost there may be a second, and it leaves here.
-if ! (set -o noclobber; echo "$SLURM_JOB_ID" > "$attempt/slurm-begun") 2> /dev/null; then
+job=${tarmac_job:-$SLURM_JOB_ID}
+if ! (set -o noclobber; echo "$job" > "$attempt/slurm-begun") 2> /dev/null; then
     echo "job $SLURM_JOB_ID leaves: the attempt has begun elsewhere, or was taken back"
     exit 0
 fi

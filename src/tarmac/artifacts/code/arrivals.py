@@ -148,13 +148,23 @@ class _Sent:
         if not isinstance(sent, dict):
             raise InvalidInput("a tree is an object with path, and entries or archive")
         path, exclude = sent.get("path", ""), sent.get("exclude", [])
-        limit_bytes = sent.get("limit_bytes")
-        patterns = isinstance(exclude, list) and all(isinstance(item, str) for item in exclude)
-        if not isinstance(path, str) or not patterns:
-            raise InvalidInput("path must be text, and exclude a list of patterns")
+        limit_bytes, extra = sent.get("limit_bytes"), sent.get("extra_files", [])
+        lists = all(
+            isinstance(each, list) and all(isinstance(item, str) for item in each)
+            for each in (exclude, extra)
+        )
+        if not isinstance(path, str) or not lists:
+            raise InvalidInput(
+                "path must be text, exclude a list of patterns, and extra_files a list of paths"
+            )
         if limit_bytes is not None and (type(limit_bytes) is not int or limit_bytes < 0):
             raise InvalidInput("limit_bytes must be a whole number")
-        self.code = LocalDirectory(path=path, exclude=tuple(exclude), limit_bytes=limit_bytes)
+        self.code = LocalDirectory(
+            path=path,
+            exclude=tuple(exclude),
+            limit_bytes=limit_bytes,
+            extra_files=dict.fromkeys(extra, ""),
+        )
         self.archive = sent.get("archive")
         self.entries: list[Entry] = []
         self.hashes: dict[str, str] = {}

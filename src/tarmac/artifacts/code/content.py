@@ -127,7 +127,7 @@ class HashMemory:
         """The hash of every file among the entries; only possibly changed files are read."""
         known = self.known(root, entries)
         hashes = {
-            entry.path: known.get(entry.path) or hash_file(root / entry.path)
+            entry.path: known.get(entry.path) or hash_file(entry.under(root))
             for entry in entries
             if entry.kind is Kind.FILE
         }

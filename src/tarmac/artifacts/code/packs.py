@@ -34,6 +34,10 @@ _FOOTER = struct.Struct(">Q8s")
 
 VERSION = 1
 _CHUNK_BYTES = 1 << 20
+
+LARGE_BYTES = 8 << 20
+"""The size from which a content is sent to a site on its own, once for all snapshots."""
+
 _EARLIEST_NS = 315_532_800 * 10**9  # 1980: the earliest time in a zip file
 
 
@@ -127,6 +131,16 @@ class Packs:
         with self._lock:
             return self._places.get(content)
 
+    def contents_at(self, places: Collection[Place]) -> dict[Place, str]:
+        """The contents at these places."""
+        with self._lock:
+            return {place: content for content, place in self._places.items() if place in places}
+
+    def part(self, place: Place) -> Iterator[bytes]:
+        """The stream of a snapshot without files, whose pack is the content at this place."""
+        yield _listing({"tarmac": VERSION, "bytes": 0, "packs": []}, (), place.size_bytes)
+        yield from _content(self.directory / place.pack, place.offset, place.size_bytes)
+
     def missing(self, contents: Iterable[str]) -> list[str]:
         """The contents among these that are not stored, each once."""
         with self._lock:
@@ -218,6 +232,18 @@ def summary(path: Path) -> tuple[int, set[str]]:
     return head["bytes"], set(head["packs"])
 
 
+def size_bytes(path: Path, *, besides: Collection[str]) -> int:
+    """The bytes of a snapshot without the files at these paths; raises OSError if it does not exist."""
+    total_bytes, _ = summary(path)
+    if not besides:
+        return total_bytes
+    with path.open(encoding="ascii") as file:
+        next(file)
+        entries = map(json.loads, file)
+        extra = (int(entry[5]) for entry in entries if entry[0] == "f" and entry[2] in besides)
+        return total_bytes - sum(extra)
+
+
 def snapshots(root: Path) -> Iterator[Path]:
     """Every snapshot under a root."""
     return (path for path in root.iterdir() if is_digest(path.name))
@@ -231,27 +257,48 @@ def _line(entry: Entry, places: Mapping[str, Place], now_ns: int) -> list[object
     return line_of(entry, place.pack, place.offset, place.size_bytes, dated_ns)
 
 
-def bundle(snapshot: Path, packs: Path) -> Iterator[bytes]:
-    """The stream, piece by piece; raises OSError if the snapshot, or one of its packs, does not exist."""
+def large_contents(snapshot: Path, packs: Packs) -> dict[Place, str]:
+    """The contents of a snapshot that are sent on their own, once for all snapshots, by their places."""
+    with snapshot.open(encoding="ascii") as file:
+        next(file)
+        entries = map(json.loads, file)
+        places = {Place(*entry[3:6]) for entry in entries if entry[0] == "f" and entry[5] >= LARGE_BYTES}
+    return packs.contents_at(places) if places else {}
+
+
+def bundle(snapshot: Path, packs: Packs) -> Iterator[bytes]:
+    """The stream, piece by piece; raises OSError if the snapshot, or one of its packs, does not exist.
+
+    Large contents are in packs of their own, which `Packs.part` sends.
+    """
     own = f"{snapshot.name}{PACK_SUFFIX}"
-    places: dict[tuple[str, int, int], int] = {}
+    large = large_contents(snapshot, packs)
+    places: dict[Place, int] = {}
     end = 0
     lines = []
     with snapshot.open(encoding="ascii") as file:
         head = json.loads(next(file))
         for line in file:
             entry = json.loads(line)
-            if entry[0] == "f":
-                place = (entry[3], entry[4], entry[5])
+            place = Place(*entry[3:6]) if entry[0] == "f" else None
+            if place in large:
+                entry[3:5] = f"{large[place]}{PACK_SUFFIX}", 0
+            elif place is not None:
                 if place not in places:
                     places[place] = end
-                    end += entry[5]
+                    end += place.size_bytes
                 entry[3:5] = own, places[place]
             lines.append(json.dumps(entry, separators=(",", ":")))
-    listing = "\n".join([json.dumps({**head, "packs": [own]}), *lines, ""]).encode("ascii")
-    yield b"%d %d\n" % (len(listing), end) + listing
-    for pack, offset, size_bytes in places:
-        yield from _content(packs / pack, offset, size_bytes)
+    used = [own, *(f"{content}{PACK_SUFFIX}" for content in large.values())]
+    yield _listing({**head, "packs": used}, lines, end)
+    for place in places:
+        yield from _content(packs.directory / place.pack, place.offset, place.size_bytes)
+
+
+def _listing(head: Mapping[str, Any], lines: Sequence[str], size_bytes: int) -> bytes:
+    """The beginning of a stream: the sizes of its list and of its pack, and the list."""
+    listing = "\n".join([json.dumps(head), *lines, ""]).encode("ascii")
+    return b"%d %d\n" % (len(listing), size_bytes) + listing
 
 
 _Entries = dict[str, list[Any]]

@@ -21,10 +21,11 @@ from tarmac.api.files import CodeChange
 from tarmac.artifacts.code import packs, tree
 from tarmac.artifacts.code.archives import is_archive, read_archive
 from tarmac.artifacts.code.content import HashMemory, Unreadable, Vanished, hash_file, tree_digest
+from tarmac.model import codec
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Unavailable
 from tarmac.model.ports import StagedCode
 from tarmac.model.site import SiteRequest
-from tarmac.model.spec import LocalDirectory, Repository
+from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import PACKS, is_digest
 
@@ -79,7 +80,7 @@ class DirectoryCodeStore:
             if not is_digest(code.digest):
                 raise FileNotFoundError
             os.utime(self._root / code.digest)
-            size_bytes, _ = packs.summary(self._root / code.digest)
+            size_bytes = packs.size_bytes(self._root / code.digest, besides=code.extra_files)
         except FileNotFoundError:
             raise InvalidInput(
                 f"code: there is no snapshot {code.digest[:80]!r} here", hint="send the directory again"
@@ -147,14 +148,24 @@ class DirectoryCodeStore:
         packs.write_snapshot(self._root, digest, entries, places)
         return digest
 
+    def parts(self, digest: str) -> Sequence[str]:
+        return list(packs.large_contents(self._snapshot_of(digest), self.packs).values())
+
     def stream(self, digest: str) -> Iterator[bytes]:
+        place = self.packs.place(digest)
+        try:
+            if place is not None:
+                yield from self.packs.part(place)
+            else:
+                yield from packs.bundle(self._snapshot_of(digest), self.packs)
+        except OSError as error:
+            raise Unavailable(f"snapshot {digest} cannot be read: {error}") from None
+
+    def _snapshot_of(self, digest: str) -> Path:
         path = self._root / digest
         if not is_digest(digest) or not path.is_file():
             raise NotFound(f"there is no snapshot {digest[:80]!r} here")
-        try:
-            yield from packs.bundle(path, self.packs.directory)
-        except OSError as error:
-            raise Unavailable(f"snapshot {digest} cannot be read: {error}") from None
+        return path
 
     def changes(self, before: str | None, after: str | None) -> list[CodeChange]:
         """The differing files of two snapshots (None: no code); raises NotFound if one was removed."""
@@ -209,15 +220,15 @@ class DirectoryCodeStore:
         entries = tree.scan(source, code=code, leave_out=self._leave_out, check_time=check_time)
         tree.check_size(entries, source=str(source), code=code, limit_bytes=self.limit_of(code))
         known = self._memory.known(source, entries)
-        files = [entry.path for entry in entries if entry.kind is tree.Kind.FILE]
+        files = {entry.path: entry.under(source) for entry in entries if entry.kind is tree.Kind.FILE}
         if all(self._is_stored(known.get(path)) for path in files):
             return self.commit(entries, known, {})
         try:
             with self.packs.writer() as writer:
                 write, hashes = _timed(writer.write, check_time), dict(known)
-                for path in files:
+                for path, file in files.items():
                     if not self._is_stored(hashes.get(path)):
-                        content = hashes[path] = hash_file(source / path, write)
+                        content = hashes[path] = hash_file(file, write)
                         self.packs.keep(writer, content)  # copied during the reading
                 fresh = self.packs.add(writer)
             self._memory.remember(source, entries, hashes)
@@ -318,6 +329,17 @@ def refuse_unfit(code: LocalDirectory, *, filename: str, usual_bytes: int = DEFA
         return
     message, hint = f"code: {code.path} {found}", "code names the directory to copy"
     raise InvalidInput([Problem(message=message, file=filename, hint=hint)])
+
+
+def with_own_image(spec: RunSpec) -> RunSpec:
+    """The spec whose code has the local image of a run for a site, wherever it is, unless it is rehearsed."""
+    code, image = spec.code, spec.site.apptainer if spec.site is not None else None
+    if not isinstance(code, LocalDirectory) or code.extra_files or image is None or image.remote:
+        return spec
+    if spec.rehearsal is not None:
+        return spec
+    place = image.source or str(Path(code.path, image.path))
+    return codec.replace(spec, code=codec.replace(code, extra_files={image.path: place}))
 
 
 def missing_image(site: SiteRequest, *, directory: str) -> str | None:

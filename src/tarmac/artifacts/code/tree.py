@@ -11,7 +11,7 @@ import posixpath
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -45,7 +45,8 @@ class Kind(StrEnum):
 class Entry:
     """One entry of the tree. `path` is relative; `stamp` changes whenever the content may have changed.
 
-    `mtime_ns` is the time set on a copy of a file; it is no part of the snapshot's digest.
+    `mtime_ns` is the time set on a copy of a file; it is no part of the snapshot's digest. `source` is the
+    place of a file that is elsewhere.
     """
 
     path: str
@@ -56,6 +57,11 @@ class Entry:
     changed_ns: int = 0
     mtime_ns: int = 0
     target: str = ""
+    source: str = ""
+
+    def under(self, root: Path) -> Path:
+        """The file to read, for a snapshot of the directory `root`."""
+        return root / (self.source or self.path)
 
 
 def line_of(entry: Entry, *content: object) -> list[object]:
@@ -102,7 +108,8 @@ def scan(
     code = code or LocalDirectory(path=str(root))
     rules = rules_of(root, ignore_file=code.ignore_file, exclude=code.exclude, whole=code.whole)
     scanner = _Scanner(root, frozenset(_identities(leave_out)), code, check_time)
-    entries = sorted(scanner.walk(rules), key=lambda entry: os.fsencode(entry.path))
+    walked = list(scanner.walk(rules))
+    entries = sorted([*walked, *_extra_entries(code, walked)], key=lambda entry: os.fsencode(entry.path))
     problems = scanner.problems
     if len(problems) > LARGEST_SHOWN:
         found = [f"{os.path.relpath(problem.file or '', root)} {problem.message}" for problem in problems]
@@ -111,6 +118,24 @@ def scan(
     if problems:
         raise InvalidInput(problems)
     return entries
+
+
+def _extra_entries(code: LocalDirectory, found: Sequence[Entry]) -> Iterator[Entry]:
+    """The entries of the code's own files, with the directories above them that the walk left out."""
+    known = {entry.path for entry in found}
+    for path, source in code.extra_files.items():
+        real = os.path.realpath(source)
+        try:
+            status = Path(real).stat()
+        except OSError as error:
+            raise InvalidInput([unreadable(source, error, "the run names this file")]) from None
+        problem = refusal_of_name(path) if stat.S_ISREG(status.st_mode) else "is no file"
+        if problem is not None:
+            raise InvalidInput([Problem(message=problem, file=source)])
+        parents = [path[:at] for at, character in enumerate(path) if character == "/"]
+        yield from (Entry(parent, Kind.DIRECTORY, 0o755) for parent in parents if parent not in known)
+        known.update(parents)
+        yield replace(_file(path, status), source=real)
 
 
 def readable_directory(directory: str) -> Path:
@@ -133,6 +158,7 @@ def readable_directory(directory: str) -> Path:
 
 def check_size(entries: Sequence[Entry], *, source: str, code: LocalDirectory, limit_bytes: int) -> None:
     """Refuse more than `limit_bytes`, with the size and the largest files."""
+    entries = [entry for entry in entries if entry.path not in code.extra_files]
     total_bytes = sum(entry.size_bytes for entry in entries)
     if total_bytes <= limit_bytes:
         return
@@ -173,6 +199,7 @@ class _Scanner:
         check_time: Callable[[], None],
     ) -> None:
         self._hint = leave_out_hint(code)
+        self._extra = code.extra_files
         self.problems: list[Problem] = []
         self._root = root
         self._real_root = os.path.realpath(root)
@@ -199,6 +226,8 @@ class _Scanner:
         for item in items:
             self._check_time()
             path = prefix + item.name
+            if path in self._extra:
+                continue
             is_directory = item.is_dir(follow_symlinks=False)
             if rules.ignores(path, is_directory=is_directory):
                 continue

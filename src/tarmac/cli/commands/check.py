@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from tarmac.artifacts.code.store import missing_image, refuse_unfit
+from tarmac.artifacts.code.store import missing_image, refuse_unfit, with_own_image
 from tarmac.cli import runfile
 from tarmac.cli.dialogue import print_error, print_json, print_verbatim, print_warnings, tell, wants_json
 from tarmac.cli.options import json_option
 from tarmac.dialects.dialect import Extras, Reading
 from tarmac.dialects.native.reader import write
 from tarmac.model.codec import encode
-from tarmac.model.errors import InvalidInput
+from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import LocalDirectory
 from tarmac.systems.registry import check_program, read
 
@@ -50,15 +50,15 @@ def _check(file: str, how: runfile.How) -> dict[str, Any]:
         if report is not None:
             return {"file": file, "problems": report.found, "warnings": report.warnings, "run": None}
         reading = reading_in(text, how)
-        if isinstance(reading.spec.code, LocalDirectory):
-            refuse_unfit(reading.spec.code, filename=text.filename)
+        site, code = reading.spec.site, with_own_image(reading.spec).code
+        if site is not None and (missing := missing_image(site, directory=text.directory)) is not None:
+            raise InvalidInput([Problem(message=missing, file=text.filename)])
+        if isinstance(code, LocalDirectory):
+            refuse_unfit(code, filename=text.filename)
     except InvalidInput as error:
         return {"file": file, "problems": error.problems, "warnings": [], "run": None}
-    site = reading.spec.site
-    missing = missing_image(site, directory=text.directory) if site is not None else None
-    warnings = [*reading.warnings, *([missing] if missing else [])]
     shown = {key: value for key, value in encode(reading.spec).items() if key != "source"}
-    return {"file": file, "problems": [], "warnings": warnings, "run": shown}
+    return {"file": file, "problems": [], "warnings": reading.warnings, "run": shown}
 
 
 def _report(finding: dict[str, Any]) -> None:
@@ -122,6 +122,7 @@ def reading_in(text: runfile.RunText, how: runfile.How) -> Reading:
             files=tuple(runfile.companions(Path(text.directory)).items()),
             entry_point=how.entry_point,
             parameters=tuple(how.parameters.items()),
+            variables=tuple(runfile.shell_variables().items()),
             changes=tuple(how.changes.items()),
         ),
     )

@@ -4,9 +4,10 @@
 """
 
 import json
+import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -15,7 +16,7 @@ import click
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_list, print_text, print_warnings, remark, wants_json
 from tarmac.cli.lazy import Subcommands, calls_subcommand
-from tarmac.cli.options import complete_cluster, flag, json_option, pairs_option
+from tarmac.cli.options import complete_cluster, flag, json_option, pairs_option, together
 from tarmac.cli.runfile import STDIN, read_text
 from tarmac.cli.views.amounts import age, counted, duration, number, size
 from tarmac.cli.views.table import Cell, Column, Table, table_text
@@ -24,6 +25,7 @@ from tarmac.client import Client
 from tarmac.client.launching import json_text
 from tarmac.model.cluster import MachineState, Policy, QueueOffer
 from tarmac.model.engine_kinds import Finding
+from tarmac.model.secret import LEAST_BYTES
 
 _KIND_TEXTS = {"own": "this machine's own", "added": "added", "rehearsal": "for one run alone"}
 
@@ -124,6 +126,12 @@ FINDINGS: Table[Finding] = (
     Column("FOUND", lambda found, _: found.text, flexible=True),
 )
 
+_named_settings = together(
+    *(
+        click.option(f"--{name.replace('_', '-')}", metavar=kind, help=f"With --engine: the setting {name}.")
+        for name, kind in {"address": "HOST:PORT", "url": "URL", "token_url": "URL", "system": "NAME"}.items()
+    )
+)
 _name_argument = click.argument("name", metavar="NAME", shell_complete=complete_cluster)
 
 
@@ -163,7 +171,13 @@ def check(*, name: str) -> None:
 @clusters.command()
 @click.argument("file", metavar="FILE|NAME", type=click.Path())
 @click.option("--engine", metavar="ENGINE", help="Add the cluster NAME of this engine, without a file.")
-@click.option("--address", metavar="HOST:PORT", help="With --engine: the setting address, as ray has it.")
+@_named_settings
+@pairs_option(
+    "--credential",
+    "credentials",
+    metavar="USE=SECRET",
+    help="With --engine: the secret with a credential, as password=site-password; may be repeated.",
+)
 @pairs_option(
     "--set",
     "settings",
@@ -176,30 +190,60 @@ def add(
     *,
     file: str,
     engine: str | None,
-    address: str | None,
+    credentials: tuple[tuple[str, str], ...],
     settings: tuple[tuple[str, str], ...],
     replace: bool,
+    **named: str | None,
 ) -> None:
     """Add the cluster that FILE describes: virtual nodes on this machine, unless FILE names an engine.
 
     FILE may be - for standard input. With --engine, the cluster NAME is added without a file. What runs on
     nodes that stay goes on; a replacement that takes away what runs hold or need is refused.
     """
-    if address is not None:
-        settings = (("address", address), *settings)
-    if engine is None and settings:
-        raise click.UsageError("--set goes with --engine; a file has its settings under 'settings'")
+    settings = (*((name, value) for name, value in named.items() if value is not None), *settings)
+    if engine is None and (settings or credentials):
+        raise click.UsageError(
+            "settings and credentials go with --engine; a file has them under 'settings' and 'credentials'"
+        )
+    client = connect()
     if engine is None:
         source = read_text(file, what="a cluster file")
         text, filename = source.text, source.filename
     else:
-        text, filename = described(file, engine, settings), "command line"
-    cluster = connect().add_cluster(text, filename=filename, replace=replace)
+        of_shell, secrets = ({}, dict(credentials)) if credentials else _from_shell(client, file, engine)
+        given = (*of_shell.items(), *settings)
+        text, filename = described(file, engine, given, secrets), "command line"
+    cluster = client.add_cluster(text, filename=filename, replace=replace)
     print_warnings(f"{file}: {warning}" for warning in cluster.warnings)
     answer(cluster, f"there is {cluster_line(cluster)}")
 
 
-def described(name: str, engine: str, settings: Iterable[tuple[str, str]]) -> str:
+NO_SECRETS: Mapping[str, str] = {}
+
+
+def _from_shell(client: Client, cluster: str, engine: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Settings and the names of secrets, by use, with the credentials that the shell has for this engine.
+
+    The values become secrets of the user, except names that are too short for that.
+    """
+    from tarmac.systems.registry import credential_variables
+
+    settings: dict[str, str] = {}
+    secrets: dict[str, str] = {}
+    for use, variable in credential_variables(engine, os.environ).items():
+        value, name = os.environ[variable], f"{cluster}-{use}".replace("_", "-")
+        if use == "user" and len(value.encode()) < LEAST_BYTES:
+            settings[use] = value
+            continue
+        client.set_secret(name, value)
+        secrets[use] = name
+        remark(f"{variable} of your shell is now your secret {name}")
+    return settings, secrets
+
+
+def described(
+    name: str, engine: str, settings: Iterable[tuple[str, str]], credentials: Mapping[str, str] = NO_SECRETS
+) -> str:
     """The text of a cluster file with these settings; a dot selects a nested mapping; empty means null."""
     tree: dict[str, Any] = {}
     for key, value in settings:
@@ -210,7 +254,8 @@ def described(name: str, engine: str, settings: Iterable[tuple[str, str]]) -> st
             if not isinstance(place, dict):
                 raise click.UsageError(f"--set {key}: {part!r} has a value already")
         place[last] = _VALUES.get(value, value)
-    return json_text({"name": name, "engine": engine, "settings": tree})
+    secrets = {"credentials": credentials} if credentials else {}
+    return json_text({"name": name, "engine": engine, "settings": tree, **secrets})
 
 
 _VALUES = {"": None, "null": None, "true": True, "false": False}

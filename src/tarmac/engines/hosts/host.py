@@ -68,9 +68,12 @@ class Host(ABC):
 
     `where` is its place in words: "here", or "on" another machine. `variables` are added to the environment
     of the commands; `area` is the directory of those under construction. A service is identified by its
-    `place`: a path, with its log and its record beside it. Every call raises Unavailable if the host is
+    `place`: a path, with its log and its record beside it. A host that `runs_commands` runs them at once,
+    without a job. Every call raises Unavailable if the host is
     unreachable, with or without effect; and OSError for failures there.
     """
+
+    runs_commands = True
 
     def __init__(
         self,

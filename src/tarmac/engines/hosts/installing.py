@@ -21,7 +21,7 @@ from tarmac.model.abilities import StoreFiles
 from tarmac.model.engine_kinds import NO_CONTAINER_SETTINGS, ContainerSettings
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import StreamsCode
-from tarmac.model.secret import SecretValues, no_secrets
+from tarmac.model.secret import CredentialValues, SecretValues, no_credentials, no_secrets
 from tarmac.node.container.making import Trial
 from tarmac.node.files import untrusted
 from tarmac.node.starting import NODE_DIRECTORY, Installation
@@ -122,7 +122,7 @@ class Supplies:
     `copies` is the directory of this machine for copies of remote attempts' reports. `artifacts` answers
     sidecars on nodes that do not see the store: see `relaying`. `attempts` has the rules for all attempts,
     `containers` those of each cluster. `forward` is the gateway's address for runs, if there is a gateway.
-    `runs_as` gives the system user of a run, by its id.
+    `runs_as` gives the system user of a run, by its id, or its login at its cluster.
     """
 
     copies: Path
@@ -134,6 +134,7 @@ class Supplies:
     containers: ContainerSettings = NO_CONTAINER_SETTINGS
     forward: Forward | None = None
     runs_as: Callable[[str], str | None] = lambda _run_id: None
+    credentials: CredentialValues = no_credentials
 
     @property
     def packages(self) -> tuple[Path, ...]:
@@ -146,17 +147,19 @@ class Supplies:
 
 
 def bring_code(host: Host, code: str | None, source: StreamsCode | None, *, place: str) -> None:
-    """Store a snapshot of code on a host (`place` in words), once for all attempts.
+    """Store a snapshot of code on a host (`place` in words), once for all attempts; before it, its parts.
 
     Raises Unavailable, OSError, and InvalidInput if there is no source.
     """
-    if code is None or host.use(Path(code)):
+    if code is None:
         return
     if source is None:
         raise InvalidInput("this cluster was given no code to take from")
     directory, _, digest = code.rpartition("/")
     try:
-        host.take_code(Path(directory), digest, source.stream(digest))
+        for part in (*source.parts(digest), digest):
+            if not host.use(Path(directory, part)):
+                host.take_code(Path(directory), part, source.stream(part))
     except ValueError as error:
         raise Unavailable(f"the code was not taken to {place}: {error}") from None
 

@@ -49,6 +49,17 @@ def path_of(settings: Mapping[str, Any], name: str, allowed: str = A_PATH) -> Pa
     return Path(path) if path is not None else None
 
 
+def count_of(settings: Mapping[str, Any], name: str, *, most: int) -> int:
+    """A number from 1; 0 if it is not set. One that was typed is a text."""
+    value = settings.get(name)
+    if value is None:
+        return 0
+    found = int(value) if isinstance(value, int | str) and re.fullmatch("[0-9]{1,9}", str(value)) else 0
+    if not 1 <= found <= most:
+        raise InvalidInput(f"{name!r} is {value!r:.200}", hint=f"a number from 1 to {most}")
+    return found
+
+
 def seconds_of(
     settings: Mapping[str, Any], name: str, allowed: str, *, units: str = "smhd", least_s: float = 1.0
 ) -> float | None:

@@ -20,7 +20,7 @@ from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.host import Host, HostStoreFiles
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.slurm import files, observing
-from tarmac.engines.slurm.commands import Commands
+from tarmac.engines.slurm.access import SlurmAccess
 from tarmac.engines.slurm.queue import Queue
 from tarmac.engines.slurm.script import SlurmRequest
 from tarmac.engines.slurm.settings import SlurmSettings
@@ -50,13 +50,13 @@ class Delivery:
         self,
         settings: SlurmSettings,
         host: Host,
-        commands: Commands,
+        access: SlurmAccess,
         queue: Queue,
         supplies: Supplies,
     ) -> None:
         self._settings = settings
         self._host = host
-        self._commands = commands
+        self._access = access
         self._queue = queue
         self._code = supplies.code
         self._secrets = supplies.secrets
@@ -96,7 +96,9 @@ class Delivery:
         if self.store_files is not None and self._send is not None and attempt.sync is not None:
             self._send(self.store_files, attempt.run_id, attempt.sync.inputs)
         script = directory / files.SCRIPT
-        content = {**writing.attempt_files(request.document), files.SCRIPT: request.script.encode()}
+        scripts = {files.SCRIPT: request.script, **request.login_scripts}
+        texts = {name: text.encode() for name, text in scripts.items()}
+        content = {**writing.attempt_files(request.document), **texts}
         if not self._host.make_directory(directory, content):  # an earlier call: did it submit a job?
             if self._has_job(request.attempt_id):
                 return
@@ -108,7 +110,7 @@ class Delivery:
         job_id = self._take_over(request)
         if job_id is None:
             variables = self._seal_secrets(request)
-            job_id = self._commands.submit(str(script), variables) or self._queue.named(request.attempt_id)
+            job_id = self._access.submit(request, variables) or self._queue.named(request.attempt_id)
         if job_id is None:
             raise Unavailable("sbatch gave no id of a job, and there is none of that name")
         self._note(request, job_id)
@@ -146,7 +148,8 @@ class Delivery:
             self._host.prepare()
             if not self._host.use(self.version):
                 self._host.make_directory(self.version, self._files)
-                self._compile()
+                if self._host.runs_commands:
+                    self._compile()
         except OSError as error:
             home = self._host.layout.home
             raise Unavailable(f"{home} cannot be used: {error.strerror}") from None

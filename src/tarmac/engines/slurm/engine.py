@@ -4,7 +4,6 @@ Made by `SlurmKind`, one for each cluster. All state that must outlive the serve
 directories and in Slurm's own queue: the job's name is the attempt's id.
 """
 
-import os
 import socket
 import time
 from collections.abc import Mapping, Sequence
@@ -20,12 +19,11 @@ from tarmac.engines.hosts.engine import AttemptEngine
 from tarmac.engines.hosts.host import Host, local_host
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.slurm import observing
-from tarmac.engines.slurm.account_limits import AccountLimits
-from tarmac.engines.slurm.commands import ENVIRONMENT, Commands
+from tarmac.engines.slurm.access import SlurmAccess
+from tarmac.engines.slurm.by_commands import CommandAccess
 from tarmac.engines.slurm.delivery import Delivery
-from tarmac.engines.slurm.examining import examined
 from tarmac.engines.slurm.partition import Site
-from tarmac.engines.slurm.queue import Job, Places, Queue, Snapshot
+from tarmac.engines.slurm.queue import Job, Queue, Snapshot
 from tarmac.engines.slurm.script import SlurmRequest, job_script, with_variables
 from tarmac.engines.slurm.settings import DEFAULT_TEMPO, SlurmSettings, Tempo
 from tarmac.engines.slurm.states import Stage, meaning
@@ -49,12 +47,6 @@ LOOK_S = 1.0
 GONE_STATE = "gone"
 """Replaces the state of a job that Slurm no longer knows."""
 
-SESSION_STEP = (
-    *("srun", "--overlap", "--nodes=1", "--ntasks=1", "--mem=0", "--cpu-bind=none"),
-    *("--unbuffered", "--quiet", "--export=ALL"),
-)
-"""Overlaps the runner, which has all resources of the job; passes on each byte at once."""
-
 SESSION_OVER = ("invalid job id", "already completing or completed", "expired", "job is not running")
 """srun's messages for ended jobs, by version."""
 
@@ -62,8 +54,8 @@ SESSION_OVER = ("invalid job id", "already completing or completed", "expired", 
 class SlurmEngine(AttemptEngine):
     """The engine of one cluster. See `SlurmSettings`; `host` has its commands, None: this machine.
 
-    `beside`: the engine of the server's account, which knows the site and shows the attempts, for one of a
-    system user.
+    `access` None: by these commands. `beside`: the engine of the server's account, which knows the site and
+    shows the attempts, for one of a system user.
     """
 
     name = "slurm"
@@ -75,6 +67,7 @@ class SlurmEngine(AttemptEngine):
         supplies: Supplies,
         *,
         host: Host | None = None,
+        access: SlurmAccess | None = None,
         tempo: Tempo = DEFAULT_TEMPO,
         beside: "SlurmEngine | None" = None,
     ) -> None:
@@ -83,15 +76,15 @@ class SlurmEngine(AttemptEngine):
         super().__init__(self._host.seen, Layout(supplies.copies / cluster))
         if beside is not None:
             self._views = beside._views
-        self._commands = Commands(host=self._host)
-        self._places = Places(self._commands, every_s=tempo.places_s)
-        self._limits = AccountLimits(self._commands, self._tell, every_s=tempo.places_s)
+        self._access: SlurmAccess = access or CommandAccess(
+            cluster, settings, self._host, self._tell, every_s=tempo.places_s
+        )
         self._tempo = tempo
-        self._queue = Queue(self._commands, every_s=tempo.query_s)
+        self._queue = Queue(self._access, every_s=tempo.query_s)
         self._following = observing.Following(self._host, self._views, self._tell, every_s=tempo.look_s)
-        self._site: Site = beside._site if beside is not None else Site(cluster, settings, self._commands)
+        self._site: Site = beside._site if beside is not None else Site(cluster, settings, self._access)
         sidecar = self._sidecar = supplies.sidecar
-        self._delivery = Delivery(settings, self._host, self._commands, self._queue, supplies)
+        self._delivery = Delivery(settings, self._host, self._access, self._queue, supplies)
         self._version = self._delivery.version.name
         installation, attempts = self._delivery.installation, supplies.attempts_of(cluster)
         self._attempts = replace(
@@ -115,6 +108,7 @@ class SlurmEngine(AttemptEngine):
             pool=pool,
             partition=partition,
             installation=self._delivery.installation,
+            preparation=self._preparation(launch),
         )
         again = launch.batch.turns and launch.number > 1
         follows = attempt_id_of(launch.run_id, launch.number - 1) if again else ""
@@ -163,18 +157,11 @@ class SlurmEngine(AttemptEngine):
         view.reaped = True
 
     def _open_session(self, view: AttemptView, worker: WorkerStatus) -> socket.socket:
-        """The far end is a step of the job, on the node of the worker.
-
-        Its standard streams are the connection: `srun` passes them on, and ssh does so to another machine.
-        """
         job_id = observing.job_id(view.directory)
         if job_id is None:
             raise Refused("the worker has not started")
-        mark = f"tarmac-{os.urandom(12).hex()}"
         try:
-            place = [f"--jobid={job_id}", *self._component(job_id, worker.node), f"--nodelist={worker.node}"]
-            argv = [*SESSION_STEP, *place, *self._delivery.installation.session_on_streams(mark)]
-            return socket.socket(fileno=self._host.stream(argv, variables=ENVIRONMENT, mark=mark))
+            return self._access.open_session(job_id, worker.node, self._delivery.installation)
         except Unavailable as error:
             with view.lock:
                 view.refresh()  # a step that is just starting ends with the runners' job
@@ -211,30 +198,22 @@ class SlurmEngine(AttemptEngine):
 
     def examine(self, cluster: Cluster) -> Sequence[Finding]:  # noqa: ARG002 - there is one
         driver = self._attempts.containers.driver
-        return examined(self._settings, self._host, self._site, self._sidecar, self._delivery, driver=driver)
+        return self._access.examine(self._site, self._delivery, self._sidecar, driver=driver)
 
     def artifact_files(self, system_user: str | None = None) -> StoreFiles | None:  # noqa: ARG002 - one for all
         return self._delivery.store_files
 
     # --- inside ----------------------------------------------------------------------------------
 
+    def _preparation(self, launch: Launch) -> str:  # noqa: ARG002 - for engines of other sites
+        """The lines of a job before its runners start."""
+        return ""
+
     def _reachable(self) -> Mapping[str, Host]:
         return {"": self._host}
 
     def _host_with(self, attempt_id: str, path: str) -> Host:  # noqa: ARG002 - it has all files
         return self._host
-
-    def _component(self, job_id: str, node: str) -> list[str]:
-        """The option for the component of a heterogeneous job that has the node. Raises Unavailable."""
-        lines = self._commands.query(["squeue", "--noheader", f"--jobs={job_id}", "--format=%i|%N"])
-        for line in lines.splitlines():
-            number, _, nodes = line.strip().partition("|")
-            if (
-                "+" in number
-                and node in self._commands.query(["scontrol", "show", "hostnames", nodes]).split()
-            ):
-                return [f"--het-group={number.partition('+')[2]}"]
-        return []
 
     def _tell_later(self, attempt_id: str) -> None:
         """Notify after the next query: the attempt has almost ended, and the missing facts are known then."""
@@ -302,18 +281,18 @@ class SlurmEngine(AttemptEngine):
                 # First, because the cancellation is not its end. Slurm would start the job again: the next
                 # attempt has its own.
                 self._delivery.end_survivors(view, observing.REQUEUED)
-                self._commands.cancel([job.id])
+                self._access.cancel([job.id])
                 return observing.requeued(job.id)
             # The query preceded the start of the job: the next answer shows whether it still waits.
         if job is not None and stage in (Stage.WAITS, Stage.ACTIVE):
             if observing.stop_is_overdue(view):
-                self._commands.cancel([job.id])
+                self._access.cancel([job.id])
             if stage is Stage.ACTIVE:
                 found = observing.going_on(view, job, seen, forgotten_s=self._tempo.forgotten_s)
                 if found.state is ObservedState.ENDED:  # Slurm keeps its nodes until the job is cancelled
-                    self._commands.cancel([job.id])
+                    self._access.cancel([job.id])
                 return found
-            place, reason = self._places.place_of(job.id), self._limits.exceeded_by(job)
+            place, reason = self._access.place_of(job.id), self._access.exceeded_by(job)
             return observing.going_on(view, job, seen, place=place, reason=reason)
         if job is not None and stage is Stage.UNKNOWN:
             return Observation(state=ObservedState.UNKNOWN, native_state=job.state)
@@ -339,7 +318,7 @@ class SlurmEngine(AttemptEngine):
         found = self._queue.now(fresh=True).of(view.attempt_id, job_id)
         open_jobs = [job.id for job in found if meaning(job.state).stage is not Stage.OVER]
         if open_jobs:
-            self._commands.cancel(open_jobs)
+            self._access.cancel(open_jobs)
 
     def _known(self, attempt_ids: Sequence[str]) -> dict[str, AttemptView | None]:
         """The views of attempts; the host is queried for unknown ones."""

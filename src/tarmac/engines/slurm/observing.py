@@ -20,7 +20,7 @@ from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.slurm import files
 from tarmac.engines.slurm.queue import Job, Place
-from tarmac.engines.slurm.states import GONE, SILENT, Reason, Stage, explained, meaning
+from tarmac.engines.slurm.states import GONE, LOGIN_FAILED, SILENT, Reason, Stage, explained, meaning
 from tarmac.model.codec import replace
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
@@ -186,6 +186,8 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
         # Slurm ended it for its memory: where Slurm itself counts that, the state omits it.
         end = meaning("OUT_OF_MEMORY")
     message, path = f"job {job_id} {end.text}", log.directory / files.LOG
+    if job is not None and job.words:
+        message += f": {job.words}"
     if silent and end is SILENT and log.is_missing() and not any_begun(log.host.seen):
         message += f" and left nothing in {log.directory}: {NOT_SHARED}"
         end = dataclasses.replace(end, outcome=Outcome.FAILED, code=CauseCode.UNSUPPORTED)
@@ -198,6 +200,8 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
     reported_end = seen.state is ObservedState.ENDED and (
         seen.outcome is not Outcome.LOST or end.outcome is Outcome.LOST
     )
+    if job is not None and job.state == LOGIN_FAILED and seen.outcome is Outcome.COMPLETED:
+        reported_end = False  # a command after the job failed
     if stopped_by_us:
         request, reported_end = None, reported_end and seen.outcome is not Outcome.STOPPED
     own_limit = seen.cause is not None and seen.cause.code is CauseCode.TIME_LIMIT

@@ -1,20 +1,25 @@
 """The partitions of a cluster: parsed from `scontrol`, and read in the background (`Site`).
 
-Used by `SlurmEngine` and `examining`. Answers of `Site` come at once from the last read; if that is old, a
-thread reads again.
+Used by `SlurmEngine`, its accesses and `examining`. Answers of `Site` come at once from the last read; if
+that is old, a thread reads again.
 """
+
+from __future__ import annotations
 
 import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TypeVar
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
-from tarmac.engines.slurm.commands import BackgroundReader, Commands
+from tarmac.engines.slurm.commands import BackgroundReader
 from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
 from tarmac.model.cluster import DEFAULT_POOL, Node, QueueOffer
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY, Resources
+
+if TYPE_CHECKING:
+    from tarmac.engines.slurm.access import SlurmAccess
 
 N = TypeVar("N", int, float)
 
@@ -186,10 +191,9 @@ def _node(
 class Site:
     """The pools in a cluster's settings. Thread-safe."""
 
-    def __init__(self, cluster: str, settings: SlurmSettings, commands: Commands) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: str, settings: SlurmSettings, access: SlurmAccess) -> None:
         self._settings = settings
-        self._commands = commands
+        self._access = access
         self._reader = BackgroundReader(
             self._read, f"the nodes of cluster {cluster}", every_s=FRESH_S, again_s=AGAIN_S
         )
@@ -216,22 +220,10 @@ class Site:
         self._reader.now()
 
     def _read(self) -> None:
-        nodes = self._commands.query(["scontrol", "show", "nodes", "-o"])
-        partitions = parse_partitions(self._commands.query(["scontrol", "show", "partition", "-o"]))
-        found = {pool.name: self._found(pool, nodes, partitions) for pool in self._settings.pools}
+        found = self._access.partitions()
         if found != self._known:
-            self._known = found
+            self._known = dict(found)
             self._nodes = tuple(node for partition in found.values() for node in partition.nodes)
-
-    def _found(
-        self, pool: PoolSettings, nodes: str, partitions: Mapping[str, Mapping[str, str]]
-    ) -> Partition:
-        names = pool.partition.split(",")
-        found = parse_nodes(
-            nodes, cluster=self._cluster, partition=pool.partition, gpu_type=pool.gpu_type, pool=pool.name
-        )
-        limits = [parse_limits(partitions[name]) if name in partitions else NO_LIMITS for name in names]
-        return replace(found, limits=widest(limits))
 
 
 def _offer(pool: PoolSettings, partition: Partition) -> QueueOffer:

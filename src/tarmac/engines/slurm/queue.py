@@ -1,8 +1,10 @@
-"""Slurm's queue by one bulk query for any number of attempts. Called by `SlurmEngine`.
+"""Slurm's queue by one bulk query for any number of attempts. Called by `SlurmEngine` and `CommandAccess`.
 
 `squeue --me` is the cheap form: the controller filters by user, and returns exit code 0 even if jobs are
 gone.
 """
+
+from __future__ import annotations
 
 import calendar
 import re
@@ -12,12 +14,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from tarmac.engines.slurm.commands import BackgroundReader, Commands
 from tarmac.engines.slurm.states import Stage, meaning, reason_of
-from tarmac.model.errors import Unavailable
 from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.model.run import split_attempt_id
+
+if TYPE_CHECKING:
+    from tarmac.engines.slurm.access import SlurmAccess
 
 NAME_PREFIX = "tarmac-"
 
@@ -45,7 +50,10 @@ _NO_REASON = ("", "None", "(null)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job in Slurm's records; `start_at` is its start, or the expected one, and `end_at` likewise."""
+    """A job in Slurm's records; `start_at` is its start, or the expected one, and `end_at` likewise.
+
+    `words` are those of a site about its failure.
+    """
 
     id: str
     attempt_id: str
@@ -53,6 +61,7 @@ class Job:
     reason: str = ""
     start_at: float | None = None
     end_at: float | None = None
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,24 +77,26 @@ class Snapshot:
         return next((job for job in found if job_id in (None, job.id)), None)
 
     def of(self, attempt_id: str, job_id: str | None) -> Sequence[Job]:
-        """The jobs named after an attempt, and the job with that id, in which an earlier turn began."""
+        """The jobs named after an attempt, and the job with that id, in which an earlier turn began.
+
+        A job of an unknown attempt counts by its id.
+        """
         found = self.jobs.get(attempt_id, ())
         if any(job_id in (None, job.id) for job in found):
             return found
         run_id, number = split_attempt_id(attempt_id)
         earlier = (self.jobs.get(attempt_id_of(run_id, before), ()) for before in range(1, number))
-        return [*found, *(job for job in chain(*earlier) if job.id == job_id)]
+        return [*found, *(job for job in chain(self.jobs.get("", ()), *earlier) if job.id == job_id)]
 
 
 class Queue:
     """The queue, queried at most every `every_s`. Thread-safe; others wait during a query."""
 
-    def __init__(self, commands: Commands, *, every_s: float) -> None:
-        self._commands = commands
+    def __init__(self, access: SlurmAccess, *, every_s: float) -> None:
+        self._access = access
         self._every_s = every_s
         self._lock = Lock()
         self._last: Snapshot | None = None
-        self._accounts = True
 
     def now(self, *, fresh: bool = False) -> Snapshot:
         """The current or a recent queue; `fresh`: from after this call began. Raises Unavailable."""
@@ -94,33 +105,20 @@ class Queue:
             newest = called_at if fresh else called_at - self._every_s
             if self._last is None or self._last.began_at < newest:
                 began_at = time.monotonic()
-                self._last = Snapshot(began_at=began_at, jobs=parse_queue(self._commands.query(SQUEUE)))
+                self._last = Snapshot(began_at=began_at, jobs=self._access.jobs())
             return self._last
 
     def recorded(self, job_ids: Sequence[str]) -> Snapshot:
         """Jobs missing from the queue, by accounting, if the site has it."""
-        found = self._account([f"--jobs={','.join(job_ids)}"]) if job_ids else []
-        return Snapshot(began_at=time.monotonic(), jobs={job.attempt_id: [job] for job in found})
+        found: dict[str, list[Job]] = {}
+        for job in self._access.recorded(job_ids) if job_ids else ():
+            found.setdefault(job.attempt_id, []).append(job)
+        return Snapshot(began_at=time.monotonic(), jobs=found)
 
     def named(self, attempt_id: str) -> str | None:
         """The id of an attempt's job, in the queue or in accounting. Raises Unavailable."""
-        found = self.now(fresh=True).job(attempt_id, None)
-        if found is not None:
-            return found.id
-        recorded = self._account([f"--name={NAME_PREFIX}{attempt_id}"])
-        return next((job.id for job in recorded if job.attempt_id == attempt_id), None)
-
-    def _account(self, which: Sequence[str]) -> list[Job]:
-        if not self._accounts:
-            return []
-        try:
-            answer = self._commands.run([*SACCT, f"--starttime={REMEMBERED}", *which])
-        except Unavailable:
-            return []  # the queue answered: its answer alone counts
-        if answer.code != 0:
-            self._accounts = "storage is disabled" not in answer.err
-            return []
-        return list(parse_accounting(answer.out))
+        found = self.now(fresh=True).job(attempt_id, None) or self._access.named(attempt_id)
+        return found.id if found is not None else None
 
 
 def parse_queue(text: str) -> dict[str, list[Job]]:

@@ -12,7 +12,7 @@ if a run names more than it needs, all others of its partition are excluded.
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -24,12 +24,14 @@ from tarmac.engines.slurm.queue import NAME_PREFIX
 from tarmac.engines.slurm.settings import PoolSettings
 from tarmac.launch.batch_script import amended, directive_lines
 from tarmac.launch.quoting import quote
-from tarmac.launch.site_steps import BATCH_VARIABLES
 from tarmac.model.cluster import HOLD_S
 from tarmac.model.resources import ACCELERATOR
 from tarmac.node.attempt import protocol, words
 from tarmac.node.attempt.document import END_MARGIN_S, BatchLaunch, Launch, NodeLaunch
 from tarmac.node.starting import Installation
+
+JOB_VARIABLE = "tarmac_job"
+"""The variable with the id of a job that a site knows by another one than Slurm's."""
 
 HETEROGENEOUS = "#SBATCH hetjob"
 """The separator between the directives of two components."""
@@ -39,11 +41,12 @@ set -u
 cd /
 attempt={directory}
 # One job runs the attempt: where the answer of sbatch was lost there may be a second, and it leaves here.
-if ! (set -o noclobber; echo "$SLURM_JOB_ID" > "$attempt/{begun}") 2> /dev/null; then
+job=${{{job}:-$SLURM_JOB_ID}}
+if ! (set -o noclobber; echo "$job" > "$attempt/{begun}") 2> /dev/null; then
     echo "job $SLURM_JOB_ID leaves: the attempt has begun elsewhere, or was taken back"
     exit 0
 fi
-{variables}# When the job ends: the runners ask their workers to leave before. Slurm 22.05 has to be asked.
+{preparation}# When the job ends: the runners ask their workers to leave before. Slurm 22.05 has to be asked.
 ends_at=${{SLURM_JOB_END_TIME:-}}
 if ! [[ $ends_at =~ ^[0-9]{{10,12}}$ ]]; then
     ends_at=
@@ -95,7 +98,7 @@ while true; do
     (set -o noclobber; echo none > "$attempt/{files.NEXT}") 2> /dev/null
     read -r attempt < "$attempt/{files.NEXT}"
     [ "$attempt" != none ] || exit "$code"
-    (set -o noclobber; echo "$SLURM_JOB_ID" > "$attempt/{files.BEGUN}") 2> /dev/null || exit 0
+    (set -o noclobber; echo "$job" > "$attempt/{files.BEGUN}") 2> /dev/null || exit 0
 done
 """
 
@@ -122,17 +125,21 @@ class SlurmRequest(AttemptRequest):
     """The request for one attempt: its directory, and the script of its job.
 
     `follows`: the attempt of the previous turn, whose job may still have its nodes; empty if there was none.
+    `login_scripts`: scripts for the login node of a site, by the names of their hooks.
     """
 
     script: str
     follows: str = ""
+    login_scripts: Mapping[str, str] = field(default_factory=dict)
 
     def is_like(self, script: bytes) -> bool:
         """Whether another attempt's script requests the same job, and starts the same runner."""
         return _OF_ONE_TURN.sub("", script.decode(errors="replace")) == _OF_ONE_TURN.sub("", self.script)
 
     def __str__(self) -> str:
-        return f"{self.directory / files.SCRIPT}:\n{self.script}\n{AttemptRequest.__str__(self)}"
+        scripts = {files.SCRIPT: self.script, **self.login_scripts}
+        shown = "".join(f"{self.directory / name}:\n{text}\n" for name, text in scripts.items())
+        return shown + AttemptRequest.__str__(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,8 +163,9 @@ def job_script(
     pool: PoolSettings,
     partition: Partition,
     installation: Installation,
+    preparation: str = "",
 ) -> str:
-    """The script of the job of a launch; pure."""
+    """The script of the job of a launch; pure. `preparation`: lines before its runners start."""
     components = job_components(launch, partition)
     directives = [
         amended(
@@ -173,8 +181,9 @@ def job_script(
     body = BODY.format(
         directory=quote(str(directory)),
         begun=files.BEGUN,
+        job=JOB_VARIABLE,
         seconds=int(limit) * 60 if limit.isdigit() else "",
-        variables=KEEP_VARIABLES if launch.batch.starts_steps else "",
+        preparation=preparation + (KEEP_VARIABLES if launch.batch.starts_steps else ""),
         node_lists=_node_lists(len(components)),
         run=(TURNS if launch.batch.turns else ONCE).format(
             turns=launch.batch.turns,
@@ -192,7 +201,7 @@ def with_variables(launch: Launch, layout: Layout) -> Launch:
     directory = layout.attempt(launch.attempt_id)
     if not launch.batch.starts_steps or directory is None:
         return launch
-    more = {BATCH_VARIABLES: str(directory / files.VARIABLES)}
+    more = {protocol.BATCH_VARIABLES: str(directory / files.VARIABLES)}
     nodes = tuple(
         node._replace(workers=tuple(worker._replace(env={**worker.env, **more}) for worker in node.workers))
         for node in launch.nodes

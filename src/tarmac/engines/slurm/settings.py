@@ -5,7 +5,7 @@ directive.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ _CONSTRAINT = re.compile(r"[A-Za-z0-9_.,@:+*&|()\[\]-]{1,200}")
 _OF_USERS = "/home/{user}/.tarmac"
 _USER_PATH = re.compile(r"/(?!.*\.\.)[A-Za-z0-9_./+@-]*\{user\}[A-Za-z0-9_./+@-]*")
 _A_USER_PATH = "a path with the user's name in it, such as /home/{user}/tarmac"
+_MOST_GPUS = 64
 _POOL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 TERMS = {
@@ -40,11 +41,13 @@ class PoolSettings:
     """The settings of every job of a pool: `terms` by their directives, the partition first.
 
     `extra`: directives to add, or, with None, to drop. No job requests more than `wall_time_s`.
+    `gpus_per_node` is only for a site that does not show the GPUs of its nodes.
     """
 
     name: str
     terms: Mapping[str, str]
     gpu_type: str | None = None
+    gpus_per_node: int = 0
     extra: Mapping[str, str | None] = field(default_factory=dict)
     wall_time_s: float | None = None
 
@@ -87,7 +90,7 @@ def read_settings(settings: Mapping[str, Any]) -> SlurmSettings:
     return SlurmSettings(
         directory=directory,
         user_directory=values.text_of(settings, "user_directory", _USER_PATH, _A_USER_PATH) or _OF_USERS,
-        pools=_pools(settings),
+        pools=pools_of(settings, "slurm"),
         python=values.text_of(settings, "python", values.PROGRAM, values.A_PROGRAM) or "python3",
         ssh=values.text_of(settings, "ssh", values.SSH, values.A_HOST),
     )
@@ -99,24 +102,26 @@ _NEEDED = {
 }
 
 
-def _pools(settings: Mapping[str, Any]) -> tuple[PoolSettings, ...]:
+def pools_of(
+    settings: Mapping[str, Any], engine: str, fields: Sequence[str] = OF_A_POOL
+) -> tuple[PoolSettings, ...]:
     """The pools; without any, one named `default`. A pool's missing settings are the common ones."""
-    shared = {name: settings[name] for name in OF_A_POOL if settings.get(name) is not None}
+    shared = {name: settings[name] for name in fields if settings.get(name) is not None}
     described = settings.get("pools")
     if described is None:
-        return (_pool(DEFAULT_POOL, shared, "the engine slurm"),)
+        return (_pool(DEFAULT_POOL, shared, f"the engine {engine}"),)
     if not isinstance(described, Mapping) or not described:
         raise InvalidInput("'pools' is no mapping", hint="such as 'pools: {train: {partition: gpu}}'")
-    return tuple(_described(name, given, shared) for name, given in described.items())
+    return tuple(_described(name, given, shared, fields) for name, given in described.items())
 
 
-def _described(name: Any, given: Any, shared: Mapping[str, Any]) -> PoolSettings:
+def _described(name: Any, given: Any, shared: Mapping[str, Any], fields: Sequence[str]) -> PoolSettings:
     where = f"pool {name!r:.100}"
     if not isinstance(name, str) or not _POOL.fullmatch(name):
         raise InvalidInput(f"{where} cannot be called so", hint="letters, digits, '.', '_' and '-'")
     if not isinstance(given, Mapping):
         raise InvalidInput(f"{where} is no mapping", hint=f"such as '{name}: {{partition: gpu}}'")
-    values.refuse_unknown(given, OF_A_POOL, where)
+    values.refuse_unknown(given, fields, where)
     extra = {**_extra(shared.get("extra")), **_extra(given.get("extra"))}
     own = {key: value for key, value in given.items() if value is not None}
     return _pool(name, {**shared, **own, "extra": extra}, where)
@@ -131,6 +136,7 @@ def _pool(name: str, given: Mapping[str, Any], where: str) -> PoolSettings:
         name=name,
         terms={term: value for term, value in terms.items() if value is not None},
         gpu_type=values.text_of(given, "gpu_type", _NAME, known),
+        gpus_per_node=values.count_of(given, "gpus_per_node", most=_MOST_GPUS),
         extra=_extra(given.get("extra")),
         wall_time_s=values.seconds_of(given, "wall_time", "in whole minutes: 90m, 4h or 1d", units="mhd"),
     )

@@ -46,6 +46,9 @@ _ACTIVE_STATES = (
     *("COMPLETING", "STAGE_OUT", "UPDATE_DB"),
 )
 
+REFUSED, LOGIN_FAILED = "REFUSED", "LOGIN_FAILED"
+"""States of a site, not of Slurm: its batch system refused the job, or a command on its login node failed."""
+
 MEANINGS = {
     **dict.fromkeys(_WAITING_STATES, Meaning(Stage.WAITS)),
     **dict.fromkeys(_ACTIVE_STATES, Meaning(Stage.ACTIVE)),
@@ -60,6 +63,12 @@ MEANINGS = {
     ),
     "NODE_FAIL": Meaning(Stage.OVER, Outcome.LOST, CauseCode.NODE_LOST, "lost a node"),
     "BOOT_FAIL": Meaning(Stage.OVER, Outcome.LOST, CauseCode.NODE_LOST, "was given a node that did not boot"),
+    REFUSED: Meaning(
+        Stage.OVER, Outcome.FAILED, CauseCode.SETUP_FAILED, "was refused by the site's batch system"
+    ),
+    LOGIN_FAILED: Meaning(
+        Stage.OVER, Outcome.FAILED, CauseCode.SETUP_FAILED, "had a command on the login node that failed"
+    ),
     "LAUNCH_FAILED": Meaning(Stage.OVER, text="could not be launched on its nodes"),
     "RECONFIG_FAIL": Meaning(Stage.OVER, text="was given a node that could not be configured"),
     "REVOKED": Meaning(Stage.OVER, text="was revoked: another cluster of the federation took it"),

@@ -2,10 +2,11 @@
 
 Each system user has a `SlurmEngine` with a connection, commands and a directory of that user's own, opened at
 first use. The user decides what the far end of such a connection answers: an answer in a wrong form counts as
-none.
+none. `OfUsers` is the same for users of any kind.
 """
 
 import os
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -38,30 +39,33 @@ P = ParamSpec("P")
 REMEMBERED = 8192
 
 
-class SlurmOfUsers(SlurmEngine):
-    """Itself the engine of the server's account. The supplies name the system user of each run.
+class OfUsers(SlurmEngine):
+    """Itself the engine of runs without a user of their own. The supplies name the user of each other run.
 
-    Workers, notices and reports of all users are looked up in the copies of reports here.
+    Workers, notices and reports of all users are looked up in the copies of reports here. An inheriting class
+    calls `_begin` once.
     """
 
-    def __init__(self, cluster: str, settings: SlurmSettings, supplies: Supplies, **given: Any) -> None:
-        super().__init__(cluster, settings, supplies, **given)
+    def _begin(self, cluster: str, supplies: Supplies) -> None:
         self._cluster = cluster
         self._supplies = supplies
         self._copies_here = Layout(supplies.copies / cluster)
-        self._least_uid = supplies.attempts.least_uid or system_users.LEAST_UID
         self._runs_as = lru_cache(REMEMBERED)(supplies.runs_as)
         self._opening = Lock()
         self._opened: dict[str, SlurmEngine] = {}
 
-    def check_system_user(self, name: str) -> None:
-        if self._settings.ssh is None:
-            check_system_user(name, self._least_uid)
+    @abstractmethod
+    def _open(self, user: str) -> SlurmEngine:
+        """The engine of a user, which is beside this one. Raises Unavailable."""
+
+    def _is_own(self, user: str) -> bool:  # noqa: ARG002 - see `SlurmOfUsers`
+        """Whether this engine itself runs the runs of a user."""
+        return False
 
     # --- the port --------------------------------------------------------------------------------
 
     def render(self, launch: Launch) -> SlurmRequest:
-        user = launch.runs_as.name if launch.runs_as is not None else None
+        user = launch.runs_as.name if launch.runs_as is not None else self._user_of(launch.attempt_id)
         return self._call(user, SlurmEngine.render, launch._replace(runs_as=None))
 
     def submit(self, request: SlurmRequest) -> None:
@@ -147,21 +151,38 @@ class SlurmOfUsers(SlurmEngine):
         """Call the engine of a user. Raises Unavailable if the far end answers in a wrong form."""
         engine = self._engine(user)
         try:
-            return method(engine, *given, **named)
+            verb: Callable[P, T] = getattr(super() if engine is self else engine, method.__name__)
+            return verb(*given, **named)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             if engine is self:
                 raise
             raise Unavailable(f"the far end of {user} answers in a wrong form: {error}") from None
 
     def _engine(self, user: str | None) -> SlurmEngine:
-        """The engine of a system user, opened at its first use. Raises Unavailable."""
-        if user is None or (self._settings.ssh is None and system_users.is_own(user)):
+        """The engine of a user, opened at its first use. Raises Unavailable."""
+        if user is None or self._is_own(user):
             return self
         with self._opening:
             if user not in self._opened:
                 self._opened[user] = self._open(user)
                 self._opened[user].subscribe(self._tell)
             return self._opened[user]
+
+
+class SlurmOfUsers(OfUsers):
+    """Itself the engine of the server's account; each system user has another."""
+
+    def __init__(self, cluster: str, settings: SlurmSettings, supplies: Supplies, **given: Any) -> None:
+        super().__init__(cluster, settings, supplies, **given)
+        self._begin(cluster, supplies)
+        self._least_uid = supplies.attempts.least_uid or system_users.LEAST_UID
+
+    def check_system_user(self, name: str) -> None:
+        if self._settings.ssh is None:
+            check_system_user(name, self._least_uid)
+
+    def _is_own(self, user: str) -> bool:
+        return self._settings.ssh is None and system_users.is_own(user)
 
     def _open(self, user: str) -> SlurmEngine:
         settings, supplies = self._settings, self._supplies

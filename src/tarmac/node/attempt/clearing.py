@@ -118,10 +118,15 @@ def clear_copies(home: str, live: Collection[str], *, unused_days: float, versio
 
     `version` is the tarmac of new attempts, and stays.
     """
-    before = time.time() - unused_days * _DAY_S
-    used = {version, *_used(home, live)}
+    before, code = time.time() - unused_days * _DAY_S, os.path.join(home, "code")
+    used = {version, *used_copies(home, live)}
+    old = list(_older(code, before))
+    unused = {os.path.basename(path) for path in old} - used
+    used |= {
+        part for name in remains(code) if name not in unused for part in _parts(os.path.join(code, name))
+    }
     removed = 0
-    for snapshot in _older(os.path.join(home, "code"), before):
+    for snapshot in old:
         directory, name = os.path.split(snapshot)
         if is_digest(name) and name not in used:
             Path(snapshot).unlink(missing_ok=True)
@@ -136,7 +141,7 @@ def clear_copies(home: str, live: Collection[str], *, unused_days: float, versio
     return removed
 
 
-def _used(home: str, live: Collection[str]) -> Iterator[str]:
+def used_copies(home: str, live: Collection[str]) -> Iterator[str]:
     """The snapshots of code and the versions of tarmac that attempts of these runs name."""
     for run_id in live:
         attempts = os.path.join(home, "runs", run_id, "attempts")
@@ -145,6 +150,17 @@ def _used(home: str, live: Collection[str]) -> Iterator[str]:
                 document = read_document(os.path.join(attempts, number, protocol.ATTEMPT_FILE))
                 yield os.path.basename(document.code or "")
                 yield from (document.settings.sdk or "").split(os.sep)
+
+
+def _parts(snapshot: str) -> list[str]:
+    """The parts that a snapshot of code needs beside it: their packs have their names."""
+    if not is_digest(os.path.basename(snapshot)):
+        return []
+    try:
+        with open(snapshot, encoding="ascii") as file:
+            return [pack.removesuffix(PACK_SUFFIX) for pack in json.loads(file.readline())["packs"]]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return []
 
 
 def _older(directory: str, before: float) -> Iterator[str]:

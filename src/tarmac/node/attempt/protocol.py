@@ -186,6 +186,9 @@ ARTIFACT_VARIABLES = {
 }
 """The variable that names each artifact directory."""
 
+BATCH_VARIABLES = "TARMAC_BATCH_VARIABLES"
+"""The variable with the file of a job's variables, for a script that starts steps itself."""
+
 ARTIFACT_MOUNTS = {"checkpoint": "/mnt/checkpoints", "crud": "/mnt/crud", "lossy": "/mnt/lossy"}
 """The literal path of each artifact directory, if a private view of the disk is allowed."""
 

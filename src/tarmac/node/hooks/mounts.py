@@ -57,6 +57,8 @@ def mount(run: NodeRun) -> None:
     for kind, target in protocol.ARTIFACT_MOUNTS.items():
         if kind in run.part.artifacts and target in targets:
             run.sidecar.seen[kind] = target
+    if any(protocol.BATCH_VARIABLES in worker.env for worker in run.part.workers):
+        return  # the steps of a batch script are processes of other nodes too, which do not see the mounts
     for bind in plan.binds:
         run.node_env.update(dict.fromkeys(bind.variables, bind.target))
 

@@ -6,6 +6,7 @@ from tarmac.dialects.clusterfile import check_cluster_name, read_cluster
 from tarmac.dialects.hosts_file import read_machines
 from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import Finding
+from tarmac.model.errors import InvalidInput
 from tarmac.server.http.routing import Call, Routes
 from tarmac.server.service import Service
 
@@ -25,7 +26,12 @@ def add_cluster_routes(routes: Routes, service: Service) -> None:
         """
         reading = read_cluster(call.body.source, filename=call.body.filename)
         added = clusters.add(call.actor, reading.cluster, replacing=call.body.replace)
-        return replace(added, warnings=reading.warnings)
+        missing: tuple[str, ...] = ()
+        try:
+            service.secrets.login_of(reading.cluster, call.actor.user)
+        except InvalidInput as error:
+            missing = (f"{error.message}: {error.hint}",)
+        return replace(added, warnings=(*reading.warnings, *missing))
 
     @routes.serve(api.REMOVE_CLUSTER)
     def remove(call: Call) -> api.Cluster:

@@ -12,6 +12,7 @@ from tarmac.api.storage_operations import SecretBody
 from tarmac.control.permissions import Action, check, may_use_project
 from tarmac.dialects.names import reserved
 from tarmac.model.actor import Actor, ActorRole
+from tarmac.model.cluster import Cluster
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused
 from tarmac.model.notification import Receiver, Subscription
@@ -152,6 +153,33 @@ class SecretService:
         )
         notify = _with_scopes(spec.notify, {use.name: use.scope for use in found})
         return replace(spec, secrets=tuple(uses), notify=notify), [*problems, *clashes, *unknown]
+
+    def credentials(self, cluster: Cluster, login: str | None = None) -> Mapping[str, str]:
+        """The present credentials of a cluster, by use: `model.secret.CredentialValues`."""
+        scope = self.login_of(cluster, cluster.added_by) if login is None else login
+        uses = {name: SecretUse(name=name, scope=scope or SHARED) for name in cluster.credentials.values()}
+        values = self.vault.values(list(uses.values()))
+        return {use: values[name] for use, name in cluster.credentials.items()}
+
+    def login_of(self, cluster: Cluster, user: str) -> str | None:
+        """The login of a user at a cluster: the scope of the secrets with its credentials.
+
+        None: the cluster has no credentials. The user's own come first, then those for everyone, then the
+        server's. Raises InvalidInput if none of these scopes has all of them.
+        """
+        needed = dict.fromkeys(cluster.credentials.values())
+        if not needed:
+            return None
+        scopes = (user_scope(self._owner_names().get(user, user)), SHARED, SERVER)
+        known = {scope: self.vault.usable([scope], list(needed)).keys() for scope in scopes}
+        for scope, names in known.items():
+            if names == needed.keys():
+                return scope
+        missing = next(name for name in needed if name not in known[scopes[0]])
+        raise InvalidInput(
+            f"cluster {cluster.name} needs the secret {missing!r}, and {user} has none of that name",
+            hint=f"tarmac secret set {missing}",
+        )
 
     def scoped(self, receiver: Receiver, actor: Actor) -> Receiver:
         """The receiver with the owner of the secret that it names: the actor, else everyone."""

@@ -142,7 +142,7 @@ class SiteArtifacts:
         else:
             found = [version for run_id in sorted(requests) for version in store.unfetched(run_id)]
         loaded = self.store.load_runs(sorted({version.run_id for version in found}))
-        runs = {run_id: run for run_id, run in loaded.items() if run.spec.system_user == site[1]}
+        runs = {run_id: run for run_id, run in loaded.items() if run.spec.user_at_cluster == site[1]}
         chosen, old = self._select([version for version in found if version.run_id in runs], runs)
         for version in chosen:
             self._fetch(store, version)
@@ -190,7 +190,7 @@ class SiteArtifacts:
 def _site_of(run: Run) -> Site | None:
     """The site of a run's artifacts; None for a run that names no cluster."""
     cluster = run.spec.target.cluster
-    return (cluster, run.spec.system_user) if cluster is not None else None
+    return (cluster, run.spec.user_at_cluster) if cluster is not None else None
 
 
 class _Worker:

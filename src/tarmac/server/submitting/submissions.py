@@ -14,7 +14,7 @@ from functools import lru_cache
 from uuid import uuid4
 
 from tarmac.api.submit_operations import ExtrasBody, FileBody, SubmissionBody
-from tarmac.artifacts.code.store import missing_image, refuse_unfit
+from tarmac.artifacts.code.store import missing_image, refuse_unfit, with_own_image
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
 from tarmac.dialects.dialect import Dialect, Extras, Reading
@@ -22,6 +22,7 @@ from tarmac.dialects.native.sweeps import swept
 from tarmac.dialects.overrides import override
 from tarmac.dialects.site_names import NO_NAMES, use_local_names
 from tarmac.model.actor import Actor
+from tarmac.model.cluster import Cluster
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem, Refused
 from tarmac.model.home import INHERITED_VARIABLES
@@ -113,12 +114,17 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     key = draft.body.idempotency_key or uuid4().hex
     if spec.unique_name:
         spec = replace(spec, name=f"{spec.name}-{_random_end(f'{draft.caller.actor.user} {key}')}")
-    if isinstance(spec.code, LocalDirectory) and spec.code.digest is None and draft.caller.local:
-        refuse_unfit(spec.code, filename=draft.body.filename, usual_bytes=draft.rules.code_limit_bytes)
-    submission = Submission(spec=spec, actor=draft.caller.actor, idempotency_key=key)
     missing = None
     if spec.site is not None and draft.caller.local and draft.body.source is not None:
         missing = missing_image(spec.site, directory=draft.body.directory)
+    if (
+        isinstance(spec.code, LocalDirectory)
+        and spec.code.digest is None
+        and draft.caller.local
+        and missing is None
+    ):
+        refuse_unfit(spec.code, filename=draft.body.filename, usual_bytes=draft.rules.code_limit_bytes)
+    submission = Submission(spec=spec, actor=draft.caller.actor, idempotency_key=key)
     return Prepared(
         submission=submission, warnings=(*reading.warnings, *([missing] if missing else [])), missing=missing
     )
@@ -170,7 +176,7 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
     if draft.body.code_digest is not None and isinstance(spec.code, LocalDirectory):
         spec = replace(spec, code=replace(spec.code, digest=draft.body.code_digest))
     spec, notes = use_containers(
-        image_in_full(spec, draft.body.directory),
+        image_in_full(with_own_image(spec), draft.body.directory),
         draft.rules.containers,
         user=draft.caller.actor.user,
         images=draft.rules.images,
@@ -227,6 +233,7 @@ def _extras(body: ExtrasBody) -> Extras:
         files=tuple(sorted(body.files.items())),
         entry_point=body.entry_point,
         parameters=tuple(body.parameters.items()),
+        variables=tuple(body.variables.items()),
         changes=tuple(body.changes.items()),
     )
 
@@ -251,16 +258,22 @@ def resolve_references(
     *,
     sends_mail: bool = False,
     sources: Mapping[str, Source] = NO_SOURCES,
+    cluster_of: Callable[[str], Cluster | None] = lambda _name: None,
 ) -> ResolveReferences:
     """Checks all three, and pins input artifacts to current versions, so that the record names those in use.
 
     It also checks the receivers of messages: without `sends_mail`, mail is refused. `sources` adds the runs
-    that files of a system name in their own way to the inputs.
+    that files of a system name in their own way to the inputs. A run for a cluster (`cluster_of` its name) is
+    refused if its user has none of the credentials there.
     """
 
     def resolve(spec: RunSpec, actor: Actor | None) -> RunSpec:
         if (with_source := sources.get(spec.conventions.system)) is not None:
             spec = with_source(spec, actor)
+        cluster = cluster_of(spec.target.cluster or "") if spec.rehearsal is None else None
+        if actor is not None:
+            login = secrets.login_of(cluster, actor.user) if cluster is not None else None
+            spec = replace(spec, login=login) if spec.login != login else spec
         spec, unknown = (spec, []) if actor is None else secrets.resolved(spec, actor)
         if not sends_mail:
             receivers = [each.receiver for each in spec.notify]

@@ -27,5 +27,6 @@ def sites() -> None:
     """
     tokens = {site.centre: site.firecrest_token_url for site in SITES if site.firecrest_token_url}
     notes = [f"TokenUrl for firecREST at {centre}: {url}" for centre, url in tokens.items()]
-    text = "\n".join([table_text(TABLE, SITES, stdout_terminal()), "", *notes])
+    commands = ["To run files for a site, add it as a cluster:", *(site.address.command() for site in SITES)]
+    text = "\n".join([table_text(TABLE, SITES, stdout_terminal()), "", *notes, "", *commands])
     answer({"sites": SITES}, text)

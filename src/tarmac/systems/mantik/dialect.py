@@ -51,6 +51,13 @@ MANTIK = Dialect(
     read=read_mantik,
     apply_conventions=as_it_is,
     status=status,
+    credentials={
+        "unicore": {"user": "MANTIK_UNICORE_USERNAME", "password": "MANTIK_UNICORE_PASSWORD"},
+        "firecrest": {
+            "client_id": "MANTIK_FIRECREST_CLIENT_ID",
+            "client_secret": "MANTIK_FIRECREST_CLIENT_SECRET",
+        },
+    },
     unread=(
         FileKind(_MLPROJECT, "entry_points", hint=_BESIDE),
         FileKind(_MLPROJECT, "name python_env", hint=_BESIDE),

@@ -19,7 +19,7 @@ from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import ACCELERATOR
-from tarmac.model.site import Firecrest, SiteRequest
+from tarmac.model.site import Firecrest, SiteRequest, check_value
 from tarmac.model.spec import Command, Conventions, LocalDirectory, Process, Role, RunSpec
 from tarmac.systems.mantik.environment import ENVIRONMENT, located, read_environment, read_old_image
 from tarmac.systems.mantik.fields import record
@@ -30,6 +30,7 @@ from tarmac.systems.mantik.resources import RESOURCES
 NAME = "mantik"
 SRUN_CPUS = "SRUN_CPUS_PER_TASK"
 LOG = "mantik.log"
+ACCOUNT = "MANTIK_COMPUTE_BUDGET_ACCOUNT"
 MLFLOW_KEYS = frozenset(
     {"ENV_MANAGER", "SYNCHRONOUS", "DOCKER_ARGS", "STORAGE_DIR", "PROJECT_DIR", "build_image", "docker_auth"}
 )
@@ -61,9 +62,21 @@ def read_mantik(text_: str, *, filename: str, directory: str, extras: Extras = N
         roles=(),
         code=LocalDirectory(path=directory, exclude=exclude, whole=True),
         site=SiteRequest(queue="", log=LOG, directory_variable="MANTIK_WORKING_DIRECTORY"),
+        slurm=_account(extras),
     )
     spec = _completed(schema.with_values(spec, values), project.command, directory)
     return Reading(spec=spec, warnings=(*problems.warnings, *beside.warnings))
+
+
+def _account(extras: Extras) -> Mapping[str, str | None]:
+    """The directive of the account that the submitter's shell names."""
+    account = dict(extras.variables).get(ACCOUNT)
+    if account is None:
+        return {}
+    try:
+        return {"account": check_value(account)}
+    except InvalidInput as error:
+        raise InvalidInput(f"{ACCOUNT} of your shell: {error.message}", hint=error.hint) from None
 
 
 def _completed(spec: RunSpec, command: str | None, directory: str) -> RunSpec:

@@ -5,6 +5,8 @@ Each entry names its source. Sites change: their own documentation is authoritat
 
 from dataclasses import dataclass
 
+from tarmac.model.site import Firecrest, SiteAddress, unicore_address
+
 DOCUMENT = "Mantik's documentation"
 CSCS_DOCS = "docs.cscs.ch, FirecREST"
 JSC_HUB = "the JupyterHub of the Jülich Supercomputing Centre"
@@ -25,6 +27,17 @@ class Site:
     unicore_url: str | None = None
     firecrest_api_url: str | None = None
     firecrest_token_url: str | None = None
+
+    @property
+    def address(self) -> SiteAddress:
+        """The site as a cluster."""
+        if self.unicore_url is not None:
+            return unicore_address(self.unicore_url)
+        assert self.firecrest_api_url is not None
+        assert self.firecrest_token_url is not None
+        return Firecrest(
+            api_url=self.firecrest_api_url, token_url=self.firecrest_token_url, machine=self.machine
+        ).address
 
 
 def _unicore(machine: str, source: str) -> Site:

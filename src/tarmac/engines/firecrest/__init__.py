@@ -1,0 +1,1 @@
+"""The engine `firecrest`: jobs of a Slurm behind a firecREST of version 2."""

@@ -1,0 +1,201 @@
+"""`FirecrestFiles`: files of a user behind a firecREST. Made by `FirecrestKind`.
+
+Small files are downloaded as a whole. Logs are read by ranges, which firecREST offers for text alone.
+"""
+
+from __future__ import annotations
+
+import calendar
+import errno
+import hashlib
+import os
+import posixpath
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+from tarmac.engines.firecrest.api import Api, ApiError
+from tarmac.engines.sites.wire import RemoteEntry
+from tarmac.model.errors import Unavailable
+
+OPS = "/filesystem/{system}/ops"
+KINDS = {"-": "file", "d": "directory", "l": "link"}
+GROWING = (".log", ".jsonl", ".idx")
+"""The ends of the names of files that are read by ranges."""
+
+LONGEST_CHARACTER = 4
+KEPT_S = 60.0
+NO_FILE = ("no such file", "not a directory", "is a directory")
+ERRORS = {
+    "permission denied": errno.EACCES,
+    "operation not permitted": errno.EPERM,
+    "no space left": errno.ENOSPC,
+    "disk quota exceeded": errno.EDQUOT,
+}
+
+
+class FirecrestFiles:
+    """Implements `SiteFiles`."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._lock = Lock()
+        self._last: tuple[str, bytes, float] = ("", b"", 0.0)
+        self._ranges: bool | None = None
+
+    def listing(self, directory: str, *, recursive: bool = False) -> list[RemoteEntry] | None:
+        with _failures(directory):
+            try:
+                flags = {"showHidden": "true", "recursive": str(recursive).lower()}
+                found = self._api.get(f"{OPS}/ls", path=directory, **flags)["output"]
+            except ApiError as error:
+                if _is_missing(error):
+                    return None
+                raise
+        entries = [_entry(each) for each in found or ()]
+        return None if any(entry.path.startswith("/") for entry in entries) else entries
+
+    def read(self, path: str, *, offset: int, limit: int) -> bytes | None:
+        with _failures(path):
+            try:
+                if offset < 0:
+                    size = self._size(path)
+                    if size is None:
+                        return None
+                    offset = max(0, size + offset)
+                if path.endswith(GROWING):
+                    content = self._range(path, offset, limit)
+                    if content is not None:
+                        return content
+                return self._whole(path, offset)[offset : offset + limit]
+            except ApiError as error:
+                if _is_missing(error):
+                    return None
+                raise
+
+    def write(self, path: str, content: bytes, *, private: bool = False) -> None:
+        with _failures(path):
+            if private:
+                self._upload(path, b"")
+                self._api.call("PUT", f"{OPS}/chmod", json={"path": path, "mode": "600"})
+            for _ in range(2):
+                self._upload(path, content)
+                there = self._api.get(f"{OPS}/checksum", path=path)["output"]["checksum"]
+                if there == hashlib.sha256(content).hexdigest():
+                    return
+        raise OSError(errno.EIO, "its content there differs from the one that was sent", path)
+
+    def create(self, path: str, content: bytes) -> bytes:
+        """A link to a file of its own: making one fails if the name exists, and uploads never do."""
+        draft = f"{path}.{os.urandom(6).hex()}"
+        self.write(draft, content)
+        with _failures(path):
+            try:
+                self._api.post(f"{OPS}/symlink", {"sourcePath": draft, "linkPath": path})
+            except ApiError as error:
+                if "file exists" not in error.message.lower():
+                    raise
+            else:
+                return content
+        self.remove(draft)
+        found = self.read(path, offset=0, limit=1 << 16)
+        if found is None:
+            raise OSError(errno.EIO, "it exists, and cannot be read", path)
+        return found
+
+    def make_directory(self, path: str, *, private: bool = False) -> None:
+        with _failures(path):
+            self._api.post(f"{OPS}/mkdir", {"sourcePath": path, "parent": True})
+            if private:
+                self._api.call("PUT", f"{OPS}/chmod", json={"path": path, "mode": "700"})
+
+    def remove(self, path: str) -> None:
+        with _failures(path):
+            try:
+                self._api.call("DELETE", f"{OPS}/rm", params={"path": path})
+            except ApiError as error:
+                if not _is_missing(error):
+                    raise
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _upload(self, path: str, content: bytes) -> None:
+        directory, name = posixpath.split(path)
+        files = {"file": (name, content, "application/octet-stream")}
+        self._api.call("POST", f"{OPS}/upload", params={"path": directory}, files=files)
+
+    def _size(self, path: str) -> int | None:
+        """The size of a regular file; None if it is none."""
+        found = self._api.get(f"{OPS}/stat", path=path, dereference="true")["output"]
+        return int(found["size"]) if stat.S_ISREG(int(found["mode"])) else None
+
+    def _whole(self, path: str, offset: int) -> bytes:
+        """The content of a file; kept while it is read in pieces."""
+        with self._lock:
+            known, content, read_at = self._last
+            if known == path and 0 < offset < len(content) and time.monotonic() - read_at < KEPT_S:
+                return content
+        content = self._api.call("GET", f"{OPS}/download", params={"path": path})
+        with self._lock:
+            self._last = (path, content, time.monotonic())
+        return content
+
+    def _range(self, path: str, offset: int, limit: int) -> bytes | None:
+        """A part of a text; None if it is none, or if this firecREST has no ranges.
+
+        A range that ends inside a character is repeated for a shorter one.
+        """
+        if self._ranges is False:
+            return None
+        for shorter in range(min(LONGEST_CHARACTER, limit)):
+            size = limit - shorter
+            try:
+                found = self._api.get(f"{OPS}/view", path=path, offset=offset, size=size)["output"]
+            except ApiError as error:
+                if error.status < 500 or _is_missing(error):
+                    raise
+                continue
+            text = str(found["content"] if isinstance(found, dict) else found)
+            if "\N{REPLACEMENT CHARACTER}" not in text:
+                content = text.encode()
+                return content if self._has_ranges(path, offset, size, content) else None
+        return None
+
+    def _has_ranges(self, path: str, offset: int, limit: int, content: bytes) -> bool:
+        """Whether the content is the range; found out once, at the first range inside of a file."""
+        if self._ranges is None and offset and content:
+            self._ranges = len(content) <= min(limit, (self._size(path) or 0) - offset)
+        return self._ranges is not False and len(content) <= limit
+
+
+def _entry(found: dict[str, Any]) -> RemoteEntry:
+    kind, size = KINDS.get(str(found["type"]), "other"), int(found["size"] or 0)
+    return RemoteEntry(str(found["name"]), kind, size, _time(str(found["lastModified"])))
+
+
+def _time(text: str) -> float:
+    """A time without a zone: it only shows changes."""
+    try:
+        return float(calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")))
+    except ValueError:
+        return 0.0
+
+
+def _is_missing(error: ApiError) -> bool:
+    return error.status == 404 or any(words in error.message.lower() for words in NO_FILE)
+
+
+@contextmanager
+def _failures(path: str) -> Iterator[None]:
+    """Report an error of the file system as OSError, and an answer in a wrong form as Unavailable."""
+    try:
+        yield
+    except ApiError as error:
+        words = error.message.lower()
+        number = next((number for text, number in ERRORS.items() if text in words), errno.EIO)
+        raise OSError(number, error.message.rpartition("error message:")[2], path) from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unavailable(f"{path}: the answer has a wrong form: {error!r}") from None

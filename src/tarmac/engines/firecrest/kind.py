@@ -1,0 +1,63 @@
+"""The kind of engine with the name `engine: firecrest`. Made by `server/wiring.py`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from tarmac.engines.firecrest.settings import CREDENTIALS, read_settings
+from tarmac.engines.hosts.installing import Supplies
+from tarmac.engines.sites.settings import check_credentials, credential_values, of_login, refuse_pool_rules
+from tarmac.model.cluster import Cluster
+
+if TYPE_CHECKING:  # a server without such a cluster does not load its engine: see `open`
+    from tarmac.engines.sites.engine import SiteEngine
+
+NAME = "firecrest"
+E = TypeVar("E", bound="SiteEngine")
+
+
+class FirecrestKind:
+    """Opens the engines of clusters behind a firecREST."""
+
+    def __init__(self, supplies: Supplies) -> None:
+        self._supplies = supplies
+
+    def check(self, cluster: Cluster) -> None:
+        """Raise InvalidInput for invalid settings."""
+        read_settings(cluster.settings)
+        refuse_pool_rules(cluster)
+        check_credentials(cluster.credentials, [CREDENTIALS], NAME)
+
+    def open(self, cluster: Cluster) -> SiteEngine:
+        """The engine of a cluster."""
+        from tarmac.engines.firecrest.api import Api  # noqa: PLC0415
+        from tarmac.engines.firecrest.files import FirecrestFiles  # noqa: PLC0415
+        from tarmac.engines.firecrest.jobs import FirecrestJobs  # noqa: PLC0415
+        from tarmac.engines.sites.engine import SiteEngine  # noqa: PLC0415
+        from tarmac.engines.sites.logins import OfLogins  # noqa: PLC0415
+
+        class FirecrestOfLogins(OfLogins, SiteEngine):
+            """The engine of all logins."""
+
+        settings = read_settings(cluster.settings)
+
+        def make(engine: type[E], login: str | None, beside: SiteEngine | None = None) -> E:
+            def credentials() -> tuple[str, str]:
+                found = credential_values(cluster, self._supplies, login)
+                return found["client_id"], found["client_secret"]
+
+            site, supplies = of_login(settings.site, self._supplies, cluster, login)
+            api = Api(site.url, settings.system, settings.token_url, credentials)
+            files = FirecrestFiles(api)
+            jobs = FirecrestJobs(api, files, cluster.name, site.slurm)
+            return engine(
+                *(NAME, cluster.name, site, supplies),
+                files=files,
+                jobs=jobs,
+                release=api.close,
+                beside=beside,
+            )
+
+        own = make(FirecrestOfLogins, None)
+        own.serve_logins(cluster.name, self._supplies, lambda login: make(SiteEngine, login, own))
+        return own

@@ -1,0 +1,230 @@
+"""`UnicoreJobs`: a user's jobs at a site. Called by this engine alone.
+
+A job is created first, which gives it an id and a directory; then it gets our script, and is started. Each
+has the tags `tarmac` and the id of its attempt, by which it is found after a lost answer: one that was never
+started is removed, so that no job begins twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Event
+from typing import Any
+
+from tarmac.engines.slurm.commands import REFUSALS
+from tarmac.engines.slurm.partition import Partition
+from tarmac.engines.slurm.queue import NAME_PREFIX, Job
+from tarmac.engines.slurm.settings import SlurmSettings
+from tarmac.engines.slurm.states import LOGIN_FAILED, REFUSED, Stage, meaning
+from tarmac.engines.unicore import description
+from tarmac.engines.unicore.client import BYTES, SiteAnswer, Unicore, id_of
+from tarmac.engines.unicore.files import UnicoreFiles
+from tarmac.engines.unicore.offers import offers
+from tarmac.engines.unicore.states import (
+    ENDED,
+    FAILED,
+    NO_BATCH_JOB,
+    READY,
+    SLURM_STATES,
+    SUCCESSFUL,
+    WAITING,
+)
+from tarmac.model.errors import InvalidInput, Unavailable
+
+TAG = "tarmac"
+AT_ONCE = 8
+"""The number of simultaneous requests for the facts about jobs, which the list does not have."""
+
+REMEMBERED = 8192
+GONE = 404
+INVALID = (400, 422)
+LONGEST_MAKING_S = 60
+LINES = 2
+"""The number of lines of a failed job's log that are shown: the last ones."""
+
+LOGIN_COMMAND = "command(s) failed"
+NO_RESOURCE = "is not available for partition"
+"""UNICORE's words for a failed user command on the login node, and for a resource that it does not know."""
+
+
+class UnicoreJobs:
+    """`SiteJobs`, but its examination."""
+
+    def __init__(self, cluster: str, site: Unicore, files: UnicoreFiles, settings: SlurmSettings) -> None:
+        self._cluster = cluster
+        self._site = site
+        self._files = files
+        self._settings = settings
+        self._raw = True
+        self._over: dict[str, Job] = {}
+
+    def submit(self, *, name: str, script: str, directory: str) -> str | None:
+        """Scripts for the login node are in the directory, by the names of their hooks."""
+        attempt_id = name.removeprefix(NAME_PREFIX)
+        tags = {"Name": name, "Tags": [TAG, attempt_id], "haveClientStageIn": "true"}
+        there = [entry.path for entry in self._files.listing(directory) or ()]
+        described = {**tags, **description.login_steps(directory, there)}
+        job_id = self._created(described, script)
+        text = (
+            description.raw_script(script, job_id) if self._raw else description.plain_script(script, job_id)
+        )
+        place = f"/storages/{self._working(job_id)}/files/{description.SCRIPT}"
+        self._site.call("PUT", place, content=text.encode(), headers={"Content-Type": BYTES})
+        self._site.call("POST", f"/jobs/{job_id}/actions/start", json={})
+        return job_id
+
+    def jobs(self) -> Sequence[Job]:
+        """All jobs of ours that the site lists: it keeps ended ones for weeks, of which each is read once."""
+        ids = list(self._site.listed("jobs", tags=TAG))
+        for job_id in self._over.keys() - set(ids):
+            self._over.pop(job_id, None)
+        return self._read(ids)
+
+    def recorded(self, job_ids: Sequence[str]) -> Sequence[Job]:
+        """Jobs that the list lacks; a site may limit how many it shows."""
+        return self._read(job_ids)
+
+    def named(self, name: str) -> Job | None:
+        attempt_id = name.removeprefix(NAME_PREFIX)
+        found = []
+        for job_id in self._site.listed("jobs", tags=attempt_id):
+            facts = self._facts(job_id)
+            if facts is None or attempt_of(facts) != attempt_id:
+                continue
+            if facts.get("status") == READY:  # a lost start can no longer reach it
+                self._site.call("DELETE", f"/jobs/{job_id}")
+            else:
+                found.append((str(facts.get("submissionTime", "")), self._job(job_id, facts)))
+        return max(found, key=lambda each: each[0])[1] if found else None
+
+    def cancel(self, job_ids: Sequence[str]) -> None:
+        for job_id in job_ids:
+            try:
+                self._site.call("POST", f"/jobs/{job_id}/actions/abort", json={})
+            except SiteAnswer:
+                facts = self._facts(job_id)
+                if facts is not None and facts.get("status") not in ENDED:
+                    raise
+
+    def partitions(self) -> Mapping[str, Partition]:
+        resources = self._resources()
+        return {pool.name: offers(pool, resources, cluster=self._cluster) for pool in self._settings.pools}
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _factories(self) -> Iterator[Mapping[str, Any]]:
+        for factory in self._site.listed("factories"):
+            yield self._site.get(f"/factories/{factory}")
+
+    def _resources(self) -> Mapping[str, Mapping[str, Any]]:
+        """The resources of all partitions, by name."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for factory in self._factories():
+            found |= factory.get("resources", {})
+        return found
+
+    def _created(self, described: Mapping[str, Any], script: str) -> str:
+        """Create a job, of the type RAW unless the site forbids that; its id."""
+        try:
+            if self._raw:
+                try:
+                    return self._site.create("/jobs", {**described, **description.RAW})
+                except SiteAnswer as error:
+                    if not description.forbids_raw(error.message):
+                        raise
+                    self._raw = False
+            return self._site.create("/jobs", {**described, **description.described(script)})
+        except SiteAnswer as error:
+            if error.status in INVALID:
+                raise InvalidInput(error.message) from None
+            raise
+
+    def _working(self, job_id: str) -> str:
+        """The storage that is the directory of a new job, once it is there."""
+        link = self._site.get(f"/jobs/{job_id}").get("_links", {}).get("workingDirectory", {}).get("href")
+        storage = id_of(str(link or f"{job_id}-uspace"))
+        for _ in range(LONGEST_MAKING_S):
+            if self._site.get(f"/storages/{storage}").get("resourceStatus") != "INITIALIZING":
+                return storage
+            Event().wait(1.0)
+        raise Unavailable(f"{self._site.url}: the directory of job {job_id} is not there yet")
+
+    def _read(self, job_ids: Sequence[str]) -> list[Job]:
+        """The facts about jobs; those of ended ones do not change."""
+        missing = [job_id for job_id in job_ids if job_id not in self._over]
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="unicore-jobs") as threads:
+            found = dict(zip(missing, threads.map(self._facts, missing), strict=True))
+        jobs = [self._over[job_id] for job_id in job_ids if job_id in self._over]
+        for job_id, facts in found.items():
+            if facts is None:
+                continue
+            job = self._job(job_id, facts)
+            jobs.append(job)
+            if meaning(job.state).stage is Stage.OVER and len(self._over) < REMEMBERED:
+                self._over[job_id] = job
+        return jobs
+
+    def _facts(self, job_id: str) -> Mapping[str, Any] | None:
+        try:
+            return self._site.get(f"/jobs/{job_id}")
+        except SiteAnswer as error:
+            if error.status == GONE:
+                return None
+            raise
+
+    def _job(self, job_id: str, facts: Mapping[str, Any]) -> Job:
+        status = str(facts.get("status", ""))
+        batch_id = str(facts.get("batchSystemID") or "")
+        details: Mapping[str, Any] = {}
+        if batch_id not in NO_BATCH_JOB and (status in WAITING or status in ENDED):
+            with suppress(SiteAnswer):  # the batch system may have forgotten it
+                details = self._site.get(f"/jobs/{job_id}/details")
+        return Job(
+            id=job_id,
+            attempt_id=attempt_of(facts) if status != READY else "",  # by its id alone: perhaps never started
+            state=_state(status, batch_id, details, str(facts.get("statusMessage") or "")),
+            reason=_reason(status, batch_id, details),
+            words=_words(facts),
+        )
+
+
+def attempt_of(facts: Mapping[str, Any]) -> str:
+    """The attempt of a job of ours, by its name, or else by its tags."""
+    name = str(facts.get("name", ""))
+    if name.startswith(NAME_PREFIX):
+        return name.removeprefix(NAME_PREFIX)
+    return next((str(tag) for tag in facts.get("tags") or () if tag != TAG), "")
+
+
+def _state(status: str, batch_id: str, details: Mapping[str, Any], message: str) -> str:
+    """A state in Slurm's words: the batch system's own for an end, which UNICORE calls FAILED."""
+    if status in ENDED:
+        words = message.lower()
+        if status != SUCCESSFUL and LOGIN_COMMAND in words:
+            return LOGIN_FAILED
+        if status != SUCCESSFUL and any(refusal in words for refusal in (*REFUSALS, NO_RESOURCE)):
+            return REFUSED
+        exact = str(details.get("JobState", "")).partition(" ")[0]
+        if exact != "COMPLETED" and meaning(exact).stage is not Stage.UNKNOWN:
+            return exact  # also of one that has not ended there, such as after an abort
+        if status != SUCCESSFUL and batch_id in NO_BATCH_JOB and not message:
+            return "CANCELLED"  # UNICORE gives no reason for an abort
+    return SLURM_STATES.get(status, status)
+
+
+def _words(facts: Mapping[str, Any]) -> str:
+    """The site's own words about a failure."""
+    if facts.get("status") != FAILED:
+        return ""
+    last = [str(line) for line in facts.get("log") or ()][-LINES:]
+    return "; ".join(filter(None, (str(facts.get("statusMessage") or ""), *last)))
+
+
+def _reason(status: str, batch_id: str, details: Mapping[str, Any]) -> str:
+    """The batch system's reason for waiting, and its number of the job."""
+    if batch_id in NO_BATCH_JOB:
+        return "not yet in the batch system" if status in WAITING else ""
+    words = str(details.get("Reason", "")) if status in WAITING else ""
+    return ", ".join(filter(None, ("" if words in ("None", "(null)") else words, f"job {batch_id} there")))

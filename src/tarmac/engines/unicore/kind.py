@@ -1,0 +1,55 @@
+"""The kind of engine with the name `engine: unicore`. Made by `server/wiring.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from tarmac.engines.hosts.installing import Supplies
+from tarmac.engines.sites.settings import credential_values, of_login, refuse_pool_rules
+from tarmac.engines.unicore.settings import check_credentials, read_settings
+from tarmac.model.cluster import Cluster
+
+if TYPE_CHECKING:  # a server without such a cluster does not load its engine: see `open`
+    from tarmac.engines.unicore.engine import UnicoreEngine
+
+
+E = TypeVar("E", bound="UnicoreEngine")
+
+
+class UnicoreKind:
+    """Opens the engines of clusters behind a UNICORE."""
+
+    def __init__(self, supplies: Supplies) -> None:
+        self._supplies = supplies
+
+    def check(self, cluster: Cluster) -> None:
+        """Raise InvalidInput for invalid settings."""
+        refuse_pool_rules(cluster)
+        check_credentials(read_settings(cluster.settings), cluster.credentials)
+
+    def open(self, cluster: Cluster) -> UnicoreEngine:
+        """The engine of a cluster."""
+        from tarmac.engines.sites.logins import OfLogins  # noqa: PLC0415
+        from tarmac.engines.unicore.client import Unicore  # noqa: PLC0415
+        from tarmac.engines.unicore.engine import UnicoreEngine  # noqa: PLC0415
+
+        class UnicoreOfLogins(OfLogins, UnicoreEngine):
+            """The engine of all logins."""
+
+        settings = read_settings(cluster.settings)
+
+        def make(engine: type[E], login: str | None, beside: UnicoreEngine | None = None) -> E:
+            def credentials() -> Mapping[str, str]:
+                named = {} if settings.user is None else {"user": settings.user}
+                return {**named, **credential_values(cluster, self._supplies, login)}
+
+            site, supplies = of_login(settings.site, self._supplies, cluster, login)
+            interface = Unicore(site.url, credentials, group=settings.group, ca=settings.ca)
+            of_its_own = replace(settings, site=site)
+            return engine(cluster.name, of_its_own, supplies, interface, beside=beside)
+
+        own = make(UnicoreOfLogins, None)
+        own.serve_logins(cluster.name, self._supplies, lambda login: make(UnicoreEngine, login, own))
+        return own
