@@ -1,9 +1,8 @@
 // The parameters of trials against their metric: parallel coordinates, and one scatter for each parameter.
 
 import { useSignal } from "@preact/signals";
-import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
-import { differing, flat, short } from "../../parts/values.ts";
+import { differing, flat, short } from "../../parts/text.ts";
 import { go } from "../../state/place.ts";
 import { type Axis, axisOf } from "./axes.ts";
 import type { TabProps } from "./page.tsx";
@@ -19,7 +18,7 @@ interface PlotProps {
   axes: Axis[];
 }
 
-export function Plots({ experiment: { search }, best: ranked }: TabProps): JSX.Element {
+export function Plots({ experiment: { search }, best: ranked }: TabProps) {
   const root = useRef<HTMLDivElement>(null);
   const pointed = useSignal<string | null>(null);
   const ranges = flat(search.parameters);
@@ -73,7 +72,7 @@ export function Plots({ experiment: { search }, best: ranked }: TabProps): JSX.E
   );
 }
 
-function Parallel({ marks, axes }: PlotProps): JSX.Element {
+function Parallel({ marks, axes }: PlotProps) {
   const { width, height, top, side } = WIDE;
   const x = (index: number) => side + ((width - 2 * side) * index) / Math.max(1, axes.length - 1);
   const y = (place: number) => height - 10 - place * (height - 10 - top);
@@ -94,7 +93,7 @@ function Parallel({ marks, axes }: PlotProps): JSX.Element {
   );
 }
 
-function Scatter({ marks, axes, at: index }: PlotProps & { at: number }): JSX.Element {
+function Scatter({ marks, axes, at: index }: PlotProps & { at: number }) {
   const { width, height, bottom, left } = SMALL;
   const x = (place: number) => left + place * (width - left - 10);
   const y = (place: number) => height - bottom - place * (height - bottom - 10);
@@ -120,7 +119,7 @@ function Scatter({ marks, axes, at: index }: PlotProps & { at: number }): JSX.El
   );
 }
 
-function label(text: string, x: number, y: number, kind = ""): JSX.Element {
+function label(text: string, x: number, y: number, kind = "") {
   return (
     <text key={text} class={kind} x={x} y={y}>
       {text}
