@@ -3,9 +3,10 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { ErrorForm, Problem as Found, NodeUtilization } from "../api/types.ts";
+import { now } from "../state/session.ts";
 import { Button } from "./controls.tsx";
 import { commandLine, type Words } from "./shell.ts";
-import { bytes } from "./text.ts";
+import { age, bytes, duration, time } from "./text.ts";
 
 /** The command that does the same as a button or a page, ready to copy. */
 export function Command({ of }: { of: Words | string }) {
@@ -39,6 +40,16 @@ export function Facts({ facts }: { facts: Fact[] }) {
       ))}
     </dl>
   );
+}
+
+/** How long ago a time was; the time itself where it is pointed at. */
+export function Age({ at, word = "" }: { at: number | null; word?: string }) {
+  return <time title={time(at)}>{age(at, now.value) + word}</time>;
+}
+
+/** How long something took, or has taken until now; nothing before its start. */
+export function Ran({ started_at, ended_at }: { started_at: number | null; ended_at: number | null }) {
+  return <>{started_at !== null && duration((ended_at ?? now.value) - started_at)}</>;
 }
 
 /** A small bar for a share between 0 and 1, with its meaning as text for those who do not see it. */

@@ -59,7 +59,8 @@ interface Props<Row> {
   label: string;
   columns: Column<Row>[];
   rows: Rows<Row>;
-  keyOf: (row: Row) => string;
+  /** The key of a row, if not its link. */
+  keyOf?: (row: Row) => string;
   /** The link that a row opens. */
   href: (row: Row) => string;
   /** The order, which is in the place; without it the order is fixed. */
@@ -74,7 +75,7 @@ const ROW_PX = 28;
 const SELECT_PX = 34;
 
 export function Table<Row>(props: Props<Row>) {
-  const { rows, selection, keyOf, onMove } = props;
+  const { rows, selection, keyOf = props.href, onMove } = props;
   const { scroller, look, width, height, first, end } = useScroll(ROW_PX, rows.total);
   const [active, setActive] = useState(0);
   const anchor = useRef(0);

@@ -10,12 +10,8 @@ export function duration(seconds: number | null): string {
   const counts = UNITS.map(([, size], at) => Math.floor((whole % (UNITS[at - 1]?.[1] ?? Infinity)) / size));
   const first = counts.findIndex((count) => count > 0);
   const parts = UNITS.map(([unit], at) => (counts[at] ? `${counts[at]}${unit}` : []));
-  return (
-    parts
-      .slice(first, first + 2)
-      .flat()
-      .join(" ") || "0s"
-  );
+  const largest = parts.slice(first, first + 2).flat();
+  return largest.join(" ") || "0s";
 }
 
 /** How long ago a time was, in its largest unit: 5m; "" for none. */

@@ -6,9 +6,9 @@ import type * as api from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.tsx";
 import { type Field, type Form, OPTIONAL, type Values } from "../../parts/form.tsx";
 import { type Cell, List, Sheet, Tabs } from "../../parts/list.tsx";
-import { Command } from "../../parts/shown.tsx";
-import { age, count, duration, time } from "../../parts/text.ts";
-import { may, now, page } from "../../state/session.ts";
+import { Age, Command } from "../../parts/shown.tsx";
+import { count, duration, time } from "../../parts/text.ts";
+import { may, page } from "../../state/session.ts";
 
 const DAY_S = 86_400;
 const ALLOWED: Record<string, api.Action[] | null> = {
@@ -56,7 +56,7 @@ function Tokens() {
         ["Scopes", ({ scopes }) => scopes?.join(", ") ?? "all", "wide"],
         ["Created", ({ created_at }) => time(created_at), "wide"],
         ["Expires", ({ expires_at }) => time(expires_at) || "never"],
-        ["Used", ({ last_used_at: at }) => (at ? `${age(at, now.value)} ago` : "never"), "right"],
+        ["Used", ({ last_used_at: at }) => (at ? <Age at={at} word=" ago" /> : "never"), "right"],
       ]}
       command={["tokens", "ls", all && "--all"]}
       forms={[NEW_TOKEN]}
@@ -191,7 +191,7 @@ const Users = () => (
       ["Runs as", ({ system_user }) => system_user, "wide"],
       ["Login", ({ has_password, identity }) => identity ?? (has_password && "password"), "wide"],
       ["State", ({ disabled }) => disabled && <span class="failed">disabled</span>],
-      ["Age", ({ created_at }) => age(created_at, now.value), "right"],
+      ["Age", ({ created_at }) => <Age at={created_at} />, "right"],
     ]}
     command={["users", "ls"]}
     empty="There is no account: only the owner of this server uses it."

@@ -94,10 +94,11 @@ function RunList({ runs, settings }: { runs: Run[]; settings: Settings }) {
   const { baseline, hidden } = settings;
   const ids = query.value.getAll("run");
   return (
-    <ul class="legend curve-runs" aria-label="Compared runs">
+    <ul class="row wrap legend curve-runs" aria-label="Compared runs">
       {runs.map(({ id, name, state, outcome }, index) => (
         <li
           key={id}
+          class="row"
           data-hovered={hovered.value === index ? "" : undefined}
           onPointerEnter={() => (hovered.value = index)}
           onPointerLeave={() => (hovered.value = null)}

@@ -7,9 +7,10 @@ import type { PageProps } from "../../app/routes.tsx";
 import { Input } from "../../parts/controls.tsx";
 import type { Form } from "../../parts/form.tsx";
 import { List, Sheet } from "../../parts/list.tsx";
-import { age, bytes, count } from "../../parts/text.ts";
+import { Age } from "../../parts/shown.tsx";
+import { bytes, count } from "../../parts/text.ts";
 import { go, query } from "../../state/place.ts";
-import { may, now } from "../../state/session.ts";
+import { may } from "../../state/session.ts";
 
 const MOST = 200;
 const DATASETS_MS = 3_000;
@@ -33,7 +34,7 @@ export function ArtifactsPage({ rest: id }: PageProps) {
           ["Rank", ({ rank }) => rank, "right"],
           ["Files", ({ files }) => count(files), "right"],
           ["Size", (each) => bytes(each.bytes), "right"],
-          ["Age", ({ created_at }) => age(created_at, now.value), "right"],
+          ["Age", ({ created_at }) => <Age at={created_at} />, "right"],
         ]}
         command={["artifacts", "ls"]}
         empty="No run has kept such an artifact."

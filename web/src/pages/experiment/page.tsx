@@ -8,12 +8,12 @@ import { Button, Link } from "../../parts/controls.tsx";
 import { type Form, FormButton } from "../../parts/form.tsx";
 import { List, Page, Sheet, Tabs } from "../../parts/list.tsx";
 import { sorted } from "../../parts/rows.ts";
-import { Bar, Command, Problem, statusOf as runStatus, Status } from "../../parts/shown.tsx";
+import { Age, Bar, Command, Problem, statusOf as runStatus, Status } from "../../parts/shown.tsx";
 import { column, GROWS, RIGHT, Table } from "../../parts/table.tsx";
-import { age, count, differing, flat, short } from "../../parts/text.ts";
+import { count, differing, flat, short } from "../../parts/text.ts";
 import { useAnswer } from "../../state/answer.ts";
 import { go, query, toggled } from "../../state/place.ts";
-import { may, now } from "../../state/session.ts";
+import { may } from "../../state/session.ts";
 import { Plots } from "./plots.tsx";
 
 const MOST = 1_000;
@@ -53,7 +53,7 @@ export function ExperimentsPage() {
           ["User", ({ user }) => user, "wide"],
           ["Project", ({ project: of }) => of, "wide"],
           ["Id", ({ id }) => <code>{id}</code>, "wide"],
-          ["Age", ({ created_at }) => age(created_at, now.value), "right"],
+          ["Age", ({ created_at }) => <Age at={created_at} />, "right"],
         ]}
         command={["experiment", "ls", mine && "--mine"]}
         empty="No experiment passes these filters. tarmac run train.yaml --sweep lr=1e-3,1e-4 starts one."
@@ -198,7 +198,6 @@ function Trials({ experiment, trials }: TabProps) {
         number("at", "Step", 80, 72),
       ]}
       rows={sorted(rows, sort, fieldOf)}
-      keyOf={(row) => row.run}
       href={({ run }) => `/run/${run}`}
       sort={sort}
       empty="There is no trial yet."

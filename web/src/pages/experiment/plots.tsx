@@ -27,13 +27,9 @@ export function Plots({ experiment: { search }, best: ranked }: TabProps) {
     const found = flat(parameters);
     return [...names.map((name) => found[name]), best];
   });
-  const axes = [...names, search.metric].map((name, at) =>
-    axisOf(
-      name,
-      values.map((row) => row[at]),
-      `${name}.log` in ranges,
-    ),
-  );
+  const valuesAt = (at: number) => values.map((row) => row[at]);
+  const all = [...names, search.metric];
+  const axes = all.map((name, at) => axisOf(name, valuesAt(at), `${name}.log` in ranges));
   const marks = ranked.map(({ number }, rank) => {
     const opacity = 1 - ((1 - LEAST_SHADE) * rank) / ranked.length;
     const places = axes.map(({ place }, at) => place(values[rank]?.[at]));

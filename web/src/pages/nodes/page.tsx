@@ -180,7 +180,7 @@ const factsOf = ({ drain, ...node }: NodeAnswer): Fact[] => [
 /** What a run uses on a node, as far as it is measured. */
 const useText = (use: NodeUtilization) => [
   `${use.cpus.toFixed(1)} CPUs, ${bytes(use.memory_bytes)} `,
-  ...gpuBars(use),
+  gpuBars(use),
 ];
 
 function drain(verb: "Drain" | "Undrain", nodes: NodeAnswer[]): Form {

@@ -10,14 +10,15 @@ import { type Field, type Form, FormButton, type Values } from "../../parts/form
 import { Page, PoolTabs, poolName, Rows } from "../../parts/list.tsx";
 import { notifyFailure } from "../../parts/notices.tsx";
 import type { Words } from "../../parts/shell.ts";
-import { Command, Problem, Status } from "../../parts/shown.tsx";
+import { Age, Command, Problem, Status } from "../../parts/shown.tsx";
 import { type Column, column, GROWS, RIGHT, Table } from "../../parts/table.tsx";
-import { age, count, time, until } from "../../parts/text.ts";
+import { count, time, until } from "../../parts/text.ts";
 import { useAnswer } from "../../state/answer.ts";
 import { query } from "../../state/place.ts";
 import { may, now } from "../../state/session.ts";
 import { WindowRows } from "../../state/window.ts";
 import { Acts } from "../runs/actions.tsx";
+import { RunLink } from "../runs/columns.tsx";
 
 const ASK_MS = 5_000;
 const POLICIES = {
@@ -63,14 +64,8 @@ export function QueuePage() {
   );
 }
 
-interface TableProps {
-  queue: QueuePool;
-  /** The pools of its cluster. */
-  pools: QueuePool[];
-  mine: boolean;
-}
-
-function QueueTable({ queue, pools, mine }: TableProps) {
+/** `pools`: those of its cluster. */
+function QueueTable({ queue, pools, mine }: { queue: QueuePool; pools: QueuePool[]; mine: boolean }) {
   const { cluster, pool } = queue;
   const without = queue.policy === "fair_share" ? "priority" : "weight";
   const { data: capacity } = useAnswer("GET /clusters/{cluster}", { path: { cluster }, everyMs: ASK_MS });
@@ -109,7 +104,7 @@ function QueueTable({ queue, pools, mine }: TableProps) {
   function menu(entry: QueueEntry) {
     const top = () => void change({ run: entry.id, top: true }, `Moved ${entry.name} to the top.`);
     return (
-      <Menu label="⋮" name={`Actions of ${entry.name}`} class="quiet">
+      <Menu label={<b>⋮</b>} name={`Actions of ${entry.name}`} class="quiet">
         <a href={`/run/${entry.id}`}>{entry.estimate === null ? "Open" : "Why it waits"}</a>
         {may("control") && (
           <>
@@ -130,7 +125,6 @@ function QueueTable({ queue, pools, mine }: TableProps) {
       label={`Queue of pool ${pool}`}
       columns={[...COLUMNS.filter(({ id }) => id !== without), column("actions", "", 40, 1, menu)]}
       rows={rows}
-      keyOf={({ id }) => id}
       href={({ id }) => `/run/${id}`}
       {...(may("control") ? { onMove: move } : {})}
       empty={rows.known ? "Nothing runs or waits here." : "Loading…"}
@@ -142,28 +136,15 @@ function QueueTable({ queue, pools, mine }: TableProps) {
 const COLUMNS: Column<QueueEntry>[] = [
   column("number", "Ahead", 80, 4, ({ number }) => count(number - 1), RIGHT),
   column("mode", "Type", 96, 8, ({ mode }) => mode),
-  column("name", "Name", 130, 0, Name, GROWS),
+  column("name", "Name", 130, 0, RunLink, GROWS),
   column("priority", "Priority", 72, 7, ({ priority }) => priority, RIGHT),
   column("weight", "Weight", 72, 7, ({ weight }) => Number(weight.toPrecision(4)), RIGHT),
-  column("submitted", "Submitted", 88, 6, (entry) => <Submitted {...entry} />, RIGHT),
+  column("submitted", "Submitted", 88, 6, (entry) => <Age at={entry.submitted_at} />, RIGHT),
   column("slots", "Slots", 76, 5, (entry) => `${entry.slots_acquired}/${entry.slots_needed}`, RIGHT),
   column("state", "State", 110, 2, (entry) => <State {...entry} />),
   column("start", "Est. start", 96, 3, (entry) => <Start {...entry} />, GROWS),
   column("user", "User", 96, 9, ({ user }) => user),
 ];
-
-function Name({ id, name, array_index }: QueueEntry) {
-  return (
-    <a href={`/run/${id}`} title={name} tabIndex={-1} draggable={false}>
-      {name}
-      {array_index !== null && <span class="quiet">[{array_index}]</span>}
-    </a>
-  );
-}
-
-function Submitted({ submitted_at }: QueueEntry) {
-  return <time title={time(submitted_at)}>{age(submitted_at, now.value)}</time>;
-}
 
 function State({ awaits, retry_at, state }: QueueEntry) {
   const names = awaits.map(({ name }) => name);

@@ -3,9 +3,10 @@
 import { urlOf } from "../../api/request.ts";
 import type { Artifact, WorkFile } from "../../api/types.ts";
 import { List } from "../../parts/list.tsx";
-import { age, bytes, count } from "../../parts/text.ts";
+import { Age } from "../../parts/shown.tsx";
+import { bytes, count } from "../../parts/text.ts";
 import { query, setQuery } from "../../state/place.ts";
-import { may, now } from "../../state/session.ts";
+import { may } from "../../state/session.ts";
 import type { TabProps } from "./page.tsx";
 
 const ASK_MS = 5_000;
@@ -27,7 +28,7 @@ export function Files({ run }: TabProps) {
           ["Version", ({ id, kind, number }) => <a href={`/artifacts/${id}`}>{`${kind} ${number}`}</a>],
           ["Files", ({ files }) => count(files), "right"],
           ["Size", (each) => bytes(each.bytes), "right"],
-          ["Age", ({ created_at }) => age(created_at, now.value), "right"],
+          ["Age", ({ created_at }) => <Age at={created_at} />, "right"],
           ["Left out, not complete", ({ left_out }) => left_out.join(", "), "wide"],
           ["", start, "right"],
         ]}

@@ -5,11 +5,10 @@ import type { Attempt, NodeUtilization, Run, WorkerStatus } from "../../api/type
 import { type Form, FormButton } from "../../parts/form.tsx";
 import { type Cell, Rows } from "../../parts/list.tsx";
 import { LABEL_INPUT, labelChange } from "../../parts/shell.ts";
-import { Command, type Fact, Facts, gpuBars, Status } from "../../parts/shown.tsx";
-import { age, bytes, count, duration, time } from "../../parts/text.ts";
+import { Age, Command, type Fact, Facts, gpuBars, Ran, Status } from "../../parts/shown.tsx";
+import { bytes, count, duration, time } from "../../parts/text.ts";
 import { useAnswer } from "../../state/answer.ts";
 import { may, mayControl, now } from "../../state/session.ts";
-import { Ran } from "../runs/columns.tsx";
 import { placeOf } from "./logs/source.ts";
 import type { TabProps } from "./page.tsx";
 
@@ -79,8 +78,7 @@ const noteForm = (run: string): Form => ({
 });
 
 function RunFacts({ run }: TabProps) {
-  const ago = (at: number | null) =>
-    at !== null && <time title={time(at)}>{`${age(at, now.value)} ago`}</time>;
+  const ago = (at: number | null) => at !== null && <Age at={at} word=" ago" />;
   const runs = (filter: string, value: string, text = value) => (
     <a href={`/?${filter}=${encodeURIComponent(value)}`}>{text}</a>
   );
@@ -94,7 +92,7 @@ function RunFacts({ run }: TabProps) {
     ["Submitted", ago(run.created_at)],
     ["Started", ago(run.started_at)],
     ["Ended", ago(run.ended_at)],
-    ["Ran", run.started_at !== null && <Ran run={run} />],
+    ["Ran", run.started_at !== null && <Ran {...run} />],
     ["Attempts", run.attempt],
     ["Preempted", run.preemptions > 0 && run.preemptions],
     ["Turns", run.max_turns !== null && `${run.turns} of ${run.max_turns}`],
@@ -214,7 +212,7 @@ function AttemptView({ run, attempt }: { run: Run; attempt: Attempt }) {
     ["Worker", (each) => <a href={`/run/${run.id}/logs?${place(each)}`}>{name(each)}</a>],
     ["Rank", ({ rank }) => rank],
     ["Node", ({ node }) => node],
-    ["Ran", (each) => each.started_at && duration((each.ended_at ?? now.value) - each.started_at), "right"],
+    ["Ran", (each) => <Ran {...each} />, "right"],
     ["End", (each) => <span class={each.exit_code ? "failed" : ""}>{endOf(each)}</span>],
     ["", (each) => mayControl(run.user) && each.started_at && !each.ended_at && terminal(each), "right"],
   ];
@@ -225,7 +223,9 @@ function AttemptView({ run, attempt }: { run: Run; attempt: Attempt }) {
         <Status value={attempt.outcome ?? attempt.state} />
         <span class="quiet">
           {nodes.length > 2 ? `${nodes.length} nodes` : nodes.join(", ")} on {attempt.cluster},{" "}
-          <time title={time(since)}>{duration((attempt.ended_at ?? now.value) - since)}</time>
+          <time title={time(since)}>
+            <Ran started_at={since} ended_at={attempt.ended_at} />
+          </time>
         </span>
       </summary>
       {attempt.outcome !== "completed" && cause && cause.message !== run.cause?.message && (

@@ -50,11 +50,9 @@ export function FilterBar() {
   );
 }
 
-interface FacetProps {
-  name: (typeof FACETS)[number];
-}
+type FacetName = (typeof FACETS)[number];
 
-function Facet({ name }: FacetProps) {
+function Facet({ name }: { name: FacetName }) {
   const chosen = query.value.getAll(name);
   const title = name.charAt(0).toUpperCase() + name.slice(1);
   return (
@@ -69,7 +67,7 @@ function Facet({ name }: FacetProps) {
 }
 
 /** The values of a field, with the number of runs that pass the other filters: counted when the menu opens. */
-function Counts({ name }: FacetProps) {
+function Counts({ name }: { name: FacetName }) {
   const chosen = query.value.getAll(name);
   const others = { ...filtersOf(query.value), [name]: [], field: name };
   const { data, problem } = useAnswer("GET /tables/runs/counts", { query: others });

@@ -45,7 +45,6 @@ export function RunsPage() {
         label="Runs"
         columns={columns}
         rows={source.rows}
-        keyOf={(run) => run.id}
         href={(run) => `/run/${run.id}`}
         sort={sort}
         selection={selectionOf(source)}

@@ -33,11 +33,8 @@ export function Logs({ run }: TabProps) {
   const chosen = attempts?.filter(({ number }) => (choice.attempt ?? String(number)) === String(number));
   const newest = chosen?.findLast((attempt) => logsOf(run, attempt).length > 0)?.number;
   const begun = newest !== undefined;
-  const key = JSON.stringify([run.id, choice, errors, times, newest]);
-  const source = useMemo(
-    () => new LogSource(run.id, { ...choice, ...(errors && { errors }), ...(times && { times }) }),
-    [key],
-  );
+  const asked = { ...choice, ...(errors && { errors }), ...(times && { times }) };
+  const source = useMemo(() => new LogSource(run.id, asked), [JSON.stringify([run.id, asked, newest])]);
   void source.version.value;
   useEffect(() => () => source.close(), [source]);
   useEffect(() => {
