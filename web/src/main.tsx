@@ -3,6 +3,7 @@
 import { render } from "preact";
 import { follow } from "./api/live.ts";
 import { App } from "./app/app.tsx";
+import { followKeys } from "./app/keys.tsx";
 import "./parts/signs.ts";
 import { followLinks } from "./state/place.ts";
 import { user } from "./state/session.ts";
@@ -10,15 +11,11 @@ import "uplot/dist/uPlot.min.css";
 import "./style/tokens.css";
 import "./style/base.css";
 import "./style/parts.css";
-import "./style/table.css";
 import "./style/pages.css";
-import "./style/logs.css";
-import "./style/curves.css";
-import "./style/cluster.css";
-import "./style/new.css";
-import "./style/people.css";
+import "./style/plots.css";
 
 followLinks();
+followKeys();
 user.subscribe((name) => {
   if (name !== null) follow();
 });

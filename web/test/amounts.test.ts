@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { age, bytes, count, duration, until } from "../src/parts/amounts.ts";
+import { age, bytes, count, duration, until } from "../src/parts/text.ts";
 
 test("a duration has its two largest units", () => {
   const expected: [number, string][] = [

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LABEL_INPUT, labelChange } from "../src/parts/labels.ts";
+import { LABEL_INPUT, labelChange } from "../src/parts/shell.ts";
 
 test("a change sets a label, or removes one", () => {
   assert.deepEqual(labelChange("team=vision"), { team: "vision" });

@@ -5,14 +5,14 @@ import { test } from "node:test";
 import { axisOf } from "../src/pages/experiment/axes.ts";
 import { sorted } from "../src/parts/rows.ts";
 import { commandLine } from "../src/parts/shell.ts";
-import { differing, flat, short } from "../src/parts/values.ts";
+import { differing, flat, short } from "../src/parts/text.ts";
 
-test("nested values have dotted names, and lists of plain ones are values", () => {
+test("nested values have paths as names, and lists of plain ones are values", () => {
   assert.deepEqual(flat({ lr: 1, optimizer: { beta: 2, sizes: [3, 4] }, roles: [{ slots: 2 }], none: {} }), {
     lr: 1,
     "optimizer.beta": 2,
     "optimizer.sizes": [3, 4],
-    "roles.0.slots": 2,
+    "roles[0].slots": 2,
     none: {},
   });
 });

@@ -24,7 +24,7 @@ export class Refusal extends Error {
   }
 }
 
-interface Details<K extends Operation> {
+export interface Details<K extends Operation> {
   /** The values of the names in braces in the path. */
   path?: Record<string, string>;
   query?: QueryOf<K>;

@@ -1,19 +1,19 @@
 // The frame of every page: the header, the page of the present path, and messages; or the login.
 
-import type { JSX } from "preact";
 import { connected } from "../api/live.ts";
+import { Button, Menu } from "../parts/controls.tsx";
+import { ShownForm } from "../parts/form.tsx";
 import icon from "../parts/icon.svg";
-import { Menu } from "../parts/menu.tsx";
+import { Tab } from "../parts/list.tsx";
 import { Notices, notifyFailure } from "../parts/notices.tsx";
 import { path } from "../state/place.ts";
 import { entryError, logOut, page, user } from "../state/session.ts";
-import { Keys } from "./keys.tsx";
 import { Login } from "./login.tsx";
 import { LINKS, Routed } from "./routes.tsx";
 
 const IN_HEADER = 6;
 
-export function App(): JSX.Element {
+export function App() {
   if (user.value === null) return <Login error={entryError.value} />;
   const announcement = page.value?.announcement;
   return (
@@ -31,25 +31,22 @@ export function App(): JSX.Element {
         <Routed key={path.value.split("/")[1]} path={path.value} />
       </main>
       <Notices />
-      <Keys />
+      <ShownForm />
     </>
   );
 }
 
 /** The pages, whether changes arrive, and the user. */
-function Header(): JSX.Element {
+function Header() {
   const [, present = ""] = path.value.split("/");
-  const links = LINKS.map(({ name, title, href }) => {
-    const shown = name === (present || "runs") || name === `${present}s`;
-    return (
-      <a key={name} href={href} aria-current={shown ? "page" : undefined}>
-        {title}
-      </a>
-    );
-  });
+  const links = LINKS.map(({ name, title, href }) => (
+    <Tab key={name} href={href} on={name === (present || "runs") || name === `${present}s`}>
+      {title}
+    </Tab>
+  ));
   return (
     <header class="header">
-      <a class="brand" href="/">
+      <a class="row brand" href="/">
         <img src={icon} alt="" width="18" height="18" />
         tarmac
       </a>
@@ -67,9 +64,7 @@ function Header(): JSX.Element {
         )}
         <Menu label={user.value} class="quiet">
           <p class="menu-note">tarmac {page.value?.version}</p>
-          <button type="button" onClick={() => logOut().catch(notifyFailure)}>
-            Log out
-          </button>
+          <Button class="" label="Log out" onClick={() => logOut().catch(notifyFailure)} />
         </Menu>
       </span>
     </header>

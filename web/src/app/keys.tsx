@@ -1,10 +1,9 @@
 // Keys that work on every page, and the list of them: `?` shows it, `g` and a letter go to a page, `/` searches.
 
-import type { JSX } from "preact";
-import { useEffect } from "preact/hooks";
-import { type Fact, Facts } from "../parts/facts.tsx";
-import { useForm } from "../parts/form.tsx";
+import { show } from "../parts/form.tsx";
+import { type Fact, Facts } from "../parts/shown.tsx";
 import { go } from "../state/place.ts";
+import { user } from "../state/session.ts";
 import { LINKS } from "./routes.tsx";
 
 const KEYS: Fact[] = [
@@ -25,27 +24,22 @@ const KEY_LIST = (
   </div>
 );
 const SEQUENCE_MS = 1500;
+const TYPED = "input:not([type=checkbox]), textarea, select, [contenteditable]";
 
-export function Keys(): JSX.Element | null {
-  const { show, dialog } = useForm(() => {});
-  useEffect(() => {
-    let begun = 0;
-    function onKeyDown(event: KeyboardEvent): void {
-      const { target, ctrlKey, metaKey, altKey } = event;
-      const typed = "input:not([type=checkbox]), textarea, select, [contenteditable]";
-      const types = target instanceof Element && target.matches(typed);
-      if (types || ctrlKey || metaKey || altKey || document.querySelector("dialog[open]")) return;
-      const after = begun + SEQUENCE_MS > Date.now();
-      const page = after && LINKS.find(({ key }) => key === event.key);
-      begun = event.key === "g" ? Date.now() : 0;
-      if (page) go(page.href);
-      else if (event.key === "?") show({ title: "Keys", text: KEY_LIST });
-      else if (event.key === "/") document.querySelector<HTMLElement>("[type=search]")?.focus();
-      else return;
-      event.preventDefault();
-    }
-    document.addEventListener("keydown", onKeyDown);
-    return () => document.removeEventListener("keydown", onKeyDown);
-  }, []);
-  return dialog;
+let begun = 0; // when `g` was pressed
+
+export function followKeys(): void {
+  document.addEventListener("keydown", (event) => {
+    const { target, key, ctrlKey, metaKey, altKey } = event;
+    const types = target instanceof Element && target.matches(TYPED);
+    if (types || ctrlKey || metaKey || altKey || document.querySelector("dialog[open]")) return;
+    if (user.peek() === null) return;
+    const page = begun + SEQUENCE_MS > Date.now() && LINKS.find((link) => link.key === key);
+    begun = key === "g" ? Date.now() : 0;
+    if (page) go(page.href);
+    else if (key === "?") show({ title: "Keys", text: KEY_LIST });
+    else if (key === "/") document.querySelector<HTMLElement>("[type=search]")?.focus();
+    else return;
+    event.preventDefault();
+  });
 }

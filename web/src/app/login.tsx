@@ -1,13 +1,11 @@
 // The login of a user who has an account here, and what else leads to this page.
 
-import type { JSX } from "preact";
 import type { ErrorForm } from "../api/types.ts";
 import { type Form, FormBody } from "../parts/form.tsx";
 import { logIn } from "../state/session.ts";
 
 const LOGIN: Form = {
   verb: "Log in",
-  title: "tarmac",
   fields: [
     ["user", "User", "", { autocomplete: "username", autofocus: true }],
     ["password", "Password", "", { type: "password", autocomplete: "current-password" }],
@@ -15,7 +13,7 @@ const LOGIN: Form = {
   send: ({ user = "", password = "" }) => logIn(user, password),
 };
 
-export function Login({ error }: { error: ErrorForm | null }): JSX.Element {
+export function Login({ error }: { error: ErrorForm | null }) {
   return (
     <main class="login stack">
       <h1>tarmac</h1>

@@ -1,8 +1,9 @@
 // The table of pages by path. A page's module is loaded when it is first shown.
 
-import type { ComponentType, JSX } from "preact";
+import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { RunsPage } from "../pages/runs/page.tsx";
+import { Button } from "../parts/controls.tsx";
 
 /** What a page gets: the part of the path after its own name. */
 export interface PageProps {
@@ -16,12 +17,12 @@ const PAGES: Record<string, [key: string, load: () => Promise<Page>]> = {
   runs: ["r", async () => RunsPage],
   queue: ["q", async () => (await import("../pages/queue/page.tsx")).QueuePage],
   nodes: ["n", async () => (await import("../pages/nodes/page.tsx")).NodesPage],
-  experiments: ["e", async () => (await import("../pages/experiments/page.tsx")).ExperimentsPage],
+  experiments: ["e", async () => (await import("../pages/experiment/page.tsx")).ExperimentsPage],
   projects: ["p", async () => (await import("../pages/usage/page.tsx")).ProjectsPage],
   usage: ["u", async () => (await import("../pages/usage/page.tsx")).UsagePage],
   artifacts: ["a", async () => (await import("../pages/data/page.tsx")).ArtifactsPage],
   datasets: ["d", async () => (await import("../pages/data/page.tsx")).DatasetsPage],
-  shapes: ["s", async () => (await import("../pages/shapes/page.tsx")).ShapesPage],
+  shapes: ["s", async () => (await import("../pages/data/page.tsx")).ShapesPage],
   admin: ["m", async () => (await import("../pages/admin/page.tsx")).AdminPage],
   compare: ["", async () => (await import("../pages/compare/page.tsx")).ComparePage],
   new: ["", async () => (await import("../pages/new/page.tsx")).NewPage],
@@ -37,14 +38,12 @@ export const LINKS = Object.entries(PAGES).flatMap(([name, [key]]) => {
 
 const loaded = new Map<string, Page>([["runs", RunsPage]]);
 
-export function Routed({ path }: { path: string }): JSX.Element {
+export function Routed({ path }: { path: string }) {
   const [, name = "", ...rest] = path.split("/");
   const page = name || "runs";
   const [Shown, setShown] = useState<Page | undefined>(() => loaded.get(page));
   const [failed, setFailed] = useState(false);
   useEffect(() => {
-    const link = LINKS.find((each) => each.name === page);
-    if (link) document.title = `${link.title} · tarmac`;
     PAGES[page]?.[1]().then(
       (found) => {
         loaded.set(page, found);
@@ -58,9 +57,7 @@ export function Routed({ path }: { path: string }): JSX.Element {
       <section class="message">
         <h1>This page did not come</h1>
         <p>The server does not answer, or has another version by now.</p>
-        <button type="button" class="button" onClick={() => location.reload()}>
-          Reload
-        </button>
+        <Button label="Reload" onClick={() => location.reload()} />
       </section>
     );
   if (Shown) return <Shown rest={decodeURIComponent(rest.join("/"))} />;

@@ -1,12 +1,15 @@
-// Forms as data: text, fields, a command and what sends them; shown in a dialog, one at a time.
+// Forms as data: text, fields, a command and what sends them; shown in a dialog over the page, one at a time.
 
+import { signal } from "@preact/signals";
 import { type ComponentChildren, isValidElement, type JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Refusal } from "../api/request.ts";
 import type { ErrorForm } from "../api/types.ts";
-import { Command } from "./command.tsx";
-import { Dialog } from "./dialog.tsx";
-import { Problem } from "./problem.tsx";
+import { renew } from "../state/answer.ts";
+import { path } from "../state/place.ts";
+import { Button } from "./controls.tsx";
+import type { Words } from "./shell.ts";
+import { Command, Problem } from "./shown.tsx";
 
 export type Values = Record<string, string>;
 
@@ -24,43 +27,49 @@ export interface Form {
   verb?: string;
   /** What opens it says, if not the verb. */
   label?: string;
-  title: string;
+  /** What its dialog is named, if not as the verb. */
+  title?: string;
   text?: ComponentChildren;
   /** Its fields; a function gets the values that were changed. */
   fields?: Field[] | ((changed: Values) => Field[]);
   /** It destroys something. */
   destroys?: boolean;
-  command?: (values: Values) => string | null;
+  command?: (values: Values) => Words | string | null;
   /** Make the change; a Refusal keeps the dialog open, and an element is shown before the dialog closes. */
   send?: (values: Values) => Promise<unknown>;
 }
 
 export const OPTIONAL = { required: false };
 
-type Show = (form: Form) => void;
+const shown = signal<(() => Form) | null>(null);
 
-/** One form at a time: `show` opens it, and `dialog` has its place in the page. */
-export function useForm(onDone: () => void): { show: Show; dialog: JSX.Element | null } {
-  const [form, setForm] = useState<Form | null>(null);
-  function close(): void {
-    setForm(null);
-    onDone();
-  }
-  const dialog = form && (
-    <Dialog title={form.title} onClose={close}>
-      <FormBody form={form} onClose={close} />
-    </Dialog>
-  );
-  return { show: setForm, dialog };
+/** Show a form over the page; one that changes by itself is a function of signals. */
+export function show(form: Form | (() => Form)): void {
+  shown.value = typeof form === "function" ? form : () => form;
 }
 
-export function FormButton(props: { form: Form; show: Show; class?: string }): JSX.Element {
-  const { verb, label = verb } = props.form;
+export function closeForm(): void {
+  shown.value = null;
+}
+
+/** The form over the page, in the browser's own dialog, which keeps the focus inside and closes with Escape. */
+export function ShownForm() {
+  const element = useRef<HTMLDialogElement>(null);
+  useEffect(() => element.current?.showModal(), [shown.value]);
+  useEffect(closeForm, [path.value]);
+  const form = shown.value?.();
+  if (!form) return null;
+  const title = form.title ?? form.verb;
   return (
-    <button type="button" class={props.class ?? "button"} onClick={() => props.show(props.form)}>
-      {label}…
-    </button>
+    <dialog ref={element} aria-label={title} onClose={closeForm}>
+      <h2>{title}</h2>
+      <FormBody form={form} onClose={closeForm} />
+    </dialog>
   );
+}
+
+export function FormButton({ form, class: kind = "button" }: { form: Form; class?: string }) {
+  return <Button class={kind} label={`${form.label ?? form.verb}…`} onClick={() => show(form)} />;
 }
 
 interface BodyProps {
@@ -72,16 +81,14 @@ interface BodyProps {
 }
 
 /** The fields of a form, its command, and its buttons. */
-export function FormBody({ form, first = null, onClose }: BodyProps): JSX.Element {
+export function FormBody({ form, first = null, onClose }: BodyProps) {
   const [changed, setChanged] = useState<Values>({});
   const [problem, setProblem] = useState<ErrorForm | Refusal | null>(first);
   const [result, setResult] = useState<JSX.Element | null>(null);
   const [busy, setBusy] = useState(false);
   const fields = typeof form.fields === "function" ? form.fields(changed) : (form.fields ?? []);
-  const values: Values = {
-    ...Object.fromEntries(fields.map(([name, , value = ""]) => [name, value])),
-    ...changed,
-  };
+  const usual = Object.fromEntries(fields.map(([name, , value = ""]) => [name, value]));
+  const values: Values = { ...usual, ...changed };
   const command = form.command?.(values);
   const verb = result ? undefined : form.verb;
   async function submit(event: Event): Promise<void> {
@@ -89,6 +96,7 @@ export function FormBody({ form, first = null, onClose }: BodyProps): JSX.Elemen
     setBusy(true);
     try {
       const found = await form.send?.(values);
+      renew();
       if (isValidElement(found)) setResult(found);
       else onClose?.();
     } catch (refusal) {
@@ -98,27 +106,22 @@ export function FormBody({ form, first = null, onClose }: BodyProps): JSX.Elemen
       setBusy(false);
     }
   }
-  const shown = (
-    <>
-      {form.text && <div>{form.text}</div>}
-      {fields.map(fieldInput)}
-      {command && <Command text={command} />}
-      {problem && <Problem problem={problem} />}
-    </>
-  );
   return (
     <form
       class="form"
       onInput={({ currentTarget }) => setChanged(Object.fromEntries(new FormData(currentTarget)) as Values)}
-      onSubmit={(event) => void submit(event)}
+      onSubmit={submit}
     >
-      {result ?? shown}
-      <div class="dialog-buttons">
-        {onClose && (
-          <button type="button" class="button" onClick={onClose}>
-            {verb ? "Cancel" : "Close"}
-          </button>
-        )}
+      {result ?? (
+        <>
+          {form.text && <div>{form.text}</div>}
+          {fields.map(fieldInput)}
+          {command && <Command of={command} />}
+          {problem && <Problem problem={problem} />}
+        </>
+      )}
+      <div class="row dialog-buttons">
+        {onClose && <Button label={verb ? "Cancel" : "Close"} onClick={onClose} />}
         {verb && (
           <button type="submit" class={`button ${form.destroys ? "danger" : "primary"}`} disabled={busy}>
             {verb}
@@ -129,24 +132,26 @@ export function FormBody({ form, first = null, onClose }: BodyProps): JSX.Elemen
   );
 }
 
-function fieldInput([name, label, value, kind]: Field): JSX.Element {
+function fieldInput([name, label, value, kind]: Field) {
   const id = `form-${name}`;
-  const options = Array.isArray(kind) ? kind.map((each) => [each].flat()) : null;
+  const named = { id, name, required: true, defaultValue: value };
   return (
     <label key={id} class="field" for={id}>
       <span>{label}</span>
-      {options ? (
+      {Array.isArray(kind) ? (
         <select id={id} name={name}>
-          {options.map(([choice, text = choice]) => (
-            <option key={choice} value={choice} selected={choice === value}>
-              {text}
-            </option>
-          ))}
+          {kind
+            .map((each) => [each].flat())
+            .map(([choice, text = choice]) => (
+              <option key={choice} value={choice} selected={choice === value}>
+                {text}
+              </option>
+            ))}
         </select>
       ) : kind === "long" ? (
-        <textarea id={id} name={name} required defaultValue={value} />
+        <textarea {...named} />
       ) : (
-        <input id={id} name={name} required defaultValue={value} {...(kind as object)} />
+        <input {...named} {...(kind as object)} />
       )}
     </label>
   );

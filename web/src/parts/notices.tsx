@@ -1,8 +1,8 @@
 // Messages at the edge of the page: why something failed, with its hint, until a person has read it.
 
 import { signal } from "@preact/signals";
-import type { JSX } from "preact";
 import { Refusal } from "../api/request.ts";
+import { Button } from "./controls.tsx";
 
 const notices = signal<{ text: string; hint: string | null }[]>([]);
 
@@ -13,20 +13,17 @@ export function notifyFailure(problem: unknown): void {
   notices.value = [...notices.value, notice];
 }
 
-export function Notices(): JSX.Element {
+function dismiss(notice: (typeof notices.value)[number]): void {
+  notices.value = notices.value.filter((each) => each !== notice);
+}
+
+export function Notices() {
   const shown = notices.value.map((notice, index) => (
-    <div key={index} class="notice failed">
+    <div key={index} class="row notice failed">
       <p>
         {notice.text} <span class="hint">{notice.hint}</span>
       </p>
-      <button
-        type="button"
-        class="quiet bar-end"
-        aria-label="Dismiss"
-        onClick={() => (notices.value = notices.value.filter((each) => each !== notice))}
-      >
-        ×
-      </button>
+      <Button class="quiet bar-end" label="×" name="Dismiss" onClick={() => dismiss(notice)} />
     </div>
   ));
   return (

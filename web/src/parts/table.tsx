@@ -2,8 +2,10 @@
 //
 // The whole table is one stop of the Tab key; arrows, j and k move in it, Enter opens a row, x or Space selects it.
 
-import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { go, setQuery } from "../state/place.ts";
+import { useScroll } from "./scroll.ts";
 
 export interface Column<Row> {
   id: string;
@@ -18,6 +20,9 @@ export interface Column<Row> {
   /** The field to sort by. */
   sort?: string;
 }
+
+export const RIGHT = { right: true };
+export const GROWS = { grows: true };
 
 /** A column that sorts by the field of its id. */
 export function column<Row>(
@@ -54,12 +59,12 @@ interface Props<Row> {
   label: string;
   columns: Column<Row>[];
   rows: Rows<Row>;
-  keyOf: (row: Row) => string;
+  /** The key of a row, if not its link. */
+  keyOf?: (row: Row) => string;
   /** The link that a row opens. */
   href: (row: Row) => string;
-  open: (href: string) => void;
+  /** The order, which is in the place; without it the order is fixed. */
   sort?: string;
-  onSort?: (sort: string) => void;
   selection?: Selection<Row>;
   /** Move a row to another place, by dragging or Alt and an arrow; whether it was moved. */
   onMove?: (from: number, to: number) => Promise<boolean>;
@@ -67,79 +72,58 @@ interface Props<Row> {
 }
 
 const ROW_PX = 28;
-const SPARE_ROWS = 8;
 const SELECT_PX = 34;
 
-export function Table<Row>(props: Props<Row>): JSX.Element {
-  const { rows, selection, keyOf } = props;
-  const scroller = useRef<HTMLDivElement>(null);
-  const [size, setSize] = useState({ width: 1000, height: 600 });
-  const [top, setTop] = useState(0);
+export function Table<Row>(props: Props<Row>) {
+  const { rows, selection, keyOf = props.href, onMove } = props;
+  const { scroller, look, width, height, first, end } = useScroll(ROW_PX, rows.total);
   const [active, setActive] = useState(0);
   const anchor = useRef(0);
   const [drag, setDrag] = useState<{ from: number; gap: number } | null>(null);
   const moves = useRef(false);
-
-  useLayoutEffect(() => {
-    const element = scroller.current;
-    if (!element) return;
-    const measure = () => setSize({ width: element.clientWidth, height: element.clientHeight });
-    const observer = new ResizeObserver(measure);
-    observer.observe(element);
-    measure();
-    return () => observer.disconnect();
-  }, []);
-
-  const columns = fitting(props.columns, size.width - (selection ? SELECT_PX : 0));
-  const first = Math.max(0, Math.floor(top / ROW_PX) - SPARE_ROWS);
-  const end = Math.min(rows.total, Math.ceil((top + size.height) / ROW_PX) + SPARE_ROWS);
+  const columns = fitting(props.columns, width - (selection ? SELECT_PX : 0));
   useEffect(() => rows.view(first, end));
 
   function move(to: number, extend: boolean): void {
     const next = Math.min(Math.max(0, to), rows.total - 1);
     setActive(next);
     const element = scroller.current;
-    if (element) {
-      const y = next * ROW_PX;
-      const page = element.clientHeight - ROW_PX;
-      if (y < element.scrollTop) element.scrollTop = y;
-      else if (y + ROW_PX > element.scrollTop + page) element.scrollTop = y + ROW_PX - page;
-    }
+    const lowest = next * ROW_PX; // the head takes the height of a row
+    const highest = lowest - (height - 2 * ROW_PX);
+    if (element) element.scrollTop = Math.min(lowest, Math.max(highest, element.scrollTop));
     if (extend) selection?.range(anchor.current, next);
     else anchor.current = next;
   }
 
   async function moveRow(from: number, to: number): Promise<void> {
     const place = Math.min(Math.max(0, to), rows.total - 1);
-    if (moves.current || place === from || !props.onMove) return;
+    if (moves.current || place === from || !onMove) return;
     moves.current = true;
-    if (await props.onMove(from, place).finally(() => (moves.current = false))) move(place, false);
+    if (await onMove(from, place).finally(() => (moves.current = false))) move(place, false);
   }
 
   function onKeyDown(event: KeyboardEvent): void {
     if (event.target !== scroller.current) return;
-    const page = Math.max(1, Math.floor(size.height / ROW_PX) - 2);
+    const page = Math.max(1, Math.floor(height / ROW_PX) - 2);
     const row = rows.at(active);
-    const step: Record<string, number> = {
-      ArrowDown: active + 1,
-      j: active + 1,
-      J: active + 1,
-      ArrowUp: active - 1,
-      k: active - 1,
-      K: active - 1,
-      PageDown: active + page,
-      PageUp: active - page,
-      Home: 0,
-      End: rows.total - 1,
+    const controls = event.ctrlKey || event.metaKey;
+    const key = event.key.replace(/^[jJ]$/, "ArrowDown").replace(/^[kK]$/, "ArrowUp");
+    const steps = {
+      ArrowDown: 1,
+      ArrowUp: -1,
+      PageDown: page,
+      PageUp: -page,
+      Home: -active,
+      End: rows.total,
     };
-    const to = event.ctrlKey || event.metaKey || event.altKey ? undefined : step[event.key];
-    if (to !== undefined) move(to, event.shiftKey);
-    else if (event.altKey && /^Arrow(Up|Down)$/.test(event.key) && props.onMove)
-      void moveRow(active, active + (event.key === "ArrowUp" ? -1 : 1));
-    else if (event.key === "Enter" && row) props.open(props.href(row));
-    else if ((event.key === "x" || event.key === " ") && row && selection) selection.toggle(row);
-    else if (event.key === "a" && (event.ctrlKey || event.metaKey) && selection) selection.all();
-    else if (event.key === "Escape" && selection) selection.none();
+    const step = steps[key as keyof typeof steps];
+    if (step !== undefined && !controls && !event.altKey) move(active + step, event.shiftKey);
+    else if (event.altKey && /^Arrow(Up|Down)$/.test(event.key) && onMove && step)
+      void moveRow(active, active + step);
+    else if (key === "Enter" && row) go(props.href(row));
+    else if ((key === "x" || key === " ") && row && selection) selection.toggle(row);
+    else if (key === "a" && controls && selection) selection.all();
+    else if (key === "Escape" && selection) selection.none();
     else return;
     event.preventDefault();
   }
@@ -157,7 +141,7 @@ export function Table<Row>(props: Props<Row>): JSX.Element {
       aria-multiselectable={selection ? true : undefined}
       aria-activedescendant={rows.total > 0 ? `row-${active}` : undefined}
       tabIndex={0}
-      onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+      onScroll={look}
       onKeyDown={onKeyDown}
     >
       <Head {...props} columns={columns} template={template} />
@@ -177,7 +161,7 @@ export function Table<Row>(props: Props<Row>): JSX.Element {
               data-active={index === active ? "" : undefined}
               style={{ gridTemplateColumns: template, transform: `translateY(${index * ROW_PX}px)` }}
               onMouseDown={() => setActive(index)}
-              draggable={props.onMove && row !== undefined ? true : undefined}
+              draggable={onMove && row !== undefined ? true : undefined}
               data-drop={drag?.gap === index ? "before" : drag?.gap === index + 1 ? "after" : undefined}
               onDragStart={(event) => {
                 event.dataTransfer?.setData("text/plain", row === undefined ? "" : keyOf(row));
@@ -225,8 +209,8 @@ export function Table<Row>(props: Props<Row>): JSX.Element {
   );
 }
 
-function Head<Row>(props: Props<Row> & { template: string }): JSX.Element {
-  const { columns, template, sort, onSort, selection } = props;
+function Head<Row>(props: Props<Row> & { template: string }) {
+  const { columns, template, sort, selection } = props;
   return (
     <div class="table-head" role="row" aria-rowindex={1} style={{ gridTemplateColumns: template }}>
       {selection && (
@@ -244,20 +228,20 @@ function Head<Row>(props: Props<Row> & { template: string }): JSX.Element {
         const direction =
           sort === column.sort ? "ascending" : sort === `-${column.sort}` ? "descending" : "none";
         const next = direction === "descending" ? column.sort : `-${column.sort}`;
+        const sign = { ascending: "↑", descending: "↓", none: "" }[direction];
+        const sorts = sort !== undefined && column.sort;
         return (
           <span
             key={column.id}
             role="columnheader"
             tabIndex={-1}
             class={column.right ? "cell right" : "cell"}
-            aria-sort={column.sort ? direction : undefined}
+            aria-sort={sorts ? direction : undefined}
           >
-            {column.sort && onSort ? (
-              <button type="button" class="sort" onClick={() => onSort(next ?? "")}>
+            {sorts ? (
+              <button type="button" class="sort" onClick={() => setQuery({ sort: next ?? null })}>
                 {column.title}
-                <span aria-hidden="true">
-                  {direction === "ascending" ? "↑" : direction === "descending" ? "↓" : ""}
-                </span>
+                <span aria-hidden="true">{sign}</span>
               </button>
             ) : (
               column.title

@@ -1,83 +1,69 @@
 // The answer to a question, kept while it is asked again: pages show the last one until the next has come.
 
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
 import { onChanges } from "../api/live.ts";
-import { type Answer, ask, type Operation, type QueryOf, Refusal } from "../api/request.ts";
-import type { Operations } from "../api/types.ts";
+import { type Answer, ask, type Details, type Operation, Refusal } from "../api/request.ts";
 
-interface Details<K extends Operation> {
-  path?: Record<string, string>;
-  query?: QueryOf<K>;
-  body?: Operations[K]["body"];
+interface When {
   /** Ask only while this holds. */
   when?: boolean;
-  /** Ask again this often while the tab is visible. */
+  /** Ask again this often while the tab is visible; not for 0. */
   everyMs?: number;
   /** Ask again when one of these runs changes; "all" for any run. */
   runs?: string[] | "all";
 }
 
-export interface Asked<T> {
-  data: T | null;
-  problem: Refusal | null;
-  again: () => void;
+const LEAST_MS = 500;
+const changesHere = signal(0);
+
+/** Ask all questions again: a person has changed something on this page. */
+export function renew(): void {
+  changesHere.value += 1;
 }
 
-const LEAST_MS = 500;
-
 /** Ask the server, and again as `details` say. */
-export function useAnswer<K extends Operation>(operation: K, details: Details<K> = {}): Asked<Answer<K>> {
-  const { path, query, body, when = true, everyMs, runs } = details;
-  const key = JSON.stringify([operation, path, query, body, when]);
-  const [state, setState] = useState<{ key: string; data: Answer<K> | null; problem: Refusal | null }>({
-    key,
-    data: null,
-    problem: null,
-  });
-  const [round, setRound] = useState(0);
-  const askedAt = useRef(0);
-  const timer = useRef<number | undefined>(undefined);
-  const again = useCallback(() => {
-    clearTimeout(timer.current);
-    const wait = Math.max(0, askedAt.current + LEAST_MS - Date.now());
-    timer.current = setTimeout(() => setRound((last) => last + 1), wait);
-  }, []);
+export function useAnswer<K extends Operation>(operation: K, details: Details<K> & When = {}) {
+  const { when = true, everyMs = 0, runs, ...asked } = details;
+  const key = JSON.stringify([operation, asked, when]);
+  const none = { key, data: null as Answer<K> | null, problem: null as Refusal | null };
+  const [state, setState] = useState(none);
 
   useEffect(() => {
     if (!when) return;
-    const leave = new AbortController();
-    askedAt.current = Date.now();
-    const given = { ...(path && { path }), ...(query && { query }), body, signal: leave.signal };
-    ask(operation, given).then(
-      (data) => setState({ key, data, problem: null }),
-      (problem) => {
-        if (problem instanceof Refusal)
-          setState((last) => ({ key, data: last.key === key ? last.data : null, problem }));
-        else if (!leave.signal.aborted) throw problem;
-      },
-    );
-    return () => leave.abort();
-  }, [key, round]);
-
-  useEffect(() => {
-    if (everyMs === undefined || !when) return;
-    const every = setInterval(() => document.hidden || again(), everyMs);
-    return () => clearInterval(every);
-  }, [key, everyMs]);
-
-  const watched = JSON.stringify(runs);
-  useEffect(() => {
-    if (runs === undefined) return;
-    return onChanges(({ fields, rows, more }) => {
+    let leave = new AbortController();
+    let askedAt = 0;
+    let timer: number | undefined;
+    function read(): void {
+      leave.abort();
+      leave = new AbortController();
+      const { signal } = leave;
+      askedAt = Date.now();
+      ask(operation, { ...asked, signal }).then(
+        (data) => signal.aborted || setState({ key, data, problem: null }),
+        (problem) => {
+          if (problem instanceof Refusal)
+            setState((last) => ({ key, data: last.key === key ? last.data : null, problem }));
+          else if (!signal.aborted) throw problem;
+        },
+      );
+    }
+    function again(): void {
+      clearTimeout(timer);
+      timer = setTimeout(read, Math.max(0, askedAt + LEAST_MS - Date.now()));
+    }
+    read();
+    const every = everyMs > 0 && setInterval(() => document.hidden || again(), everyMs);
+    const stop = onChanges(({ fields, rows, more }) => {
       const at = fields.indexOf("id");
-      if (more || runs === "all" || rows.some((row) => runs.includes(String(row[at])))) again();
+      if (runs && (more || runs === "all" || rows.some((row) => runs.includes(String(row[at]))))) again();
     });
-  }, [watched]);
-
-  useEffect(() => () => clearTimeout(timer.current), []);
-  return {
-    data: state.key === key ? state.data : null,
-    problem: state.key === key ? state.problem : null,
-    again,
-  };
+    return () => {
+      leave.abort();
+      clearTimeout(timer);
+      clearInterval(every || undefined);
+      stop();
+    };
+  }, [key, everyMs, JSON.stringify(runs), changesHere.value]);
+  return state.key === key ? state : none;
 }

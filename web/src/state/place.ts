@@ -51,3 +51,8 @@ export function followLinks(): void {
     go(link.href);
   });
 }
+
+/** A list with a value, or without it if it was there. */
+export function toggled(list: string[], value: string): string[] {
+  return list.includes(value) ? list.filter((each) => each !== value) : [...list, value];
+}

@@ -29,7 +29,14 @@ export const entryError = signal<ErrorForm | null>(first.error ?? null);
 export const user = computed(() => page.value?.user ?? null);
 
 /** Seconds by which the server's clock is ahead of the browser's. */
-export const clockLead = first.page ? first.page.now - Date.now() / 1000 : 0;
+const clockLead = first.page ? first.page.now - Date.now() / 1000 : 0;
+
+/** The server's time, which ages and durations count from: it moves once a second while the tab is visible. */
+export const now = signal(Date.now() / 1000 + clockLead);
+
+setInterval(() => {
+  if (!document.hidden) now.value = Date.now() / 1000 + clockLead;
+}, 1000);
 
 /** Whether a role of the user allows this action somewhere. */
 export function may(action: Action): boolean {

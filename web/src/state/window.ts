@@ -46,11 +46,6 @@ export class WindowRows<Row> implements Rows<Row> {
     return this.#total.value ?? 0;
   }
 
-  /** Aborted when the rows are closed. */
-  get signal(): AbortSignal {
-    return this.#leave.signal;
-  }
-
   at(index: number): Row | undefined {
     void this.#revision.value;
     return this.#parts.get(Math.floor(index / PART))?.[index % PART];

@@ -1,33 +1,22 @@
 // Administration, `/admin`: tokens, users, organisations and limits; the audit log and the announcement for those who manage.
 
-import type { JSX } from "preact";
+import type { FunctionComponent } from "preact";
 import { ask } from "../../api/request.ts";
-import type {
-  Account,
-  AccountSettings,
-  Action,
-  Limit,
-  LimitKind,
-  Organisation,
-  Token,
-  Visibility,
-} from "../../api/types.ts";
+import type * as api from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.tsx";
-import { age, count, duration, time } from "../../parts/amounts.ts";
-import { Command } from "../../parts/command.tsx";
 import { type Field, type Form, OPTIONAL, type Values } from "../../parts/form.tsx";
 import { type Cell, List, Sheet, Tabs } from "../../parts/list.tsx";
-import { commandLine } from "../../parts/shell.ts";
-import { now } from "../../state/clock.ts";
+import { Age, Command } from "../../parts/shown.tsx";
+import { count, duration, time } from "../../parts/text.ts";
 import { may, page } from "../../state/session.ts";
 
 const DAY_S = 86_400;
-const ALLOWED: Record<string, Action[] | null> = {
+const ALLOWED: Record<string, api.Action[] | null> = {
   everything: null,
   "reading alone": ["read"],
   "reading and submitting": ["read", "submit"],
 };
-type Scope = Pick<Limit, "user" | "project" | "pool">;
+type Scope = Pick<api.Limit, "user" | "project" | "pool">;
 const SCOPES = ["user", "project", "pool"] as const;
 const KINDS = {
   slots: "Slots",
@@ -37,35 +26,23 @@ const KINDS = {
 };
 const NAMES = Object.keys(KINDS) as (keyof typeof KINDS)[];
 
-const SHARED: Record<Visibility, string> = {
+const SHARED: Record<api.Visibility, string> = {
   control: "see and change the runs of all members",
   view: "see the runs of all members, change their own",
   own: "see and change their own runs",
 };
 
-const PARTS: Record<string, [title: string, part: () => JSX.Element]> = {
-  "": ["Tokens", Tokens],
-  users: ["Users", Users],
-  organisations: ["Organisations", Organisations],
-  limits: ["Limits", Limits],
-  pools: ["Pools", Pools],
-  audit: ["Audit log", Audit],
-  announcement: ["Announcement", Announcements],
-};
-const MANAGED = ["audit", "announcement"];
-
-export function AdminPage({ rest }: PageProps): JSX.Element {
-  const shown = Object.entries(PARTS).filter(([name]) => may("manage") || !MANAGED.includes(name));
-  const tabs = Object.fromEntries(shown.map(([name, [title]]) => [name, title]));
-  const [, Shown = Tokens] = PARTS[rest] ?? [];
+export function AdminPage({ rest }: PageProps) {
+  const parts = may("manage") ? { ...PARTS, ...MANAGED } : PARTS;
+  const [, Shown] = parts[rest] ?? ["", Tokens];
   return (
-    <Sheet title="Administration" bar={<Tabs of="/admin" tabs={tabs} chosen={rest} />}>
+    <Sheet title="Administration" bar={<Tabs of="/admin" tabs={parts} chosen={rest} />}>
       <Shown key={rest} />
     </Sheet>
   );
 }
 
-function Tokens(): JSX.Element {
+function Tokens() {
   const all = may("manage");
   return (
     <List
@@ -79,19 +56,26 @@ function Tokens(): JSX.Element {
         ["Scopes", ({ scopes }) => scopes?.join(", ") ?? "all", "wide"],
         ["Created", ({ created_at }) => time(created_at), "wide"],
         ["Expires", ({ expires_at }) => time(expires_at) || "never"],
-        ["Used", ({ last_used_at: at }) => (at ? `${age(at, now.value)} ago` : "never"), "right"],
+        ["Used", ({ last_used_at: at }) => (at ? <Age at={at} word=" ago" /> : "never"), "right"],
       ]}
-      command={commandLine("tokens", "ls", all && "--all")}
-      empty="There is no token."
+      command={["tokens", "ls", all && "--all"]}
       forms={[NEW_TOKEN]}
-      formsOf={(token) => [revoke(token)]}
+      formsOf={({ id, label, user }) => [
+        {
+          verb: "Revoke",
+          title: `Revoke ${label || id} of ${user}`,
+          text: "The server refuses this token from now on.",
+          destroys: true,
+          command: () => ["tokens", "revoke", id],
+          send: () => ask("DELETE /tokens/{token}", { path: { token: id } }),
+        },
+      ]}
     />
   );
 }
 
 const NEW_TOKEN: Form = {
   verb: "New token",
-  title: "New token",
   fields: [
     ["label", "What it is for"],
     ["days", "Days", "90"],
@@ -99,7 +83,7 @@ const NEW_TOKEN: Form = {
   ],
   command: ({ label, days, scopes = "" }) => {
     const options = (ALLOWED[scopes] ?? []).flatMap((each) => ["--scope", each]);
-    return commandLine("tokens", "add", label, { for: days && `${days}d` }, ...options);
+    return ["tokens", "add", label, { for: days && `${days}d` }, ...options];
   },
   send: async ({ label = "", days, scopes = "" }) => {
     const body = { label, lifetime_s: Number(days) * DAY_S, scopes: ALLOWED[scopes] ?? null };
@@ -107,86 +91,71 @@ const NEW_TOKEN: Form = {
     return (
       <>
         <p>The text of the token is shown only now. Copy it.</p>
-        <Command text={text} />
+        <Command of={text} />
       </>
     );
   },
 };
 
-const revoke = ({ id, label, user }: Token): Form => ({
-  verb: "Revoke",
-  title: `Revoke ${label || id} of ${user}`,
-  text: "The server refuses this token from now on.",
-  destroys: true,
-  command: () => commandLine("tokens", "revoke", id),
-  send: () => ask("DELETE /tokens/{token}", { path: { token: id } }),
-});
+const Organisations = () => (
+  <List
+    title="Organisations"
+    operation="GET /organisations"
+    columns={[
+      ["Name", ({ name }) => name],
+      ["Members may", ({ visibility }) => SHARED[visibility]],
+    ]}
+    command={["organisations", "ls"]}
+    action="manage"
+    formsOf={({ name, visibility }) => [
+      {
+        verb: "Change",
+        title: `Runs of ${name}`,
+        fields: [["runs", "Members", visibility, Object.entries(SHARED)]],
+        command: ({ runs }) => ["organisations", "set", name, { runs }],
+        send: ({ runs }) => {
+          const body = { visibility: runs as api.Visibility };
+          return ask("PUT /organisations/{organisation}", { path: { organisation: name }, body });
+        },
+      },
+    ]}
+  />
+);
 
-function Organisations(): JSX.Element {
-  return (
-    <List
-      title="Organisations"
-      operation="GET /organisations"
-      columns={[
-        ["Name", ({ name }) => name],
-        ["Members may", ({ visibility }) => SHARED[visibility]],
-      ]}
-      command={commandLine("organisations", "ls")}
-      empty="There is no organisation."
-      formsOf={may("manage") ? (organisation) => [share(organisation)] : undefined}
-    />
-  );
-}
+const Audit = () => (
+  <List
+    title="Changes and refusals"
+    operation="GET /audit"
+    query={{ limit: 500 }}
+    columns={[
+      ["Time", ({ at }) => time(at)],
+      ["User", ({ user }) => user],
+      ["From", ({ origin }) => origin, "wide"],
+      ["Action", ({ action, target }) => <code>{`${action} ${target}`}</code>],
+      ["Token", ({ token }) => token && <code>{token}</code>, "wide"],
+      ["Answer", ({ status }) => <span class={status >= 400 ? "failed" : ""}>{status}</span>, "right"],
+    ]}
+    command={["audit", { limit: 500 }]}
+    empty="Nothing was changed or refused."
+  />
+);
 
-const share = ({ name, visibility }: Organisation): Form => ({
-  verb: "Change",
-  title: `Runs of ${name}`,
-  fields: [["runs", "Members", visibility, Object.entries(SHARED)]],
-  command: ({ runs }) => commandLine("organisations", "set", name, { runs }),
-  send: ({ runs }) => {
-    const body = { visibility: runs as Visibility };
-    return ask("PUT /organisations/{organisation}", { path: { organisation: name }, body });
-  },
-});
-
-function Audit(): JSX.Element {
-  return (
-    <List
-      title="Changes and refusals"
-      operation="GET /audit"
-      query={{ limit: 500 }}
-      columns={[
-        ["Time", ({ at }) => time(at)],
-        ["User", ({ user }) => user],
-        ["From", ({ origin }) => origin, "wide"],
-        ["Action", ({ action, target }) => <code>{`${action} ${target}`}</code>],
-        ["Token", ({ token }) => token && <code>{token}</code>, "wide"],
-        ["Answer", ({ status }) => <span class={status >= 400 ? "failed" : ""}>{status}</span>, "right"],
-      ]}
-      command={commandLine("audit", "--limit", "500")}
-      empty="Nothing was changed or refused."
-    />
-  );
-}
-
-function Announcements(): JSX.Element {
-  return (
-    <List
-      title="Announcement"
-      operation="GET /page"
-      rows={({ announcement }) => (announcement ? [announcement] : [])}
-      columns={[
-        ["Text", ({ text }) => text],
-        ["By", ({ user }) => user],
-        ["Until", ({ until_at }) => time(until_at) || "it is cleared", "right"],
-      ]}
-      command={commandLine("server", "status")}
-      empty="There is none. The pages and commands of all users show it."
-      forms={[ANNOUNCE]}
-      formsOf={() => [CLEAR]}
-    />
-  );
-}
+const Announcements = () => (
+  <List
+    title="Announcement"
+    operation="GET /page"
+    rows={({ announcement }) => (announcement ? [announcement] : [])}
+    columns={[
+      ["Text", ({ text }) => text],
+      ["By", ({ user }) => user],
+      ["Until", ({ until_at }) => time(until_at) || "it is cleared", "right"],
+    ]}
+    command={["server", "status"]}
+    empty="There is none. The pages and commands of all users show it."
+    forms={[ANNOUNCE]}
+    formsOf={() => [CLEAR]}
+  />
+);
 
 async function announce(text: string, until_at: number | null): Promise<void> {
   await ask("PUT /announcement", { body: { text, until_at } });
@@ -200,42 +169,39 @@ const ANNOUNCE: Form = {
     ["text", "Text"],
     ["hours", "Hours", "", OPTIONAL],
   ],
-  command: ({ text, hours }) => commandLine("server", "say", text, { for: hours && `${hours}h` }),
+  command: ({ text, hours }) => ["server", "say", text, { for: hours && `${hours}h` }],
   send: ({ text = "", hours }) => announce(text, hours ? Date.now() / 1000 + Number(hours) * 3600 : null),
 };
 
 const CLEAR: Form = {
   verb: "Clear",
   title: "Show the announcement no longer",
-  command: () => commandLine("server", "say", "--clear"),
+  command: () => ["server", "say", "--clear"],
   send: () => announce("", null),
 };
 
-function Users(): JSX.Element {
-  return (
-    <List
-      title="Users"
-      operation="GET /users"
-      columns={[
-        ["Name", ({ name }) => <a href={`/?user=${encodeURIComponent(name)}`}>{name}</a>],
-        ["Role", ({ role, service }) => (service ? `${role}, of a program` : role)],
-        ["Organisation", ({ organisation }) => organisation, "wide"],
-        ["Runs as", ({ system_user }) => system_user, "wide"],
-        ["Login", ({ has_password, identity }) => identity ?? (has_password && "password"), "wide"],
-        ["State", ({ disabled }) => disabled && <span class="failed">disabled</span>],
-        ["Age", ({ created_at }) => age(created_at, now.value), "right"],
-      ]}
-      command={commandLine("users", "ls")}
-      empty="There is no account: only the owner of this server uses it."
-      forms={may("manage") ? [changeUser(null)] : undefined}
-      formsOf={
-        may("manage") ? (account) => [changeUser(account), ableUser(account), removeUser(account)] : undefined
-      }
-    />
-  );
-}
+const Users = () => (
+  <List
+    title="Users"
+    operation="GET /users"
+    columns={[
+      ["Name", ({ name }) => <a href={`/?user=${encodeURIComponent(name)}`}>{name}</a>],
+      ["Role", ({ role, service }) => (service ? `${role}, of a program` : role)],
+      ["Organisation", ({ organisation }) => organisation, "wide"],
+      ["Runs as", ({ system_user }) => system_user, "wide"],
+      ["Login", ({ has_password, identity }) => identity ?? (has_password && "password"), "wide"],
+      ["State", ({ disabled }) => disabled && <span class="failed">disabled</span>],
+      ["Age", ({ created_at }) => <Age at={created_at} />, "right"],
+    ]}
+    command={["users", "ls"]}
+    empty="There is no account: only the owner of this server uses it."
+    action="manage"
+    forms={[changeUser(null)]}
+    formsOf={(account) => [changeUser(account), ableUser(account), removeUser(account)]}
+  />
+);
 
-function changeUser(account: Account | null): Form {
+function changeUser(account: api.Account | null): Form {
   const known = account?.name;
   const name: Field[] = known ? [] : [["name", "Name"]];
   return {
@@ -249,13 +215,13 @@ function changeUser(account: Account | null): Form {
     ],
     command: ({ name, role, organisation, password }) => {
       const asks = password ? "--password" : null;
-      return commandLine("users", known ? "set" : "add", known ?? name, { role, organisation }, asks);
+      return ["users", known ? "set" : "add", known ?? name, { role, organisation }, asks];
     },
     send: ({ name = "", ...values }) => store(known ?? name, account, values),
   };
 }
 
-function ableUser(account: Account): Form {
+function ableUser(account: api.Account): Form {
   const { name, disabled } = account;
   const verb = disabled ? "Enable" : "Disable";
   return {
@@ -265,47 +231,45 @@ function ableUser(account: Account): Form {
       ? "The account may log in again."
       : "The account loses its tokens; its requests are refused.",
     destroys: !disabled,
-    command: () => commandLine("users", "set", name, `--${verb.toLowerCase()}`),
+    command: () => ["users", "set", name, `--${verb.toLowerCase()}`],
     send: () => store(name, { ...account, disabled: !disabled }, {}),
   };
 }
 
-const removeUser = ({ name }: Account): Form => ({
+const removeUser = ({ name }: api.Account): Form => ({
   verb: "Remove",
   title: `Remove ${name}`,
   text: "The account and its tokens are removed. Its runs stay under its name.",
   destroys: true,
-  command: () => commandLine("users", "rm", name),
+  command: () => ["users", "rm", name],
   send: () => ask("DELETE /users/{user}", { path: { user: name } }),
 });
 
 /** Store an account, with these values in place of its own. */
-function store(name: string, account: Account | null, { password, ...values }: Values): Promise<unknown> {
-  const settings = { ...account, ...values } as AccountSettings; // the server has the usual values
+function store(name: string, account: api.Account | null, values: Values): Promise<unknown> {
+  const { password, ...others } = values;
+  const settings = { ...account, ...others } as api.AccountSettings; // the server has the usual values
   const body = { account: settings, ...(password ? { password } : {}) };
   return ask("PUT /users/{user}", { path: { user: name }, body });
 }
 
-function Limits(): JSX.Element {
-  const of = (limit: Limit) => SCOPES.filter((name) => limit[name]).map((name) => `${name} ${limit[name]}`);
-  return (
-    <List
-      title="Limits"
-      operation="GET /limits"
-      columns={[
-        ["Of", (limit) => of(limit).join(" in ")],
-        ...NAMES.map((name): Cell<Limit> => [KINDS[name], (limit) => limit[name], "right"]),
-        ["Time limit", ({ longest_s }) => duration(longest_s), "right"],
-      ]}
-      command={commandLine("limits", "ls")}
-      empty="There are no limits."
-      forms={may("manage") ? [setLimits()] : undefined}
-      formsOf={may("manage") ? (limit) => [setLimits(limit), removeLimits(limit)] : undefined}
-    />
-  );
-}
+const Limits = () => (
+  <List
+    title="Limits"
+    operation="GET /limits"
+    columns={[
+      ["Of", (of) => SCOPES.flatMap((name) => (of[name] ? `${name} ${of[name]}` : [])).join(" in ")],
+      ...NAMES.map((name): Cell<api.Limit> => [KINDS[name], (limit) => limit[name], "right"]),
+      ["Time limit", ({ longest_s }) => duration(longest_s), "right"],
+    ]}
+    command={["limits", "ls"]}
+    action="manage"
+    forms={[setLimits()]}
+    formsOf={(limit) => [setLimits(limit), removeLimits(limit)]}
+  />
+);
 
-function setLimits(limit?: Limit): Form {
+function setLimits(limit?: api.Limit): Form {
   const scopes = limit ? [] : SCOPES.map((name): Field => [name, `Of ${name}`, "", OPTIONAL]);
   const limits = NAMES.map((name): Field => [name, KINDS[name], String(limit?.[name] ?? ""), OPTIONAL]);
   return {
@@ -313,8 +277,12 @@ function setLimits(limit?: Limit): Form {
     title: "Set limits",
     text: "Empty fields stay as they are. * is each user, project or pool without a limit of its own.",
     fields: [...scopes, ...limits],
-    command: ({ slots, queued, slot_hours, largest, ...scope }) =>
-      commandLine("limits", "set", scopeOf(limit ?? scope), { slots, queued, slot_hours, largest }),
+    command: ({ user, project, pool, ...limits }) => [
+      "limits",
+      "set",
+      scopeOf(limit ?? { user, project, pool }),
+      limits,
+    ],
     send: (values) => {
       const given = NAMES.filter((name) => values[name]).map((name) => [name, Number(values[name])]);
       return ask("PUT /limits", { body: { ...scopeOf(limit ?? values), ...Object.fromEntries(given) } });
@@ -322,26 +290,25 @@ function setLimits(limit?: Limit): Form {
   };
 }
 
-function removeLimits({ user, project, pool, ...limits }: Limit): Form {
+function removeLimits({ user, project, pool, ...limits }: api.Limit): Form {
   const scope = { user, project, pool };
-  const kinds = Object.entries(limits).flatMap(([name, value]) =>
-    value === null ? [] : (name as LimitKind),
-  );
+  const kinds = Object.entries(limits).filter(([, value]) => value !== null);
+  const unset = kinds.map(([name]) => name as api.LimitKind);
   return {
     verb: "Remove",
     title: "Remove these limits",
-    text: kinds.join(", "),
+    text: unset.join(", "),
     destroys: true,
-    command: () => commandLine("limits", "unset", scope),
-    send: () => ask("PUT /limits", { body: { ...scope, unset: kinds } }),
+    command: () => ["limits", "unset", scope],
+    send: () => ask("PUT /limits", { body: { ...scope, unset } }),
   };
 }
 
-function scopeOf({ user, project, pool }: Partial<Scope>): Scope {
+function scopeOf({ user, project, pool }: { [name in keyof Scope]?: string | null | undefined }): Scope {
   return { user: user || null, project: project || null, pool: pool || null };
 }
 
-function Pools(): JSX.Element {
+function Pools() {
   const used = (of: { slots: number; slots_used: number }) => `${count(of.slots_used)} of ${count(of.slots)}`;
   return (
     <List
@@ -356,8 +323,17 @@ function Pools(): JSX.Element {
         ["Credits per slot-hour", (pool) => pool.credits_per_slot_hour, "right"],
         ["Slots used", used, "right"],
       ]}
-      command={commandLine("clusters")}
-      empty="There is no pool."
+      command={["clusters"]}
     />
   );
 }
+
+type Parts = Record<string, [title: string, Shown: FunctionComponent]>;
+const PARTS: Parts = {
+  "": ["Tokens", Tokens],
+  users: ["Users", Users],
+  organisations: ["Organisations", Organisations],
+  limits: ["Limits", Limits],
+  pools: ["Pools", Pools],
+};
+const MANAGED: Parts = { audit: ["Audit log", Audit], announcement: ["Announcement", Announcements] };

@@ -1,17 +1,16 @@
 // Compared runs, `/compare?run=ID&run=ID`: their curves, values and parameters.
 
-import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Run } from "../../api/types.ts";
 import { Page } from "../../parts/list.tsx";
-import { Problem } from "../../parts/problem.tsx";
+import { Problem } from "../../parts/shown.tsx";
 import { useAnswer } from "../../state/answer.ts";
 import { query, setQuery } from "../../state/place.ts";
 import { Curves } from "../curves/view.tsx";
 
 const MOST_RUNS = 100;
 
-export function ComparePage(): JSX.Element {
+export function ComparePage() {
   const references = query.value.getAll("run").slice(0, MOST_RUNS);
   const [found, setFound] = useState<ReadonlyMap<string, Run | null>>(new Map());
   const runs = references.flatMap((each) => found.get(each) ?? []);
@@ -72,7 +71,7 @@ interface ComparedProps {
 }
 
 /** One of the runs, read again when it changes: shown if it cannot be. */
-function Compared({ reference, onFound }: ComparedProps): JSX.Element | null {
+function Compared({ reference, onFound }: ComparedProps) {
   const asked = { path: { run: reference }, runs: [reference] };
   const { data, problem } = useAnswer("GET /runs/{run}", asked);
   useEffect(() => {

@@ -1,32 +1,25 @@
-// Artifacts that runs keep, `/artifacts`, and the files of one, `/artifacts/ID`; datasets that runs read, `/datasets`.
+// Artifacts that runs keep, `/artifacts`, and the files of one, `/artifacts/ID`; datasets that runs read, `/datasets`;
+// and `/shapes`: what each cluster has to request, by kind of node. No cluster rents machines yet.
 
-import type { JSX } from "preact";
 import { ask, urlOf } from "../../api/request.ts";
 import type { ArtifactEntry, Dataset } from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.tsx";
-import { age, bytes, count } from "../../parts/amounts.ts";
+import { Input } from "../../parts/controls.tsx";
 import type { Form } from "../../parts/form.tsx";
 import { List, Sheet } from "../../parts/list.tsx";
-import { commandLine } from "../../parts/shell.ts";
-import { now } from "../../state/clock.ts";
-import { go, query, setQuery } from "../../state/place.ts";
+import { Age } from "../../parts/shown.tsx";
+import { bytes, count } from "../../parts/text.ts";
+import { go, query } from "../../state/place.ts";
 import { may } from "../../state/session.ts";
 
 const MOST = 200;
 const DATASETS_MS = 3_000;
 
-export function ArtifactsPage({ rest: id }: PageProps): JSX.Element {
+export function ArtifactsPage({ rest: id }: PageProps) {
   const text = query.value.get("text") ?? "";
   if (id) return <Files key={id} id={id} />;
-  const search = (
-    <input
-      type="search"
-      placeholder="Run, kind or id"
-      aria-label="Run, kind or id of artifacts"
-      value={text}
-      onInput={({ currentTarget }) => setQuery({ text: currentTarget.value || null }, { replace: true })}
-    />
-  );
+  const label = "Run, kind or id of artifacts";
+  const search = <Input type="search" name="text" label={label} placeholder="Run, kind or id" />;
   return (
     <Sheet title="Artifacts" bar={search}>
       <List
@@ -41,23 +34,23 @@ export function ArtifactsPage({ rest: id }: PageProps): JSX.Element {
           ["Rank", ({ rank }) => rank, "right"],
           ["Files", ({ files }) => count(files), "right"],
           ["Size", (each) => bytes(each.bytes), "right"],
-          ["Age", ({ created_at }) => age(created_at, now.value), "right"],
+          ["Age", ({ created_at }) => <Age at={created_at} />, "right"],
         ]}
-        command={commandLine("artifacts", "ls")}
+        command={["artifacts", "ls"]}
         empty="No run has kept such an artifact."
       />
     </Sheet>
   );
 }
 
-function Files({ id }: { id: string }): JSX.Element {
+function Files({ id }: { id: string }) {
   const artifact = { artifact: id };
   const remove: Form = {
     verb: "Remove",
     title: `Remove ${id}`,
     text: "A run that resumes from it or reads it prevents this.",
     destroys: true,
-    command: () => commandLine("artifacts", "rm", id),
+    command: () => ["artifacts", "rm", id],
     send: () => ask("DELETE /artifacts/{artifact}", { path: artifact }).then(() => go("/artifacts")),
   };
   const link = ({ path, kind, target }: ArtifactEntry) => {
@@ -80,56 +73,79 @@ function Files({ id }: { id: string }): JSX.Element {
           ["File", link],
           ["Size", (entry) => entry.kind === "file" && bytes(entry.bytes), "right"],
         ]}
-        command={commandLine("artifacts", "get", id)}
-        empty="It has no files."
-        forms={may("control") ? [remove] : undefined}
+        command={["artifacts", "get", id]}
+        action="control"
+        forms={[remove]}
       />
     </Sheet>
   );
 }
 
-export function DatasetsPage(): JSX.Element {
-  const size = ({ done_bytes, total_bytes }: Dataset) =>
-    total_bytes === null ? bytes(done_bytes || null) : `${bytes(done_bytes)} of ${bytes(total_bytes)}`;
-  return (
-    <Sheet title="Datasets">
-      <List
-        title="Data that runs read"
-        operation="GET /datasets"
-        everyMs={DATASETS_MS}
-        columns={[
-          ["At", ({ id }) => <code>/data/{id}</code>],
-          ["State", ({ state, message }) => <span class={message ? "failed" : ""}>{message ?? state}</span>],
-          ["Downloaded", size, "wide"],
-          ["Source", ({ source }) => <code>{source}</code>],
-          ["User", ({ user }) => user, "wide"],
-        ]}
-        command={commandLine("datasets", "ls")}
-        empty="There is no dataset."
-        forms={may("submit") ? [ADD_DATASET] : undefined}
-        formsOf={may("control") ? (dataset) => [removeDataset(dataset)] : undefined}
-      />
-    </Sheet>
-  );
-}
+const sizeOf = ({ done_bytes, total_bytes }: Dataset) =>
+  total_bytes === null ? bytes(done_bytes || null) : `${bytes(done_bytes)} of ${bytes(total_bytes)}`;
+
+export const DatasetsPage = () => (
+  <Sheet title="Datasets">
+    <List
+      title="Data that runs read"
+      operation="GET /datasets"
+      everyMs={DATASETS_MS}
+      columns={[
+        ["At", ({ id }) => <code>/data/{id}</code>],
+        ["State", ({ state, message }) => <span class={message ? "failed" : ""}>{message ?? state}</span>],
+        ["Downloaded", sizeOf, "wide"],
+        ["Source", ({ source }) => <code>{source}</code>],
+        ["User", ({ user }) => user, "wide"],
+      ]}
+      command={["datasets", "ls"]}
+      forms={may("submit") ? [ADD_DATASET] : []}
+      formsOf={may("control") ? removeDataset : undefined}
+    />
+  </Sheet>
+);
 
 const ADD_DATASET: Form = {
   verb: "Add a dataset",
-  title: "Add a dataset",
   text: "The source is a path on the server's machine, or a URL, which is downloaded once.",
   fields: [
     ["id", "Id"],
     ["source", "Source"],
   ],
-  command: ({ id, source }) => commandLine("datasets", "add", id, source),
+  command: ({ id, source }) => ["datasets", "add", id, source],
   send: ({ id = "", source = "" }) => ask("POST /datasets", { body: { id, source } }),
 };
 
-const removeDataset = ({ id, source }: Dataset): Form => ({
-  verb: "Remove",
-  title: `Remove ${id}`,
-  text: `Its downloaded files are deleted; ${source} stays. A run that reads it prevents this.`,
-  destroys: true,
-  command: () => commandLine("datasets", "rm", id),
-  send: () => ask("DELETE /datasets/{dataset}", { path: { dataset: id } }),
-});
+const removeDataset = ({ id, source }: Dataset): Form[] => [
+  {
+    verb: "Remove",
+    title: `Remove ${id}`,
+    text: `Its downloaded files are deleted; ${source} stays. A run that reads it prevents this.`,
+    destroys: true,
+    command: () => ["datasets", "rm", id],
+    send: () => ask("DELETE /datasets/{dataset}", { path: { dataset: id } }),
+  },
+];
+
+export const ShapesPage = () => (
+  <Sheet title="Shapes">
+    <p>No cluster with rented machines is set up.</p>
+    <List
+      title="Machines of the clusters"
+      operation="GET /clusters"
+      rows={(clusters) =>
+        clusters.flatMap(({ name, node_kinds }) => node_kinds.map((kind) => ({ ...kind, name })))
+      }
+      columns={[
+        ["Cluster", ({ name }) => name],
+        ["Pool", ({ pool }) => pool],
+        ["Slot type", ({ slot_type }) => slot_type],
+        ["Nodes", ({ nodes }) => count(nodes), "right"],
+        ["Slots each", ({ slots_each }) => slots_each, "right"],
+        ["CPUs each", ({ cpus_each }) => cpus_each, "right"],
+        ["Memory each", ({ memory_bytes_each }) => bytes(memory_bytes_each), "right"],
+        ["Slots free", ({ slots, slots_used }) => count(slots - slots_used), "right"],
+      ]}
+      command={["clusters"]}
+    />
+  </Sheet>
+);

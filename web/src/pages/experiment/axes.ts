@@ -1,6 +1,6 @@
 // Values of trials as places on axes: pure functions of the plots.
 
-import { short } from "../../parts/values.ts";
+import { short } from "../../parts/text.ts";
 
 export interface Axis {
   name: string;

@@ -1,9 +1,8 @@
 // The parameters of trials against their metric: parallel coordinates, and one scatter for each parameter.
 
 import { useSignal } from "@preact/signals";
-import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
-import { differing, flat, short } from "../../parts/values.ts";
+import { differing, flat, short } from "../../parts/text.ts";
 import { go } from "../../state/place.ts";
 import { type Axis, axisOf } from "./axes.ts";
 import type { TabProps } from "./page.tsx";
@@ -19,7 +18,7 @@ interface PlotProps {
   axes: Axis[];
 }
 
-export function Plots({ experiment: { search }, best: ranked }: TabProps): JSX.Element {
+export function Plots({ experiment: { search }, best: ranked }: TabProps) {
   const root = useRef<HTMLDivElement>(null);
   const pointed = useSignal<string | null>(null);
   const ranges = flat(search.parameters);
@@ -28,13 +27,9 @@ export function Plots({ experiment: { search }, best: ranked }: TabProps): JSX.E
     const found = flat(parameters);
     return [...names.map((name) => found[name]), best];
   });
-  const axes = [...names, search.metric].map((name, at) =>
-    axisOf(
-      name,
-      values.map((row) => row[at]),
-      `${name}.log` in ranges,
-    ),
-  );
+  const valuesAt = (at: number) => values.map((row) => row[at]);
+  const all = [...names, search.metric];
+  const axes = all.map((name, at) => axisOf(name, valuesAt(at), `${name}.log` in ranges));
   const marks = ranked.map(({ number }, rank) => {
     const opacity = 1 - ((1 - LEAST_SHADE) * rank) / ranked.length;
     const places = axes.map(({ place }, at) => place(values[rank]?.[at]));
@@ -73,7 +68,7 @@ export function Plots({ experiment: { search }, best: ranked }: TabProps): JSX.E
   );
 }
 
-function Parallel({ marks, axes }: PlotProps): JSX.Element {
+function Parallel({ marks, axes }: PlotProps) {
   const { width, height, top, side } = WIDE;
   const x = (index: number) => side + ((width - 2 * side) * index) / Math.max(1, axes.length - 1);
   const y = (place: number) => height - 10 - place * (height - 10 - top);
@@ -94,7 +89,7 @@ function Parallel({ marks, axes }: PlotProps): JSX.Element {
   );
 }
 
-function Scatter({ marks, axes, at: index }: PlotProps & { at: number }): JSX.Element {
+function Scatter({ marks, axes, at: index }: PlotProps & { at: number }) {
   const { width, height, bottom, left } = SMALL;
   const x = (place: number) => left + place * (width - left - 10);
   const y = (place: number) => height - bottom - place * (height - bottom - 10);
@@ -120,7 +115,7 @@ function Scatter({ marks, axes, at: index }: PlotProps & { at: number }): JSX.El
   );
 }
 
-function label(text: string, x: number, y: number, kind = ""): JSX.Element {
+function label(text: string, x: number, y: number, kind = "") {
   return (
     <text key={text} class={kind} x={x} y={y}>
       {text}

@@ -8,7 +8,6 @@ import { search, searchKeymap } from "@codemirror/search";
 import { EditorState } from "@codemirror/state";
 import { EditorView, highlightSpecialChars, keymap, lineNumbers } from "@codemirror/view";
 import { classHighlighter } from "@lezer/highlight";
-import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Problem } from "../../api/types.ts";
 
@@ -24,7 +23,7 @@ interface Props {
 // The marks of the library are images in its own style, which the content policy refuses: ours are lines.
 const THEME = EditorView.theme({ ".cm-lintRange-error": { backgroundImage: "none" } });
 
-export function Editor({ text, onText, problems, fixed, revealed }: Props): JSX.Element {
+export function Editor({ text, onText, problems, fixed, revealed }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
 

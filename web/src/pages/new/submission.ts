@@ -9,9 +9,6 @@ export const TEMPLATE = "name: hello\ncommand: echo hello\n";
 /** The id of a field: an override (`slots`), a variable (`env.LR`) or a parameter (`parameters.model.layers`). */
 export type Values = Record<string, string>;
 
-/** The plain fields of the form. */
-export const PLAIN = ["name", "slots", "priority", "pool"];
-
 interface Spec {
   name?: string;
   priority?: number;

@@ -1,10 +1,9 @@
 // The map of slots: a box for each node, a square for each slot. Arrows move between nodes, Enter chooses one.
 
 import { signal } from "@preact/signals";
-import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import type { NodeAnswer } from "../../api/types.ts";
-import { query, setQuery } from "../../state/place.ts";
+import { query, setQuery, toggled } from "../../state/place.ts";
 import { type Slot, slotsOf } from "./slots.ts";
 
 /** What is under the pointer, or has the focus, in words. */
@@ -13,9 +12,8 @@ export const pointed = signal("");
 /** Choose a node; `adds`: to the chosen nodes, instead of them. A chosen one is chosen no longer. */
 function choose(name: string, adds: boolean): void {
   const names = query.peek().getAll("node");
-  const others = adds ? names.filter((each) => each !== name) : [];
-  const ends = names.includes(name) && (adds || names.length === 1);
-  setQuery({ node: ends ? others : [...others, name] }, { replace: true });
+  const kept = adds || names.every((each) => each === name) ? names : [];
+  setQuery({ node: toggled(kept, name) }, { replace: true });
 }
 
 interface Props {
@@ -24,7 +22,7 @@ interface Props {
   chosen: string[];
 }
 
-export function SlotMap({ nodes, idle, chosen }: Props): JSX.Element {
+export function SlotMap({ nodes, idle, chosen }: Props) {
   const stop = nodes.find(({ name }) => chosen.includes(name))?.name ?? nodes[0]?.name;
   function onKeyDown(event: KeyboardEvent & { currentTarget: HTMLElement }): void {
     const boxes = [...event.currentTarget.querySelectorAll<HTMLElement>(".node")];
@@ -46,28 +44,22 @@ export function SlotMap({ nodes, idle, chosen }: Props): JSX.Element {
   }
   return (
     <div class="row wrap map" role="toolbar" aria-label="Nodes" onKeyDown={onKeyDown}>
-      {nodes.map((node) => (
-        <NodeBox
-          key={node.name}
-          node={node}
-          idle={idle}
-          chosen={chosen.includes(node.name)}
-          stop={node.name === stop}
-        />
-      ))}
+      {nodes.map((node) => {
+        const on = chosen.includes(node.name);
+        return <NodeBox key={node.name} {...{ node, idle, on }} stop={node.name === stop} />;
+      })}
     </div>
   );
 }
 
-interface BoxProps {
+interface BoxProps extends Pick<Props, "idle"> {
   node: NodeAnswer;
-  idle: ReadonlySet<string>;
-  chosen: boolean;
+  on: boolean;
   stop: boolean;
 }
 
 /** A node: drawn again only where its content changes. */
-function NodeBox({ node, idle, chosen, stop }: BoxProps): JSX.Element {
+function NodeBox({ node, idle, on, stop }: BoxProps) {
   return useMemo(() => {
     const slots = slotsOf(node, idle);
     const parity = new Map(node.runs.map(({ id }, index) => [id, index % 2]));
@@ -76,7 +68,7 @@ function NodeBox({ node, idle, chosen, stop }: BoxProps): JSX.Element {
         type="button"
         class={`button toggle stack node node-${node.state}`}
         style={sizeOf(node.slots)}
-        aria-pressed={chosen}
+        aria-pressed={on}
         aria-label={textOf(node)}
         tabIndex={stop ? 0 : -1}
         onClick={(event) => choose(node.name, event.shiftKey || event.ctrlKey || event.metaKey)}
@@ -99,7 +91,7 @@ function NodeBox({ node, idle, chosen, stop }: BoxProps): JSX.Element {
         </span>
       </button>
     );
-  }, [JSON.stringify(node), idle, chosen, stop]);
+  }, [JSON.stringify(node), idle, on, stop]);
 }
 
 const SLOT_PX = 12;

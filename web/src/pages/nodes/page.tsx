@@ -1,22 +1,16 @@
 // All nodes, `/nodes`: a map of slots by pool, what runs where, drained nodes, and who holds slots without use.
 
-import type { ComponentChildren, JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import { ask } from "../../api/request.ts";
 import type { NodeAnswer, NodeUtilization, SlotHistory } from "../../api/types.ts";
-import { bytes, count, duration, time } from "../../parts/amounts.ts";
-import { Bar } from "../../parts/bar.tsx";
-import { Command } from "../../parts/command.tsx";
-import { type Fact, Facts } from "../../parts/facts.tsx";
-import { type Form, FormButton, OPTIONAL, useForm } from "../../parts/form.tsx";
-import { type Cell, Rows } from "../../parts/list.tsx";
-import { PoolTabs, poolName } from "../../parts/pools.tsx";
-import { Problem } from "../../parts/problem.tsx";
-import { commandLine } from "../../parts/shell.ts";
+import { Button } from "../../parts/controls.tsx";
+import { type Form, FormButton, OPTIONAL } from "../../parts/form.tsx";
+import { type Cell, Page, PoolTabs, poolName, Rows } from "../../parts/list.tsx";
+import { Bar, Command, type Fact, Facts, gpuBars, Problem } from "../../parts/shown.tsx";
+import { bytes, count, duration, time } from "../../parts/text.ts";
 import { useAnswer } from "../../state/answer.ts";
-import { now } from "../../state/clock.ts";
-import { query, setQuery, withQuery } from "../../state/place.ts";
-import { may } from "../../state/session.ts";
+import { query, withQuery } from "../../state/place.ts";
+import { may, now } from "../../state/session.ts";
 import { pointed, SlotMap } from "./map.tsx";
 import { gpuShare, type Holder, idleHolders, idleRuns, type Use, useOf } from "./slots.ts";
 
@@ -25,8 +19,8 @@ const HISTORY_MS = 60_000;
 const SHOWN = 20;
 const STATES = ["free", "used", "idle", "drained", "lost"] as const;
 
-export function NodesPage(): JSX.Element {
-  const { data: nodes, problem, again } = useAnswer("GET /nodes", { everyMs: ASK_MS, runs: "all" });
+export function NodesPage() {
+  const { data: nodes, problem } = useAnswer("GET /nodes", { everyMs: ASK_MS, runs: "all" });
   const { data: measured } = useAnswer("GET /utilization", { everyMs: ASK_MS });
   const { data: history } = useAnswer("GET /usage/history", { everyMs: HISTORY_MS });
   const use = useMemo(() => useOf(measured ?? []), [measured]);
@@ -42,57 +36,48 @@ export function NodesPage(): JSX.Element {
   const shown = chosen.length > 0 ? chosen : pools;
   const members = shown.flatMap((each) => each.members);
   const names = query.value.getAll("node");
+  const bar = (
+    <>
+      <ul class="row wrap legend">
+        {STATES.map((state) => (
+          <li key={state} class="row">
+            <span class={`slot slot-${state}`} /> {state}
+          </li>
+        ))}
+      </ul>
+      <p class="pointed quiet">{pointed}</p>
+    </>
+  );
   return (
-    <section class="page">
-      <div class="bar">
-        <h1>
-          Nodes <span class="quiet">{`${count(nodes.length)}, ${usedText(members)}`}</span>
-        </h1>
-        <ul class="row wrap legend">
-          {STATES.map((state) => (
-            <li key={state} class="row">
-              <span class={`slot slot-${state}`} /> {state}
-            </li>
-          ))}
-        </ul>
-        <p class="pointed quiet">{pointed}</p>
-      </div>
-      <PoolTabs pools={pools} chosen={pool}>
-        <a href="/nodes" aria-current={pool === null ? "page" : undefined}>
-          All
-        </a>
-      </PoolTabs>
+    <Page title="Nodes" sum={`${count(nodes.length)}, ${usedText(members)}`} bar={bar}>
+      <PoolTabs pools={pools} chosen={pool} all />
       <div class="columns">
         <div class="main-column">
           {shown.map((each) => (
-            <section key={each.key}>
-              <div class="row wrap pool-head">
+            <section key={each.key} class="stack">
+              <div class="row wrap">
                 <h2>{poolName(each, pools)}</h2>
-                <PoolUse
-                  nodes={each.members}
-                  use={use}
-                  history={history?.find((part) => poolName(part) === each.key)}
-                />
+                {poolUse(each.members, use)}
+                {history?.map((part) => poolName(part) === each.key && historyChart(part, each.members))}
               </div>
               <SlotMap nodes={each.members} idle={idle} chosen={names} />
             </section>
           ))}
           {nodes.length === 0 && <p class="quiet">No cluster has reported a node yet.</p>}
-          <Command text={commandLine("nodes", { pool: chosen[0]?.pool })} />
+          <Command of={["nodes", { pool: chosen[0]?.pool }]} />
         </div>
         {nodes.some(({ name }) => names.includes(name)) ? (
-          <Details nodes={nodes.filter(({ name }) => names.includes(name))} use={use} onChange={again} />
+          <Details nodes={nodes.filter(({ name }) => names.includes(name))} use={use} />
         ) : (
           <Overview nodes={members} holders={idleHolders(members, idle)} />
         )}
       </div>
-    </section>
+    </Page>
   );
 }
 
 /** How much of a pool is used, and how busy its GPUs are. */
-function PoolUse(props: { nodes: NodeAnswer[]; use: Use; history: SlotHistory | undefined }): JSX.Element {
-  const { nodes, use, history } = props;
+function poolUse(nodes: NodeAnswer[], use: Use) {
   const [used, slots] = amountsOf(nodes);
   const busy = gpuShare(nodes, use);
   const text = usedText(nodes);
@@ -100,15 +85,14 @@ function PoolUse(props: { nodes: NodeAnswer[]; use: Use; history: SlotHistory | 
     <>
       <Bar share={used / (slots || 1)} label={text} />
       <span class="quiet">{busy === null ? text : `${text}, GPUs ${Math.round(busy * 100)} % busy`}</span>
-      {history && historyChart(history, slots)}
     </>
   );
 }
 
 /** The slots in use over the last day: a small area, as high as all slots. */
-function historyChart({ slots, step_s }: SlotHistory, all: number): JSX.Element {
+function historyChart({ slots, step_s }: SlotHistory, nodes: NodeAnswer[]) {
   const round = (value: number) => Math.round(value * 10) / 10;
-  const top = Math.max(all, ...slots, 1);
+  const top = Math.max(amountsOf(nodes)[1], ...slots, 1);
   const mean = slots.reduce((sum, each) => sum + each, 0) / slots.length;
   const points = slots.map((each, index) => `L${index} ${round(top - each)}h1`);
   const share = Math.round((100 * mean) / top);
@@ -134,14 +118,7 @@ function usedText(nodes: NodeAnswer[]): string {
   return `${count(used)} of ${count(slots)} slots used`;
 }
 
-interface DetailsProps {
-  nodes: NodeAnswer[];
-  use: Use;
-  onChange: () => void;
-}
-
-function Details({ nodes, use, onChange }: DetailsProps): JSX.Element {
-  const { show, dialog } = useForm(onChange);
+function Details({ nodes, use }: { nodes: NodeAnswer[]; use: Use }) {
   const [first, ...others] = nodes;
   const forms: Form[] = [];
   const drained = nodes.filter(({ drain, state }) => drain !== null || state === "drained");
@@ -152,10 +129,8 @@ function Details({ nodes, use, onChange }: DetailsProps): JSX.Element {
       <div class="row">
         <h2>{titleOf(nodes)}</h2>
         <span class="bar-end">
-          {may("manage") && forms.map((form) => <FormButton key={form.verb} form={form} show={show} />)}
-          <button type="button" class="quiet" aria-label="Close" onClick={() => setQuery({ node: null })}>
-            ×
-          </button>
+          {may("manage") && forms.map((form) => <FormButton key={form.verb} form={form} />)}
+          <Button class="quiet" label="×" name="Close" change={{ node: null }} />
         </span>
       </div>
       {first && others.length === 0 && <Facts facts={factsOf(first)} />}
@@ -171,19 +146,13 @@ function Details({ nodes, use, onChange }: DetailsProps): JSX.Element {
               ["Slots", ({ slots }) => slots, "right"],
               [
                 "Use",
-                ({ id }) =>
-                  use
-                    .get(id)
-                    ?.filter((each) => each.node === node.name)
-                    .map(useText),
+                ({ id }) => use.get(id)?.map((each) => each.node === node.name && useText(each)),
                 "right",
               ],
             ]}
-            empty="Nothing runs here."
           />
         </section>
       ))}
-      {dialog}
     </aside>
   );
 }
@@ -209,12 +178,10 @@ const factsOf = ({ drain, ...node }: NodeAnswer): Fact[] => [
 ];
 
 /** What a run uses on a node, as far as it is measured. */
-function useText({ cpus, memory_bytes, gpus }: NodeUtilization): ComponentChildren {
-  const bars = gpus.map(({ index, busy_percent: busy }) => (
-    <Bar key={index} share={busy / 100} label={`GPU ${index}: ${busy} % busy`} />
-  ));
-  return [`${cpus.toFixed(1)} CPUs, ${bytes(memory_bytes)} `, ...bars];
-}
+const useText = (use: NodeUtilization) => [
+  `${use.cpus.toFixed(1)} CPUs, ${bytes(use.memory_bytes)} `,
+  gpuBars(use),
+];
 
 function drain(verb: "Drain" | "Undrain", nodes: NodeAnswer[]): Form {
   const names = nodes.map(({ name }) => name);
@@ -224,7 +191,7 @@ function drain(verb: "Drain" | "Undrain", nodes: NodeAnswer[]): Form {
     title: `${verb} ${titleOf(nodes)}`,
     text: `${names.join(", ")}: ${drains ? "no new work; what runs there continues" : "new work again"}.`,
     fields: drains ? [["reason", "Reason", "", { ...OPTIONAL, maxLength: 500 }]] : [],
-    command: ({ reason }) => commandLine("nodes", verb.toLowerCase(), ...names, { reason: reason?.trim() }),
+    command: ({ reason }) => ["nodes", verb.toLowerCase(), ...names, { reason: reason?.trim() }],
     send: ({ reason = "" }) =>
       drains
         ? ask("POST /nodes/drain", { body: { nodes: names, reason: reason.trim() } })
@@ -232,7 +199,7 @@ function drain(verb: "Drain" | "Undrain", nodes: NodeAnswer[]): Form {
   };
 }
 
-function Overview({ nodes, holders }: { nodes: NodeAnswer[]; holders: Holder[] }): JSX.Element {
+function Overview({ nodes, holders }: { nodes: NodeAnswer[]; holders: Holder[] }) {
   const away = nodes.filter(({ state, drain }) => state !== "up" || drain !== null);
   const held = holders.reduce((sum, each) => sum + each.slots, 0);
   return (
@@ -251,7 +218,7 @@ function Overview({ nodes, holders }: { nodes: NodeAnswer[]; holders: Holder[] }
   );
 }
 
-function shortList<Row>(title: string, sum: string, rows: Row[], columns: Cell<Row>[]): JSX.Element | null {
+function shortList<Row>(title: string, sum: string, rows: Row[], columns: Cell<Row>[]) {
   if (rows.length === 0) return null;
   const more = rows.length > SHOWN ? `, the first ${SHOWN}` : "";
   return (
@@ -259,7 +226,7 @@ function shortList<Row>(title: string, sum: string, rows: Row[], columns: Cell<R
       <h2>
         {title} <span class="quiet">{sum + more}</span>
       </h2>
-      <Rows label={title} rows={rows.slice(0, SHOWN)} columns={columns} empty="" />
+      <Rows label={title} rows={rows.slice(0, SHOWN)} columns={columns} />
     </section>
   );
 }

@@ -1,26 +1,18 @@
 // The files of a run: versions of its artifacts, and the working directory of an attempt (`?attempt=`, `?dir=`).
 
-import type { JSX } from "preact";
 import { urlOf } from "../../api/request.ts";
 import type { Artifact, WorkFile } from "../../api/types.ts";
-import { age, bytes, count } from "../../parts/amounts.ts";
 import { List } from "../../parts/list.tsx";
-import { commandLine } from "../../parts/shell.ts";
-import { now } from "../../state/clock.ts";
+import { Age } from "../../parts/shown.tsx";
+import { bytes, count } from "../../parts/text.ts";
 import { query, setQuery } from "../../state/place.ts";
 import { may } from "../../state/session.ts";
 import type { TabProps } from "./page.tsx";
 
 const ASK_MS = 5_000;
-const MORE: WorkFile = {
-  name: "More files: the command lists all.",
-  kind: "other",
-  bytes: 0,
-  modified_at: 0,
-};
+const MORE = "More files: the command lists all.";
 
-export function Files({ run }: TabProps): JSX.Element {
-  const live = run.state === "ended" ? {} : { everyMs: ASK_MS };
+export function Files({ run }: TabProps) {
   const start = ({ id, kind }: Artifact) =>
     kind === "checkpoint" &&
     may("submit") && <a href={`/new?clone=${run.id}&from=${id}`}>Start a run from it…</a>;
@@ -30,30 +22,29 @@ export function Files({ run }: TabProps): JSX.Element {
         title="Artifacts"
         operation="GET /artifacts"
         query={{ run: run.id }}
-        {...live}
+        everyMs={run.state === "ended" ? 0 : ASK_MS}
         rows={(versions) => versions.toReversed()}
         columns={[
           ["Version", ({ id, kind, number }) => <a href={`/artifacts/${id}`}>{`${kind} ${number}`}</a>],
           ["Files", ({ files }) => count(files), "right"],
           ["Size", (each) => bytes(each.bytes), "right"],
-          ["Age", ({ created_at }) => age(created_at, now.value), "right"],
+          ["Age", ({ created_at }) => <Age at={created_at} />, "right"],
           ["Left out, not complete", ({ left_out }) => left_out.join(", "), "wide"],
           ["", start, "right"],
         ]}
-        command={commandLine("artifacts", "get", run.id)}
-        empty="This run has no artifacts."
+        command={["artifacts", "get", run.id]}
       />
       {run.attempt > 0 && <Work run={run} />}
     </div>
   );
 }
 
-function Work({ run }: Pick<TabProps, "run">): JSX.Element {
+function Work({ run }: TabProps) {
   const attempt = Number(query.value.get("attempt") ?? run.attempt);
   const dir = query.value.get("dir") ?? "";
   const path = { run: run.id };
   const within = (inner: string) => `?${new URLSearchParams({ attempt: String(attempt), dir: inner })}`;
-  const link = ({ name, kind }: WorkFile) => {
+  const link = ({ name, kind }: Pick<WorkFile, "name" | "kind">) => {
     const inner = dir ? `${dir}/${name}` : name;
     if (kind === "directory") return <a href={within(inner)}>{`${name}/`}</a>;
     if (kind !== "file") return name;
@@ -84,13 +75,12 @@ function Work({ run }: Pick<TabProps, "run">): JSX.Element {
         operation="GET /runs/{run}/files"
         path={path}
         query={{ path: dir, attempt }}
-        rows={({ files, more }) => (more ? [...files, MORE] : files)}
+        rows={({ files, more }) => [...files, ...(more ? [{ name: MORE, kind: "other", bytes: 0 }] : [])]}
         columns={[
           ["File", link],
           ["Size", (each) => each.kind === "file" && bytes(each.bytes), "right"],
         ]}
-        command={commandLine("files", run.id, dir || null, { attempt })}
-        empty="The directory is empty."
+        command={["files", run.id, dir || null, { attempt }]}
       />
     </>
   );

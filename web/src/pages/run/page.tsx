@@ -1,28 +1,25 @@
 // One run, `/run/ID`: why it waits or how it ended, its attempts, workers, history and spec; and commands to it.
 
-import type { ComponentType, JSX } from "preact";
+import type { ComponentProps, ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Run } from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.tsx";
-import { Tabs } from "../../parts/list.tsx";
-import { Problem } from "../../parts/problem.tsx";
-import { Status } from "../../parts/status.tsx";
+import { Link } from "../../parts/controls.tsx";
+import { Page, Tabs } from "../../parts/list.tsx";
+import { notifyFailure } from "../../parts/notices.tsx";
+import { Problem, Status, statusOf } from "../../parts/shown.tsx";
 import { useAnswer } from "../../state/answer.ts";
 import { may, mayControl } from "../../state/session.ts";
-import { ACTS, ActDialog, type ActName } from "../runs/actions.tsx";
-import { statusOf } from "../runs/status.ts";
-import { DifferenceTab } from "./difference.tsx";
+import type { Curves } from "../curves/view.tsx";
+import { Acts } from "../runs/actions.tsx";
 import { Files } from "./files.tsx";
 import { Logs } from "./logs/page.tsx";
-import { Metrics } from "./metrics.tsx";
 import { Overview } from "./overview.tsx";
-import { SpecTab } from "./spec.tsx";
+import { DifferenceTab, Spec } from "./spec.tsx";
 
 /** What each tab gets. */
 export interface TabProps {
   run: Run;
-  /** Ask for the run again, after a change. */
-  again: () => void;
 }
 
 const TABS: Record<string, [title: string, Shown: ComponentType<TabProps>]> = {
@@ -30,64 +27,46 @@ const TABS: Record<string, [title: string, Shown: ComponentType<TabProps>]> = {
   logs: ["Logs", Logs],
   metrics: ["Metrics", Metrics],
   files: ["Files", Files],
-  spec: ["Spec", SpecTab],
+  spec: ["Spec", Spec],
   difference: ["Difference", DifferenceTab],
 };
-const TITLES = Object.fromEntries(Object.entries(TABS).map(([name, [title]]) => [name, title]));
 
-export function RunPage({ rest }: PageProps): JSX.Element {
+export function RunPage({ rest }: PageProps) {
   const [id = "", tab = ""] = rest.split("/");
-  const { data: run, problem, again } = useAnswer("GET /runs/{run}", { path: { run: id }, runs: [id] });
-  const [act, setAct] = useState<ActName | null>(null);
-  useEffect(() => {
-    document.title = run ? `${run.name} · tarmac` : "tarmac";
-  }, [run?.name]);
-  if (problem) return <Problem problem={problem} />;
-  if (!run) return <p class="loading">Loading…</p>;
-  const [, Shown] = TABS[tab] ?? ["", Overview];
+  const { data: run, problem } = useAnswer("GET /runs/{run}", { path: { run: id }, runs: [id] });
+  if (problem || !run) return <Problem problem={problem} />;
+  const chosen = tab in TABS ? tab : "";
+  const [, Shown] = TABS[chosen] ?? ["", Overview];
   const status = statusOf(run);
-  const acts = Object.entries(ACTS) as [ActName, (typeof ACTS)[ActName]][];
-  return (
-    <article class="page">
-      <div class="bar">
-        <h1>{run.name}</h1>
-        <Status value={status} />
-        <code class="quiet">{run.id}</code>
-        <span class="bar-end">
-          {may("submit") && (
-            <a class="button" href={`/new?clone=${run.id}`}>
-              Clone…
-            </a>
-          )}
-          {may("submit") && run.state === "ended" && (
-            <a class="button" href={`/new?clone=${run.id}&from=last`}>
-              Resume from checkpoint…
-            </a>
-          )}
-          {acts.map(
-            ([name, { verb, concerns }]) =>
-              name !== "label" &&
-              mayControl(run.user) &&
-              concerns(status) && (
-                <button key={name} type="button" class="button" onClick={() => setAct(name)}>
-                  {verb}…
-                </button>
-              ),
-          )}
-        </span>
-      </div>
-      <Tabs of={`/run/${run.id}`} tabs={TITLES} chosen={tab in TABS ? tab : ""} />
-      <Shown run={run} again={again} />
-      {act !== null && (
-        <ActDialog
-          name={act}
-          runs={[run]}
-          onClose={() => {
-            setAct(null);
-            again();
-          }}
-        />
-      )}
-    </article>
+  const clone = `/new?clone=${run.id}`;
+  const bar = (
+    <>
+      <Status value={status} />
+      <code class="quiet">{run.id}</code>
+      <span class="bar-end">
+        {may("submit") && <Link label="Clone…" href={clone} />}
+        {may("submit") && run.state === "ended" && (
+          <Link label="Resume from checkpoint…" href={`${clone}&from=last`} />
+        )}
+        {mayControl(run.user) && <Acts runs={[run]} status={status} />}
+      </span>
+    </>
   );
+  return (
+    <Page title={run.name} bar={bar}>
+      <Tabs of={`/run/${run.id}`} tabs={TABS} chosen={chosen} />
+      <Shown run={run} />
+    </Page>
+  );
+}
+
+/** Its curves, where its attempts began, and its last, lowest and highest values. */
+function Metrics({ run }: TabProps) {
+  const path = { run: run.id };
+  const { data } = useAnswer("GET /runs/{run}/attempts", { path, when: run.attempt > 1 });
+  const [Shown, setShown] = useState<ComponentType<ComponentProps<typeof Curves>> | null>(null);
+  useEffect(() => {
+    import("../curves/view.tsx").then(({ Curves }) => setShown(() => Curves), notifyFailure);
+  }, []);
+  return Shown ? <Shown runs={[run]} attempts={data} /> : <p class="loading">Loading…</p>;
 }

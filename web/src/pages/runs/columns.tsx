@@ -1,26 +1,16 @@
 // The columns of the table of runs, by name; the names are those of `tarmac ls`.
 
 import type { RunColumn, RunSummary } from "../../api/types.ts";
-import { age, duration } from "../../parts/amounts.ts";
-import { Status } from "../../parts/status.tsx";
-import { type Column, column } from "../../parts/table.tsx";
-import { now } from "../../state/clock.ts";
+import { Age, Ran, Status, statusOf } from "../../parts/shown.tsx";
+import { type Column, column, GROWS, RIGHT } from "../../parts/table.tsx";
 import type { Line } from "./source.ts";
-import { ranFor, statusOf } from "./status.ts";
 
-function Age({ at }: { at: number | null }) {
-  return <>{age(at, now.value)}</>;
-}
-
-function Ran({ run }: { run: RunSummary }) {
-  return <>{duration(ranFor(run, run.ended_at ?? now.value))}</>;
-}
-
-function RunLink({ run }: { run: RunSummary }) {
+/** The name of a run in a table, which has the keys. */
+export function RunLink({ id, name, array_index }: Pick<RunSummary, "id" | "name" | "array_index">) {
   return (
-    <a href={`/run/${run.id}`} title={run.name} tabIndex={-1}>
-      {run.name}
-      {run.array_index !== null && <span class="quiet">[{run.array_index}]</span>}
+    <a href={`/run/${id}`} title={name} tabIndex={-1} draggable={false}>
+      {name}
+      {array_index !== null && <span class="quiet">[{array_index}]</span>}
     </a>
   );
 }
@@ -40,7 +30,7 @@ export function foreignColumn({ title, sort, right }: RunColumn, index: number):
     ...(sort === null ? {} : { sort }),
     cell: (run) =>
       named ? (
-        <RunLink run={run} />
+        <RunLink {...run} />
       ) : isStatus ? (
         <Status value={statusOf(run)} word={text(run)} />
       ) : (
@@ -49,20 +39,18 @@ export function foreignColumn({ title, sort, right }: RunColumn, index: number):
   };
 }
 
-const RIGHT = { right: true };
+const Why = ({ message }: RunSummary) => <span title={message ?? ""}>{message}</span>;
+
 const UNSORTED = { sort: "" };
 
 const ALL: Column<RunSummary>[] = [
-  column("name", "Name", 150, 0, (run) => <RunLink run={run} />, { grows: true }),
+  column("name", "Name", 150, 0, RunLink, GROWS),
   column("status", "Status", 104, 1, (run) => <Status value={statusOf(run)} />),
-  column("ran", "Ran", 76, 2, (run) => <Ran run={run} />, { ...UNSORTED, ...RIGHT }),
+  column("ran", "Ran", 76, 2, (run) => <Ran {...run} />, { ...UNSORTED, ...RIGHT }),
   column("created", "Age", 60, 3, (run) => <Age at={run.created_at} />, { sort: "created_at", ...RIGHT }),
   column("user", "User", 96, 4, ({ user }) => user),
   column("slots", "Slots", 60, 5, ({ slots }) => slots, RIGHT),
-  column("why", "Why", 200, 6, ({ message }) => <span title={message ?? ""}>{message}</span>, {
-    ...UNSORTED,
-    grows: true,
-  }),
+  column("why", "Why", 200, 6, Why, { ...UNSORTED, ...GROWS }),
   column("project", "Project", 110, 7, ({ project }) => project),
   column("mode", "Mode", 96, 8, ({ mode }) => mode !== "batch" && mode),
   column("cluster", "Cluster", 96, 9, ({ cluster }) => cluster),

@@ -1,22 +1,17 @@
 // Usage and credits, `/usage`: slot-hours by user, project, pool, day or month, and what is left of credits. Projects,
 // `/projects`: their ids, runs and use; and the members of one, `/projects/ID`.
 
-import type { ComponentChildren, JSX } from "preact";
 import { ask } from "../../api/request.ts";
 import type { ActorRole, CreditAccount, Membership } from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.tsx";
-import { count } from "../../parts/amounts.ts";
-import { Bar } from "../../parts/bar.tsx";
-import { Command } from "../../parts/command.tsx";
+import { Button, Link } from "../../parts/controls.tsx";
 import { type Form, OPTIONAL } from "../../parts/form.tsx";
 import { List, Rows, Sheet, Tabs } from "../../parts/list.tsx";
-import { Problem } from "../../parts/problem.tsx";
-import { commandLine } from "../../parts/shell.ts";
-import { Toggle } from "../../parts/toggle.tsx";
+import { Bar, Command, Problem } from "../../parts/shown.tsx";
+import { count } from "../../parts/text.ts";
 import { useAnswer } from "../../state/answer.ts";
-import { now } from "../../state/clock.ts";
 import { query } from "../../state/place.ts";
-import { may } from "../../state/session.ts";
+import { now } from "../../state/session.ts";
 import { csvOf, type Group, totals } from "./totals.ts";
 
 const ASK_MS = 10_000;
@@ -25,7 +20,7 @@ const DAYS = [7, 30, 90, 365];
 const TABS = { "": "By user", project: "By project", pool: "By pool", day: "By day", month: "By month" };
 const WARNED_SHARE = 0.8;
 
-export function UsagePage({ rest }: PageProps): JSX.Element {
+export function UsagePage({ rest }: PageProps) {
   const by = (rest || "user") as Group;
   const days = Number(query.value.get("days") ?? 30);
   const since = Math.floor(now.peek() / HOUR_S - days * 24) * HOUR_S;
@@ -38,11 +33,9 @@ export function UsagePage({ rest }: PageProps): JSX.Element {
     <>
       <Tabs of="/usage" tabs={TABS} chosen={rest} />
       {DAYS.map((each) => (
-        <Toggle key={each} label={`${each} days`} on={each === days} change={{ days: String(each) }} />
+        <Button key={each} label={`${each} days`} on={each === days} change={{ days: String(each) }} />
       ))}
-      <a class="button" href={csv} download={`usage-by-${by}.csv`}>
-        CSV
-      </a>
+      <Link label="CSV" href={csv} download={`usage-by-${by}.csv`} />
     </>
   );
   return (
@@ -59,7 +52,7 @@ export function UsagePage({ rest }: PageProps): JSX.Element {
         ]}
         empty={used ? "Nothing was used in this time." : ""}
       />
-      <Command text={commandLine("usage", { by, since: `${days}d` })} />
+      <Command of={["usage", { by, since: `${days}d` }]} />
       <List
         title="Credits"
         operation="GET /credits"
@@ -70,9 +63,10 @@ export function UsagePage({ rest }: PageProps): JSX.Element {
           ["Left", ({ balance }) => balance.toFixed(2), "right"],
           ["Of", ({ granted }) => granted.toFixed(2), "right"],
         ]}
-        command={commandLine("credits", "ls")}
+        command={["credits", "ls"]}
         empty="No user and no project uses credits."
-        forms={may("manage") ? [GRANT] : undefined}
+        action="manage"
+        forms={[GRANT]}
       />
     </Sheet>
   );
@@ -82,7 +76,7 @@ const share = (of: number) => <Bar long share={of} label={`${Math.round(of * 100
 
 const usedOf = ({ granted, balance }: CreditAccount) => (granted > 0 ? (granted - balance) / granted : 1);
 
-function usedText(account: CreditAccount): ComponentChildren {
+function usedText(account: CreditAccount) {
   const used = usedOf(account);
   const text = `${Math.round(used * 100)}%`;
   return used < WARNED_SHARE ? text : <span class="failed">⚠ {text}</span>;
@@ -90,7 +84,6 @@ function usedText(account: CreditAccount): ComponentChildren {
 
 const GRANT: Form = {
   verb: "Grant credits",
-  title: "Grant credits",
   text: "From the first grant on, the runs of the user or project use credits.",
   fields: [
     ["kind", "To a", "user", ["user", "project"]],
@@ -98,15 +91,14 @@ const GRANT: Form = {
     ["credits", "Credits", "", { type: "number", min: 0, step: "any" }],
     ["note", "Note", "", OPTIONAL],
   ],
-  command: ({ kind = "", name, credits, note }) =>
-    commandLine("credits", "grant", credits, { [kind]: name, note }),
+  command: ({ kind = "", name, credits, note }) => ["credits", "grant", credits, { [kind]: name, note }],
   send: ({ kind, name, credits, note = "" }) => {
     const body = { account: `${kind}:${name}`, credits: Number(credits), note, key: crypto.randomUUID() };
     return ask("POST /credits", { body });
   },
 };
 
-export function ProjectsPage({ rest: project }: PageProps): JSX.Element {
+export function ProjectsPage({ rest: project }: PageProps) {
   const { data: used } = useAnswer("GET /usage", { everyMs: ASK_MS });
   const hours = new Map(totals(used ?? [], "project").map(({ name, slot_s }) => [name, slot_s / HOUR_S]));
   const link = (href: string, id: string, text: string) => (
@@ -129,7 +121,7 @@ export function ProjectsPage({ rest: project }: PageProps): JSX.Element {
           ["Experiments", ([id]) => link("/experiments?project=", id, "show"), "right"],
           ["Members", ([id]) => link("/projects/", id, "show"), "right"],
         ]}
-        command={commandLine("projects")}
+        command={["projects"]}
         empty="There is no run, so there is no project."
       />
       {project && (
@@ -142,10 +134,11 @@ export function ProjectsPage({ rest: project }: PageProps): JSX.Element {
             ["User", ({ user }) => user],
             ["Role", ({ role }) => role],
           ]}
-          command={commandLine("members", "ls", project)}
+          command={["members", "ls", project]}
           empty="All members of the server may use this project."
-          forms={may("account") ? [addMember(project)] : undefined}
-          formsOf={may("account") ? (member) => [endMember(member)] : undefined}
+          action="account"
+          forms={[addMember(project)]}
+          formsOf={endMember}
         />
       )}
     </Sheet>
@@ -159,15 +152,17 @@ const addMember = (project: string): Form => ({
     ["user", "User"],
     ["role", "Role", "member", ["member", "viewer", "admin"]],
   ],
-  command: ({ user, role }) => commandLine("members", "set", project, user, { role }),
+  command: ({ user, role }) => ["members", "set", project, user, { role }],
   send: ({ user = "", role }) =>
     ask("PUT /projects/{project}/members", { path: { project }, body: { user, role: role as ActorRole } }),
 });
 
-const endMember = ({ project, user }: Membership): Form => ({
-  verb: "End",
-  title: `End the membership of ${user}`,
-  destroys: true,
-  command: () => commandLine("members", "rm", project, user),
-  send: () => ask("PUT /projects/{project}/members", { path: { project }, body: { user, role: null } }),
-});
+const endMember = ({ project, user }: Membership): Form[] => [
+  {
+    verb: "End",
+    title: `End the membership of ${user}`,
+    destroys: true,
+    command: () => ["members", "rm", project, user],
+    send: () => ask("PUT /projects/{project}/members", { path: { project }, body: { user, role: null } }),
+  },
+];

@@ -1,25 +1,24 @@
 // The log of one worker of a run, `/run/ID/logs`: followed at its end, searched as a whole, filtered, downloaded.
 
-import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { urlOf } from "../../../api/request.ts";
-import type { LogWindow, Run } from "../../../api/types.ts";
-import { bytes, count } from "../../../parts/amounts.ts";
-import { Command } from "../../../parts/command.tsx";
-import { Problem } from "../../../parts/problem.tsx";
+import type { Attempt, LogWindow, Run } from "../../../api/types.ts";
+import { Button, Input, Link, Menu } from "../../../parts/controls.tsx";
+import type { Words } from "../../../parts/shell.ts";
+import { Command, Problem } from "../../../parts/shown.tsx";
+import { bytes, count } from "../../../parts/text.ts";
 import { useAnswer } from "../../../state/answer.ts";
 import { query, setQuery } from "../../../state/place.ts";
 import type { TabProps } from "../page.tsx";
-import { LogSource, placeOf } from "./source.ts";
+import { type LogPlace, LogSource, placeOf } from "./source.ts";
 import { LogView } from "./view.tsx";
-import { logsOf, nameOf, WorkerMenu } from "./workers.tsx";
 
 const FOLLOW_MS = 700;
 const ATTEMPTS_MS = 2_000;
 const TYPING_MS = 250;
 const CHOICE = ["attempt", "role", "replica", "worker", "rank"];
 
-export function Logs({ run }: TabProps): JSX.Element {
+export function Logs({ run }: TabProps) {
   const values = query.value;
   const choice = Object.fromEntries([...values].filter(([name]) => CHOICE.includes(name)));
   const [errors, times] = [values.has("errors"), values.has("times")];
@@ -28,19 +27,14 @@ export function Logs({ run }: TabProps): JSX.Element {
   const [follows, setFollows] = useState(at === null);
   const live = run.state !== "ended";
 
-  const { data: attempts } = useAnswer("GET /runs/{run}/attempts", {
-    path: { run: run.id },
-    runs: [run.id],
-    ...(live && { everyMs: ATTEMPTS_MS }),
-  });
+  const path = { run: run.id };
+  const everyMs = live ? ATTEMPTS_MS : 0;
+  const { data: attempts } = useAnswer("GET /runs/{run}/attempts", { path, runs: [run.id], everyMs });
   const chosen = attempts?.filter(({ number }) => (choice.attempt ?? String(number)) === String(number));
   const newest = chosen?.findLast((attempt) => logsOf(run, attempt).length > 0)?.number;
   const begun = newest !== undefined;
-  const key = JSON.stringify([run.id, choice, errors, times, newest]);
-  const source = useMemo(
-    () => new LogSource(run.id, { ...choice, ...(errors && { errors }), ...(times && { times }) }),
-    [key],
-  );
+  const asked = { ...choice, ...(errors && { errors }), ...(times && { times }) };
+  const source = useMemo(() => new LogSource(run.id, asked), [JSON.stringify([run.id, asked, newest])]);
   void source.version.value;
   useEffect(() => () => source.close(), [source]);
   useEffect(() => {
@@ -70,61 +64,43 @@ export function Logs({ run }: TabProps): JSX.Element {
     if (!follows) setQuery({ at: null }, { replace: true });
     setFollows(!follows);
   }
-  function set(name: string, on: boolean): void {
-    const place = follows ? null : String(at ?? source.place); // the lines in view stay
-    setQuery({ [name]: on ? null : "1", at: place });
+  /** Another choice of lines or columns: those in view stay. */
+  function toggle(name: string): void {
+    const place = follows ? null : String(at ?? source.place);
+    setQuery({ [name]: values.has(name) ? null : "1", at: place });
   }
-  const toggles: [title: string, on: boolean, hint: string, change: () => void][] = [
-    ["Errors", errors, "Only lines that look like errors", () => set("errors", errors)],
-    ["Times", times, "When each line was written", () => set("times", times)],
-    ["Follow", follows, "Stay at the end", follow],
-  ];
-  const download = { path: { run: run.id }, ...(worker && { query: placeOf(worker) }) };
   return (
     <section class="page">
       <div class="bar">
-        <WorkerMenu run={run} attempts={attempts ?? []} worker={worker} />
-        <search class="filters">
-          <input
+        {workerMenu(run, attempts ?? [], worker)}
+        <search class="row filters">
+          <Input
             type="search"
+            name="text"
+            label="Search the whole log"
             placeholder="Search the whole log"
-            aria-label="Search the whole log"
-            value={text}
-            onInput={({ currentTarget }) =>
-              setQuery({ text: currentTarget.value || null }, { replace: true })
-            }
             onKeyDown={({ key, shiftKey }) => key === "Enter" && step(!shiftKey)}
           />
-          <button type="button" class="button" title="Match above (Enter)" onClick={() => step(true)}>
-            ↑
-          </button>
-          <button type="button" class="button" title="Match below (Shift Enter)" onClick={() => step(false)}>
-            ↓
-          </button>
+          <Button label="↑" title="Match above (Enter)" onClick={() => step(true)} />
+          <Button label="↓" title="Match below (Shift Enter)" onClick={() => step(false)} />
           <span class="quiet log-count" role="status">
             {matches && countOf(matches, found, at)}
           </span>
         </search>
-        {toggles.map(([title, on, hint, change]) => (
-          <button
-            key={title}
-            type="button"
-            class="button toggle"
-            aria-pressed={on}
-            title={hint}
-            onClick={change}
-          >
-            {title}
-          </button>
-        ))}
+        <Button
+          label="Errors"
+          on={errors}
+          title="Only lines that look like errors"
+          onClick={() => toggle("errors")}
+        />
+        <Button label="Times" on={times} title="When each line was written" onClick={() => toggle("times")} />
+        <Button label="Follow" on={follows} title="Stay at the end" onClick={follow} />
         {worker && (
-          <a
-            class="button"
+          <Link
+            label="Download"
             download={`${run.name}.${nameOf(worker)}.log`}
-            href={urlOf("GET /runs/{run}/log-text", download)}
-          >
-            Download
-          </a>
+            href={urlOf("GET /runs/{run}/log-text", { path, query: placeOf(worker) })}
+          />
         )}
       </div>
       {source.problem && <Problem problem={source.problem} />}
@@ -145,7 +121,7 @@ export function Logs({ run }: TabProps): JSX.Element {
               {bytes(source.length - (errors ? source.start : 0))}
             </span>
             <span class="bar-end wide">
-              <Command text={commandOf(run, worker, times)} />
+              <Command of={commandOf(run, worker, times)} />
             </span>
           </div>
         </>
@@ -181,8 +157,51 @@ function countOf({ worker, full, start, length }: LogSource, found: number[], at
   return (number > 0 ? `${count(number)} of ${all}` : `${all} lines`) + read;
 }
 
-function commandOf(run: Run, { attempt, role, replica, worker, rank }: LogWindow, times: boolean): string {
-  const options = `${times ? " -t" : ""}${run.state === "ended" ? "" : " --follow"}`;
-  const which = rank === null ? `--role ${role} --replica ${replica} --worker ${worker}` : `--rank ${rank}`;
-  return `tarmac logs ${run.id} --attempt ${attempt} ${which}${options}`;
+function commandOf(run: Run, { attempt, role, replica, worker, rank }: LogWindow, times: boolean): Words {
+  const which = rank === null ? { role, replica, worker } : { rank };
+  return ["logs", run.id, { attempt, ...which }, times && "-t", run.state !== "ended" && "--follow"];
+}
+
+const SHOWN = 512;
+
+type Log = LogPlace & Pick<LogWindow, "rank" | "node"> & { failed: boolean };
+
+/** The logs of an attempt: of its workers, and of the setup of its nodes. */
+function logsOf(run: Run, { number, state, nodes, workers }: Attempt): Log[] {
+  const { setup } = run.spec;
+  const sets = Array.isArray(setup) && setup.length > 0 && state !== "submitted";
+  const log = { attempt: number, worker: 0, rank: null, failed: false };
+  return [
+    ...workers.map((each) => ({ ...log, ...each, worker: each.index, failed: Boolean(each.exit_code) })),
+    ...(sets ? nodes : []).map((node, replica) => ({ ...log, role: "setup", replica, node })),
+  ];
+}
+
+/** The name of a log: the rank of its worker, or its place among the workers. */
+function nameOf({ role, replica, worker, rank }: Omit<Log, "failed" | "node">): string {
+  if (rank !== null) return `rank ${rank}`;
+  return role === "setup" ? "setup" : `${role}.${replica}.${worker}`;
+}
+
+function workerMenu(run: Run, attempts: Attempt[], worker: LogWindow | null) {
+  const logs = attempts.toReversed().flatMap((attempt) => logsOf(run, attempt));
+  const keyOf = (log: LogPlace) => JSON.stringify(placeOf(log));
+  const present = worker && logs.find((log) => keyOf(log) === keyOf(worker));
+  if (!present || logs.length < 2) return null;
+  const title = (log: Log) => `${attempts.length > 1 ? `Attempt ${log.attempt}, ` : ""}${nameOf(log)}`;
+  return (
+    <Menu label={title(present)}>
+      {logs.slice(0, SHOWN).map((log) => {
+        const change = { ...placeOf(log), rank: null, at: null };
+        const [tone, node] = log.failed ? ["failed", `${log.node} failed`] : ["quiet", log.node];
+        const label = (
+          <>
+            {title(log)} <span class={tone}>{node}</span>
+          </>
+        );
+        return <Button key={keyOf(log)} class="" label={label} change={change} />;
+      })}
+      {logs.length > SHOWN && <p class="menu-note">and {logs.length - SHOWN} more: ?rank= chooses one</p>}
+    </Menu>
+  );
 }

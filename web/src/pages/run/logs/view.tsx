@@ -1,9 +1,9 @@
 // The lines of a log: only those in view exist. The bar beside them stands for the whole log, however long it is.
 
-import type { JSX } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { LogLine } from "../../../api/types.ts";
-import { bytes, time } from "../../../parts/amounts.ts";
+import { useScroll } from "../../../parts/scroll.ts";
+import { bytes, time } from "../../../parts/text.ts";
 import { withQuery } from "../../../state/place.ts";
 import type { LogSource } from "./source.ts";
 import { HUES, marked, partsOf } from "./text.ts";
@@ -19,25 +19,14 @@ interface Props {
 }
 
 const LINE_PX = 18;
-const SPARE_LINES = 20;
 const AHEAD_PX = 100 * LINE_PX;
 const MOST_TICKS = 200;
 
-export function LogView({ label, source, text, chosen, ticks, follows, onFollow }: Props): JSX.Element {
-  const scroller = useRef<HTMLDivElement>(null);
+export function LogView({ label, source, text, chosen, ticks, follows, onFollow }: Props) {
   const shifted = useRef(source.shift);
-  const [height, setHeight] = useState(600);
-  const [top, setTop] = useState(0);
   const version = source.version.value;
   const { lines, length } = source;
-
-  useLayoutEffect(() => {
-    const element = scroller.current;
-    if (!element) return;
-    const observer = new ResizeObserver(() => setHeight(element.clientHeight));
-    observer.observe(element);
-    return () => observer.disconnect();
-  }, []);
+  const { scroller, look, top, height, first, end } = useScroll(LINE_PX, lines.length);
 
   useLayoutEffect(() => {
     const element = scroller.current;
@@ -50,7 +39,7 @@ export function LogView({ label, source, text, chosen, ticks, follows, onFollow 
       source.target = null;
     } else if (follows) element.scrollTop = element.scrollHeight;
     else if (moved !== 0) element.scrollTop += moved * LINE_PX;
-    setTop(element.scrollTop);
+    look();
   }, [version, follows, height]);
 
   useEffect(() => {
@@ -60,22 +49,10 @@ export function LogView({ label, source, text, chosen, ticks, follows, onFollow 
     else if (below < AHEAD_PX && !source.ended) void source.newer();
   }, [version, top, height]);
 
-  function onScroll(): void {
-    const element = scroller.current;
-    if (!element) return;
-    setTop(element.scrollTop);
-    const below = element.scrollHeight - element.scrollTop - element.clientHeight;
-    onFollow(source.ended && below < LINE_PX);
-  }
-
-  function onKeyDown(event: KeyboardEvent): void {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "End" || event.key === "G") onFollow(true);
-    else if (event.key === "Home") {
-      onFollow(false);
-      void source.open(0);
-    } else return;
-    event.preventDefault();
+  function onScroll({ currentTarget }: { currentTarget: HTMLElement }): void {
+    const { scrollHeight, scrollTop, clientHeight } = currentTarget;
+    look();
+    onFollow(source.ended && scrollHeight - scrollTop - clientHeight < LINE_PX);
   }
 
   function move(to: number): void {
@@ -83,8 +60,13 @@ export function LogView({ label, source, text, chosen, ticks, follows, onFollow 
     if (to < length) void source.open(to);
   }
 
-  const first = Math.max(0, Math.floor(top / LINE_PX) - SPARE_LINES);
-  const end = Math.min(lines.length, Math.ceil((top + height) / LINE_PX) + SPARE_LINES);
+  function onKeyDown(event: KeyboardEvent): void {
+    const to = { End: length, G: length, Home: 0 }[event.key];
+    if (to === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    move(to);
+    event.preventDefault();
+  }
+
   source.place = lines[Math.floor(top / LINE_PX)]?.offset ?? source.start;
   const place = follows ? length : source.place;
   const marks = new Set(ticks.map((offset) => Math.round((offset / Math.max(1, length)) * MOST_TICKS)));
@@ -126,7 +108,7 @@ export function LogView({ label, source, text, chosen, ticks, follows, onFollow 
   );
 }
 
-function Line({ line, text, chosen }: { line: LogLine; text: string; chosen: boolean }): JSX.Element {
+function Line({ line, text, chosen }: { line: LogLine; text: string; chosen: boolean }) {
   return (
     <div class="log-line" data-chosen={chosen ? "" : undefined}>
       <a

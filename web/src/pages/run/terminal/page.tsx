@@ -1,16 +1,14 @@
 // A terminal beside a worker of a run. A command that a link names runs only after a person agrees.
 
-import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Command } from "../../../parts/command.tsx";
-import { commandLine } from "../../../parts/shell.ts";
+import { Command } from "../../../parts/shown.tsx";
 import { useAnswer } from "../../../state/answer.ts";
 import { query } from "../../../state/place.ts";
 import { openScreen } from "./screen.ts";
 
 const CONNECTS = "connecting…";
 
-export function TerminalPage({ id }: { id: string }): JSX.Element {
+export function TerminalPage({ id }: { id: string }) {
   const { data: run } = useAnswer("GET /runs/{run}", { path: { run: id } });
   const [role, replica, worker, given] = ["role", "replica", "worker", "command"].map((name) =>
     query.value.get(name),
@@ -61,7 +59,7 @@ export function TerminalPage({ id }: { id: string }): JSX.Element {
         <span role="status">{end ?? "connected"}</span>
       </form>
       <div ref={screen} class="terminal" />
-      <Command text={commandLine(...words)} />
+      <Command of={words} />
     </main>
   );
 }

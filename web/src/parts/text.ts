@@ -1,4 +1,4 @@
-// Amounts as text: as the command line writes them.
+// Values as text: amounts as the command line writes them, and trees of any values by path.
 
 const UNITS = Object.entries({ d: 86_400, h: 3_600, m: 60, s: 1 });
 const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -10,12 +10,8 @@ export function duration(seconds: number | null): string {
   const counts = UNITS.map(([, size], at) => Math.floor((whole % (UNITS[at - 1]?.[1] ?? Infinity)) / size));
   const first = counts.findIndex((count) => count > 0);
   const parts = UNITS.map(([unit], at) => (counts[at] ? `${counts[at]}${unit}` : []));
-  return (
-    parts
-      .slice(first, first + 2)
-      .flat()
-      .join(" ") || "0s"
-  );
+  const largest = parts.slice(first, first + 2).flat();
+  return largest.join(" ") || "0s";
 }
 
 /** How long ago a time was, in its largest unit: 5m; "" for none. */
@@ -51,4 +47,27 @@ export function time(at: number | null): string {
   const date = new Date(at * 1000);
   const local = new Date(date.getTime() - date.getTimezoneOffset() * 60_000);
   return local.toISOString().slice(0, 19).replace("T", " ");
+}
+
+/** A value in few characters: numbers have five digits. */
+export function short(value: unknown): string {
+  if (typeof value === "number")
+    return String(Number.isInteger(value) ? value : Number(value.toPrecision(5)));
+  return typeof value === "string" ? value : (JSON.stringify(value ?? undefined) ?? "");
+}
+
+/** The values of a tree by their paths, as in `roles[0].slots`. A list of plain values is one value. */
+export function flat(tree: unknown, path = ""): Record<string, unknown> {
+  const deep =
+    tree !== null && typeof tree === "object" && !(Array.isArray(tree) && typeof tree[0] !== "object");
+  if (!deep || Object.keys(tree).length === 0) return path ? { [path]: tree } : {};
+  const inner = (name: string) => (Array.isArray(tree) ? `[${name}]` : path ? `.${name}` : name);
+  return Object.assign({}, ...Object.entries(tree).map(([name, each]) => flat(each, path + inner(name))));
+}
+
+/** The names of values that differ between trees. */
+export function differing(trees: unknown[]): string[] {
+  const rows = trees.map((tree) => flat(tree));
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  return names.filter((name) => new Set(rows.map((row) => JSON.stringify(row[name]))).size > 1);
 }
