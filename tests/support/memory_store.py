@@ -16,12 +16,11 @@ from memory_queries import newest_of
 from memory_run_records import MemoryRunRecords
 from memory_run_views import MemoryRunViews
 from memory_secrets import MemorySecrets
-from memory_spans import span_of
 from memory_writes import CountedWrites
 from tarmac.model.actor import HomeIdentity, Lease, ServerRecord, Sight
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
 from tarmac.model.cluster import Cluster, Drain
-from tarmac.model.codec import encode, replace
+from tarmac.model.codec import encode, inherited, replace
 from tarmac.model.errors import LeaseLost
 from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import (
@@ -34,8 +33,9 @@ from tarmac.model.lifecycle import (
     attempt_step,
 )
 from tarmac.model.lifecycle import step as next_state
-from tarmac.model.people.usage import AttemptSpan
+from tarmac.model.people.usage import AttemptSpan, Period, TimeRange, Used, UsedSlots, periods
 from tarmac.model.progress import Event, Outcome
+from tarmac.model.resources import UsageKey
 from tarmac.model.run import Attempt, Run
 from tarmac.model.run_records import Dataset
 from tarmac.model.summary import RunQuery, RunSummary, summary_of
@@ -51,6 +51,7 @@ from tarmac.store.checks import (
     target_pool,
 )
 from tarmac.store.database import Conflict
+from tarmac.store.spans import span_of
 
 
 class MemoryStore(MemoryReservations):
@@ -249,6 +250,27 @@ class MemoryStore(MemoryReservations):
         with self._lock:
             found = self._removed_spans + [span for run_id in self._attempts for span in self._spans(run_id)]
         return [one for one in found if one.begin < until and (one.end is None or one.end > since)]
+
+    def used_slots(self, days: TimeRange, others: Sequence[TimeRange], *, by_day: bool) -> Used:
+        with self._lock:
+            known = self._removed_spans + [span for run_id in self._attempts for span in self._spans(run_id)]
+        ended = [span for span in known if span.end is not None]
+        used = [
+            UsedSlots(
+                **inherited(UsageKey, span),
+                **dict(zip(("runs", "attempts", "slot_s"), span.counted(at, after), strict=True)),  # type: ignore[arg-type]
+                begin_at=at if by_day else None,
+            )
+            for span in ended
+            for at, after in periods(Period.DAY, span.begin, span.end or 0.0)
+            if days[0] <= at < days[1]
+        ]
+        within = [
+            span
+            for span in ended
+            if any(span.begin < until and (span.end or 0.0) > since for since, until in others)
+        ]
+        return used, [*within, *(span for span in known if span.end is None)]
 
     def clusters(self) -> list[Cluster]:
         with self._lock:

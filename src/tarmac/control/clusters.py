@@ -5,7 +5,7 @@ write: it never moves a run, and every accepted run keeps a cluster that can hol
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tarmac import api
@@ -96,6 +96,31 @@ class Clusters:
             control.look_at_clusters()
         control.event_bus.notify(Wakeup.SCHEDULE)
         return self._find(cluster.name)
+
+    def set_pool(self, actor: Actor, name: str, pool: str, edit: Callable[[Pool], Pool]) -> api.Cluster:
+        """Change the rules of a pool of a described cluster durably. Raises NotFound and Refused."""
+        check(actor, Action.MANAGE)
+        control = self._control
+        with control.lock:
+            control.look_at_clusters()
+            report, described = self._find(name), control.inventory.described(name)
+            known = [each.name for each in report.pools]
+            if pool not in known:
+                hint = suggestion(pool, known, f"pools: {', '.join(known)}")
+                raise NotFound(f"cluster {name} has no pool {pool!r}", hint=hint)
+            if described is None:
+                raise Refused(
+                    f"the rules of {name}/{pool} are not changed here",
+                    hint="settings.toml describes the pools of a server's own cluster",
+                )
+            rules = {each.name: each for each in described.pools}
+            rules[pool] = edit(rules.get(pool) or Pool(name=pool, cluster=name))
+            changed = replace(described, pools=tuple(rules.values()))
+            self._check_kind(changed)
+            control.store.put_cluster(changed)
+            control.look_at_clusters()
+        control.event_bus.notify(Wakeup.SCHEDULE)
+        return self._find(name)
 
     def remove(self, actor: Actor, name: str) -> api.Cluster:
         """Remove a described cluster and return it. Raises Refused as `check_removal` does."""

@@ -1,12 +1,15 @@
-"""Reads the rules of pools. Called by `clusterfile`, and for the local cluster by a server's settings."""
+"""Reads the rules of pools. Called by `clusterfile`, for the local cluster by a server's settings, and by the
+route that edits one pool.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 from tarmac.dialects import names
 from tarmac.dialects.kinds import choice, flag, matching, number, written_number
+from tarmac.dialects.located import Problems, from_plain
 from tarmac.dialects.quantities import duration_s
-from tarmac.dialects.schema import MISSING, Custom, Field, attributes, read_value, record
+from tarmac.dialects.schema import MISSING, Custom, Field, attributes, read_value, record, write_record
 from tarmac.dialects.section import Section, Value
 from tarmac.model.cluster import Packing, Policy, Pool, ShareBy
 
@@ -24,6 +27,19 @@ def read_pools(value: Value | None, cluster: str) -> tuple[tuple[Pool, Value], .
         if name and found is not MISSING:
             read.append((Pool(name=name, cluster=cluster, **found), rules))
     return tuple(read)
+
+
+def edited(pool: Pool, changes: Mapping[str, Any]) -> Pool:
+    """The pool with these rules, as in a file; None returns a rule to its default. Raises InvalidInput."""
+    problems = Problems(None)
+    rules = {
+        name: rule
+        for name, rule in {**write_record(pool, POOL), **changes}.items()
+        if rule is not None or name not in POOL.fields
+    }
+    found = read_value(Value(from_plain(rules), "", problems), POOL)
+    problems.raise_any()
+    return Pool(name=pool.name, cluster=pool.cluster, **found)
 
 
 def _check(section: Section, found: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from tarmac.store.columns import Bytewise, Serial, metadata, one_of
 BASE = "0028"
 """The oldest schema that migrations start from."""
 
-HEAD = "0035"
+HEAD = "0036"
 """The newest migration, which is the `alembic_version` of a database with this schema."""
 
 run = sa.Table(
@@ -123,6 +123,7 @@ attempt = sa.Table(
     one_of("state", AttemptState),
     one_of("leave_request", LeaveRequest),
     one_of("outcome", Outcome),
+    sa.Index("ix_attempt_ended_at", "ended_at", "created_at"),
 )
 
 LIVE_ATTEMPT = sa.text("state <> 'ended'")
@@ -350,6 +351,22 @@ usage = sa.Table(
     sa.Column("group_id", Bytewise, nullable=False),  # an array or experiment; "": of neither
     sa.Column("slot_s", sa.Double, nullable=False),
     sa.PrimaryKeyConstraint("hour_at", "cluster", "pool", "user_name", "project", "group_id"),
+)
+
+# Usage of ended attempts, added up by day (UTC): what reports on usage show. Attempts and runs count on the
+# day on which they began to use slots.
+usage_day = sa.Table(
+    "usage_day",
+    metadata,
+    sa.Column("day_at", sa.Double, nullable=False),
+    sa.Column("user_name", Bytewise, nullable=False),
+    sa.Column("project", Bytewise, nullable=False),
+    sa.Column("cluster", Bytewise, nullable=False),
+    sa.Column("pool", Bytewise, nullable=False),
+    sa.Column("runs", sa.Integer, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("slot_s", sa.Double, nullable=False),
+    sa.PrimaryKeyConstraint("day_at", "user_name", "project", "cluster", "pool"),
 )
 
 # Usage of the attempts of removed runs, as JSON.

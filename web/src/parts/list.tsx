@@ -48,13 +48,16 @@ export function List<K extends Operation, Row = RowOf<K>>(props: Props<K, Row>):
   } = props;
   const { data, problem, again } = useAnswer<K>(operation, details);
   const { show, dialog } = useForm(again);
-  const changes = (row: Row) => (
-    <Menu label="⋯" name="Changes" class="quiet">
-      {formsOf?.(row).map((form) => (
-        <FormButton key={form.verb} form={form} show={show} class="" />
-      ))}
-    </Menu>
-  );
+  const changes = (row: Row) => {
+    const buttons = formsOf?.(row).map((form) => (
+      <FormButton key={form.verb} form={form} show={show} class="" />
+    ));
+    return buttons?.length ? (
+      <Menu label="⋯" name="Changes" class="quiet">
+        {buttons}
+      </Menu>
+    ) : null;
+  };
   const shown: Cell<Row>[] = formsOf ? [...columns, ["", changes, "right"]] : columns;
   return (
     <section class="list">

@@ -67,12 +67,13 @@ export function useAnswer<K extends Operation>(operation: K, details: Details<K>
 
   const watched = JSON.stringify(runs);
   useEffect(() => {
-    if (runs === undefined) return;
-    return onChanges(({ fields, rows, more }) => {
+    const [part = ""] = operation.match(/\/[^/]*/) ?? [];
+    return onChanges(({ fields, rows, more, paths }) => {
       const at = fields.indexOf("id");
-      if (more || runs === "all" || rows.some((row) => runs.includes(String(row[at])))) again();
+      const named = () => more || rows.some((row) => runs === "all" || runs?.includes(String(row[at])));
+      if (paths.includes(part) || (runs !== undefined && named())) again();
     });
-  }, [watched]);
+  }, [operation, watched]);
 
   useEffect(() => () => clearTimeout(timer.current), []);
   return {

@@ -6,6 +6,7 @@ Made once by `service.ControlPlane`; the passes, the commands and the reports al
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import compress
 from types import MappingProxyType
 from typing import Any
@@ -48,6 +49,9 @@ _WAKEUPS = {
     RunState.PAUSED: Wakeup.SCHEDULE,
 }
 """The loop to wake when a run enters a state."""
+
+_SHOW_NODES = ("/nodes", "/reservations", "/clusters", "/queue")
+"""The paths whose answers change with nodes and pools."""
 
 _NEWS_OF_TRIALS = frozenset({RunState.ENDED, RunState.PAUSED})
 """States of a trial that its search has to learn of."""
@@ -109,7 +113,7 @@ class ControlState:
         self.event_bus = EventBus()
         self.lock = threading.RLock()
         self.scheduler_state = SchedulerState(self._news)
-        self.estimator = Estimator(store)
+        self.estimator = Estimator(store, wake=partial(self.event_bus.notify, Wakeup.ESTIMATE))
         self.shapes = Shapes()
         self.subscriptions = Subscriptions(store, notify_always, known=alone)
         self._run_cache = RunCache(self.shapes, self.server, self.engines, self.subscriptions.of)
@@ -117,6 +121,7 @@ class ControlState:
         self.tallies = Tallies()
         self.limits = LimitState(store, known=alone)
         self._table = NodeTable(())
+        self._last_offer: Offer | None = None
         self._looked_at = float("-inf")
         self._look_every_s = float("inf") if alone else FEED_PERIOD_S
         self.inventory = NodeInventory(self.engines, pools, self.server)
@@ -333,7 +338,11 @@ class ControlState:
     def offer(self) -> Offer:
         """All pools with their rules, and all nodes; the same objects while none of them changes."""
         with self.lock:
-            return self.inventory.offer(self.run_cache().rehearsals.values())
+            offer = self.inventory.offer(self.run_cache().rehearsals.values())
+            if offer is not self._last_offer:
+                self._last_offer = offer
+                self.event_bus.tell(_SHOW_NODES)
+            return offer
 
     def lasting_nodes(self) -> tuple[Node, ...]:
         """The nodes of every lasting cluster, including drained ones."""

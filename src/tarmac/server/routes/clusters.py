@@ -1,9 +1,12 @@
 """`/clusters`: lists, adds, replaces and removes described clusters. Joined by `server.app`."""
 
+from functools import partial
+
 from tarmac import api
 from tarmac.api.operation import Query
 from tarmac.dialects.clusterfile import check_cluster_name, read_cluster
 from tarmac.dialects.hosts_file import read_machines
+from tarmac.dialects.pool_rules import edited
 from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import Finding
 from tarmac.server.http.routing import Call, Routes
@@ -34,6 +37,15 @@ def add_cluster_routes(routes: Routes, service: Service) -> None:
         # Takes long; a run may arrive meanwhile.
         warnings = service.artifacts.fetch_all(call.actor, call.reference)
         return replace(clusters.remove(call.actor, call.reference), warnings=warnings)
+
+    @routes.serve(api.SET_POOL)
+    def set_pool(call: Call[Query, api.PoolBody]) -> api.Cluster:
+        """Change rules of one pool of a described cluster, and return the cluster. Running runs continue.
+
+        409 for a pool of the server's own cluster, which its settings describe.
+        """
+        edit = partial(edited, changes=call.body.rules)
+        return clusters.set_pool(call.actor, call.reference, call.body.pool, edit)
 
     @routes.serve(api.START_CLUSTER)
     def start(call: Call[Query, api.MachinesBody]) -> api.ClusterChange:

@@ -13,13 +13,14 @@ import type {
   Visibility,
 } from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.tsx";
-import { age, count, duration, time } from "../../parts/amounts.ts";
+import { age, duration, time } from "../../parts/amounts.ts";
 import { Command } from "../../parts/command.tsx";
 import { type Field, type Form, OPTIONAL, type Values } from "../../parts/form.tsx";
 import { type Cell, List, Sheet, Tabs } from "../../parts/list.tsx";
 import { commandLine } from "../../parts/shell.ts";
 import { now } from "../../state/clock.ts";
 import { may, page } from "../../state/session.ts";
+import { Pools } from "./pools.tsx";
 
 const DAY_S = 86_400;
 const ALLOWED: Record<string, Action[] | null> = {
@@ -339,25 +340,4 @@ function removeLimits({ user, project, pool, ...limits }: Limit): Form {
 
 function scopeOf({ user, project, pool }: Partial<Scope>): Scope {
   return { user: user || null, project: project || null, pool: pool || null };
-}
-
-function Pools(): JSX.Element {
-  const used = (of: { slots: number; slots_used: number }) => `${count(of.slots_used)} of ${count(of.slots)}`;
-  return (
-    <List
-      title="Pools"
-      operation="GET /clusters"
-      rows={(all) => all.flatMap(({ name: cluster, pools }) => pools.map((pool) => ({ cluster, ...pool })))}
-      columns={[
-        ["Pool", (pool) => `${pool.cluster}/${pool.name}`],
-        ["Order", ({ policy }) => policy.replace("_", " ")],
-        ["Preemption", ({ preemption }) => (preemption ? "yes" : "no"), "wide"],
-        ["Packing", ({ packing }) => packing.replace("_", " "), "wide"],
-        ["Credits per slot-hour", (pool) => pool.credits_per_slot_hour, "right"],
-        ["Slots used", used, "right"],
-      ]}
-      command={commandLine("clusters")}
-      empty="There is no pool."
-    />
-  );
 }

@@ -42,10 +42,7 @@ export function selectionOf(source: RunSource): Selection<RunSummary> {
   const chosen = new Set(selected.ids);
   function set(ids: Set<string>, all = selectedIn(query.peek()).all): void {
     if (ids.size <= MOST_IDS) setQuery(selecting({ all, ids: [...ids] }), { replace: true });
-    else
-      notifyFailure(
-        `More than ${MOST_IDS} runs cannot be ${all ? "left out" : "selected"} one by one: use the filters, and Ctrl A.`,
-      );
+    else refuse(all);
   }
   return {
     every: selected.all && chosen.size === 0,
@@ -55,10 +52,13 @@ export function selectionOf(source: RunSource): Selection<RunSummary> {
       if (!ids.delete(run.id)) ids.add(run.id);
       set(ids);
     },
-    range: (from, to) => {
+    range: async (from, to) => {
+      const [first, end] = [Math.min(from, to), Math.max(from, to) + 1];
+      if (end - first > MOST_IDS) return refuse(selected.all);
+      await source.require(first, end);
       const { all, ids } = selectedIn(query.peek());
       const next = new Set(ids);
-      for (let index = Math.min(from, to); index <= Math.max(from, to); index += 1) {
+      for (let index = first; index < end; index += 1) {
         const run = source.at(index);
         if (run) next[all ? "delete" : "add"](run.id);
       }
@@ -67,6 +67,11 @@ export function selectionOf(source: RunSource): Selection<RunSummary> {
     all: () => set(new Set(), true),
     none: () => set(new Set(), false),
   };
+}
+
+function refuse(all: boolean): void {
+  const done = all ? "left out" : "selected";
+  notifyFailure(`More than ${MOST_IDS} runs cannot be ${done} one by one: use the filters, and Ctrl A.`);
 }
 
 /** The selected runs that exist now, from the server: the ids that are sent later are those of this moment. */

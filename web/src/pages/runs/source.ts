@@ -41,7 +41,7 @@ export class RunSource extends WindowRows<Line> {
       changes.rows.map((row) => lineOf(changes.fields, row)).map((line) => [line.id, line]),
     );
     this.change((line) => ({ ...line, ...changed.get(line.id), texts: line.texts }));
-    this.refresh();
+    if (changes.rows.length > 0 || changes.more || changes.paths.includes("/runs")) this.refresh();
   }
 }
 
