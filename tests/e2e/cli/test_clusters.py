@@ -174,7 +174,7 @@ def test_the_rules_of_a_pool_are_changed_one_by_one(shell: Shell) -> None:
         (("lab/train", "polcy=priority"), "did you mean 'policy'?"),
         (("lab/train", "preemption=maybe"), "true or false is expected"),
         (("lab/nowhere", "turn=30s"), "cluster lab has no pool 'nowhere'"),
-        (("lab", "turn=30s"), "CLUSTER/POOL is expected"),
+        (("lab", "turn=30s"), "a pool with its cluster is expected"),
         (("lab/train", "shares=1", "shares.ada=2"), "'shares' has a value already"),
         (("local/default", "turn=30s"), "settings.toml describes the pools"),
     ):

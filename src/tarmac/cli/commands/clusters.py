@@ -245,7 +245,7 @@ def set_pool(*, pool: str, rules: tuple[tuple[str, str], ...]) -> None:
     """
     cluster_name, slash, name = pool.partition("/")
     if not slash:
-        raise click.UsageError(f"CLUSTER/POOL is expected, such as lab/default, not {pool!r}")
+        raise click.UsageError(f"a pool with its cluster is expected, such as lab/default, not {pool!r}")
     changed = connect().set_pool(cluster_name, name, _tree(rules, "RULE", _rule))
     answer(changed, cluster_page(changed, stdout_terminal()))
 
