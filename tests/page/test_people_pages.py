@@ -149,21 +149,23 @@ def test_the_rules_of_a_pool_are_changed_by_a_form(open_page: Open, client: Clie
     expect(page.get_by_role("button", name="Changes")).to_have_count(1)
     dialog = change(page, "lab/big", "Change")
     dialog.get_by_label("Order").select_option("fair_share")
-    dialog.get_by_label("Shares of each").select_option("project")
-    dialog.get_by_label("Preemption").select_option("yes")
-    dialog.get_by_label("Shares, such as ada=2 bob=1").fill("vision=2 speech=0.5")
+    dialog.get_by_label("Preemption").select_option("true")
+    others = "share_by=project shares.vision=2 shares.speech=0.5 guaranteed=10m"
+    dialog.get_by_label("Other rules").fill(f"{others} trun=5s")
+    dialog.get_by_role("button", name="Change", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("did you mean 'turn'?")
+    dialog.get_by_label("Other rules").fill(others)
     expect(dialog.locator("code")).to_have_text(
-        "tarmac clusters set lab/big policy=fair_share preemption=true share_by=project"
-        " shares.vision=2 shares.speech=0.5"
+        f"tarmac clusters set lab/big policy=fair_share preemption=true {others}"
     )
     fill(dialog, "Change")
     expect(page.get_by_role("row", name="lab/big")).to_contain_text("fair share")
     [pool] = client.cluster("lab").pools
     assert (pool.policy, pool.preemption, pool.share_by) == ("fair_share", True, "project")
-    assert pool.shares == {"vision": 2.0, "speech": 0.5}
+    assert (pool.shares, pool.guaranteed_s) == ({"vision": 2.0, "speech": 0.5}, 600.0)
     dialog = change(page, "lab/big", "Change")
     dialog.get_by_label("Order").select_option("priority")
-    expect(dialog.locator("code")).to_contain_text("policy=priority")
+    expect(dialog.locator("code")).to_have_text("tarmac clusters set lab/big policy=priority")
     fill(dialog, "Change")
     expect(page.get_by_role("row", name="lab/big")).to_contain_text("priority")
     [pool] = client.cluster("lab").pools

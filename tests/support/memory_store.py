@@ -16,11 +16,12 @@ from memory_queries import newest_of
 from memory_run_records import MemoryRunRecords
 from memory_run_views import MemoryRunViews
 from memory_secrets import MemorySecrets
+from memory_usage import spans_of, used_slots
 from memory_writes import CountedWrites
 from tarmac.model.actor import HomeIdentity, Lease, ServerRecord, Sight
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
 from tarmac.model.cluster import Cluster, Drain
-from tarmac.model.codec import encode, inherited, replace
+from tarmac.model.codec import encode, replace
 from tarmac.model.errors import LeaseLost
 from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import (
@@ -33,9 +34,8 @@ from tarmac.model.lifecycle import (
     attempt_step,
 )
 from tarmac.model.lifecycle import step as next_state
-from tarmac.model.people.usage import AttemptSpan, Period, TimeRange, Used, UsedSlots, periods
+from tarmac.model.people.usage import AttemptSpan, TimeRange, Used
 from tarmac.model.progress import Event, Outcome
-from tarmac.model.resources import UsageKey
 from tarmac.model.run import Attempt, Run
 from tarmac.model.run_records import Dataset
 from tarmac.model.summary import RunQuery, RunSummary, summary_of
@@ -51,7 +51,6 @@ from tarmac.store.checks import (
     target_pool,
 )
 from tarmac.store.database import Conflict
-from tarmac.store.spans import span_of
 
 
 class MemoryStore(MemoryReservations):
@@ -252,25 +251,7 @@ class MemoryStore(MemoryReservations):
         return [one for one in found if one.begin < until and (one.end is None or one.end > since)]
 
     def used_slots(self, days: TimeRange, others: Sequence[TimeRange], *, by_day: bool) -> Used:
-        with self._lock:
-            known = self._removed_spans + [span for run_id in self._attempts for span in self._spans(run_id)]
-        ended = [span for span in known if span.end is not None]
-        used = [
-            UsedSlots(
-                **inherited(UsageKey, span),
-                **dict(zip(("runs", "attempts", "slot_s"), span.counted(at, after), strict=True)),  # type: ignore[arg-type]
-                begin_at=at if by_day else None,
-            )
-            for span in ended
-            for at, after in periods(Period.DAY, span.begin, span.end or 0.0)
-            if days[0] <= at < days[1]
-        ]
-        within = [
-            span
-            for span in ended
-            if any(span.begin < until and (span.end or 0.0) > since for since, until in others)
-        ]
-        return used, [*within, *(span for span in known if span.end is None)]
+        return used_slots(self.attempt_spans(float("-inf"), float("inf")), days, others, by_day=by_day)
 
     def clusters(self) -> list[Cluster]:
         with self._lock:
@@ -317,8 +298,7 @@ class MemoryStore(MemoryReservations):
         self.notifications.forget(run_id)
 
     def _spans(self, run_id: str) -> list[AttemptSpan]:
-        found = (span_of(self._runs[run_id], each) for each in self._attempts.get(run_id, {}).values())
-        return [span for span in found if span is not None]
+        return spans_of(self._runs[run_id], self._attempts.get(run_id, {}).values())
 
     def _keys(self, new: Sequence[NewRun]) -> Iterator[tuple[Key, str]]:
         """The known idempotency keys of `new`, each with the id of its run."""

@@ -5,7 +5,7 @@ write: it never moves a run, and every accepted run keeps a cluster that can hol
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tarmac import api
@@ -80,7 +80,7 @@ class Clusters:
                 )
             if old is not None and replace(old, assigned={}) == cluster:
                 return self._find(cluster.name)
-            self._check_kind(cluster)
+            self.check_kind(cluster)
             self._refuse_name(cluster.name, taken=old is not None and not replacing)
             others = tuple(known for known in control.store.clusters() if known.name != cluster.name)
             describer = control.engines.own.describer if control.engines.serves(cluster) else None
@@ -96,31 +96,6 @@ class Clusters:
             control.look_at_clusters()
         control.event_bus.notify(Wakeup.SCHEDULE)
         return self._find(cluster.name)
-
-    def set_pool(self, actor: Actor, name: str, pool: str, edit: Callable[[Pool], Pool]) -> api.Cluster:
-        """Change the rules of a pool of a described cluster durably. Raises NotFound and Refused."""
-        check(actor, Action.MANAGE)
-        control = self._control
-        with control.lock:
-            control.look_at_clusters()
-            report, described = self._find(name), control.inventory.described(name)
-            known = [each.name for each in report.pools]
-            if pool not in known:
-                hint = suggestion(pool, known, f"pools: {', '.join(known)}")
-                raise NotFound(f"cluster {name} has no pool {pool!r}", hint=hint)
-            if described is None:
-                raise Refused(
-                    f"the rules of {name}/{pool} are not changed here",
-                    hint="settings.toml describes the pools of a server's own cluster",
-                )
-            rules = {each.name: each for each in described.pools}
-            rules[pool] = edit(rules.get(pool) or Pool(name=pool, cluster=name))
-            changed = replace(described, pools=tuple(rules.values()))
-            self._check_kind(changed)
-            control.store.put_cluster(changed)
-            control.look_at_clusters()
-        control.event_bus.notify(Wakeup.SCHEDULE)
-        return self._find(name)
 
     def remove(self, actor: Actor, name: str) -> api.Cluster:
         """Remove a described cluster and return it. Raises Refused as `check_removal` does."""
@@ -149,6 +124,22 @@ class Clusters:
             self.refuse_removal(name)
         return report
 
+    def check_kind(self, cluster: Cluster) -> None:
+        """Raise InvalidInput for a description with which its engine cannot be opened."""
+        engines = self._control.engines
+        if engines.serves(cluster):
+            if cluster.settings or cluster.credentials:
+                raise InvalidInput(f"the engine {cluster.engine!r} takes no settings and no credentials")
+            if not cluster.groups:
+                raise InvalidInput(f"cluster {cluster.name} has no nodes", hint="describe some under 'nodes'")
+            return
+        kind = engines.kinds.get(cluster.engine)
+        if kind is None:
+            known = sorted({LOCAL_ENGINE, *engines.kinds})
+            hint = suggestion(cluster.engine, known, f"engines: {', '.join(known)}")
+            raise InvalidInput(f"there is no engine {cluster.engine!r} here", hint=hint)
+        kind.check(cluster)
+
     # --- for clusters that are started
 
     def check_start(self, name: str, old: Cluster | None) -> None:
@@ -164,7 +155,7 @@ class Clusters:
     def record(self, cluster: Cluster) -> None:
         """Store a started or starting cluster durably, in place of the one of its name."""
         with self._control.lock:
-            self._check_kind(cluster)
+            self.check_kind(cluster)
             self._control.store.put_cluster(cluster)
             self._control.look_at_clusters()
         self._control.event_bus.notify(Wakeup.SCHEDULE)
@@ -202,22 +193,6 @@ class Clusters:
         return [answers, *found, _offer(self._find(name))]
 
     # --- inside
-
-    def _check_kind(self, cluster: Cluster) -> None:
-        """Raise InvalidInput for a description with which its engine cannot be opened."""
-        engines = self._control.engines
-        if engines.serves(cluster):
-            if cluster.settings or cluster.credentials:
-                raise InvalidInput(f"the engine {cluster.engine!r} takes no settings and no credentials")
-            if not cluster.groups:
-                raise InvalidInput(f"cluster {cluster.name} has no nodes", hint="describe some under 'nodes'")
-            return
-        kind = engines.kinds.get(cluster.engine)
-        if kind is None:
-            known = sorted({LOCAL_ENGINE, *engines.kinds})
-            hint = suggestion(cluster.engine, known, f"engines: {', '.join(known)}")
-            raise InvalidInput(f"there is no engine {cluster.engine!r} here", hint=hint)
-        kind.check(cluster)
 
     def _reports(self) -> Iterator[api.Cluster]:
         control = self._control

@@ -179,21 +179,14 @@ class UsageReport:
         for span in spans:
             ranges = edges if span.end is not None else [(begin, end)]
             used += (part for each in ranges for part in _parts(span, *each, per))
-        found: dict[tuple[float, tuple[str, ...]], list[UsedSlots]] = {}
+        found: dict[tuple[float, tuple[str, ...]], UsedSlots] = {}
         for part in used:
             if may_see(actor, part):
                 at = month_begin(part.begin_at or 0.0) if per is Period.MONTH else part.begin_at
-                found.setdefault((at or 0.0, _usage_key(part)), []).append(part)
-        return [
-            replace(
-                few[0],
-                runs=sum(each.runs for each in few),
-                attempts=sum(each.attempts for each in few),
-                slot_s=sum(each.slot_s for each in few),
-                begin_at=at if per else None,
-            )
-            for (at, _), few in sorted(found.items())
-        ]
+                whole = part if at == part.begin_at else replace(part, begin_at=at)
+                key = at or 0.0, _usage_key(part)
+                found[key] = found[key].with_more(part) if key in found else whole
+        return [each for _, each in sorted(found.items())]
 
     def history(self, actor: Actor, since: float | None, steps: int) -> list[SlotHistory]:
         """The mean number of slots in use from `since` (None: for a day) until now, by pool.

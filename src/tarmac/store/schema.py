@@ -353,33 +353,6 @@ usage = sa.Table(
     sa.PrimaryKeyConstraint("hour_at", "cluster", "pool", "user_name", "project", "group_id"),
 )
 
-# Usage of ended attempts, added up by day (UTC): what reports on usage show. Attempts and runs count on the
-# day on which they began to use slots.
-usage_day = sa.Table(
-    "usage_day",
-    metadata,
-    sa.Column("day_at", sa.Double, nullable=False),
-    sa.Column("user_name", Bytewise, nullable=False),
-    sa.Column("project", Bytewise, nullable=False),
-    sa.Column("cluster", Bytewise, nullable=False),
-    sa.Column("pool", Bytewise, nullable=False),
-    sa.Column("runs", sa.Integer, nullable=False),
-    sa.Column("attempts", sa.Integer, nullable=False),
-    sa.Column("slot_s", sa.Double, nullable=False),
-    sa.PrimaryKeyConstraint("day_at", "user_name", "project", "cluster", "pool"),
-)
-
-# Usage of the attempts of removed runs, as JSON.
-usage_span = sa.Table(
-    "usage_span",
-    metadata,
-    sa.Column("run_id", Bytewise, primary_key=True),
-    sa.Column("attempt", sa.Integer, primary_key=True),
-    sa.Column("ended_at", sa.Double, nullable=False),
-    sa.Column("body", sa.Text, nullable=False),
-    sa.Index("ix_usage_span_ended_at", "ended_at"),
-)
-
 cluster = sa.Table(
     "cluster",
     metadata,

@@ -18,9 +18,10 @@ from tarmac.model.codec import decode
 from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES
 from tarmac.model.people.usage import AttemptSpan, Period, TimeRange, UsedSlots, periods
 from tarmac.model.run import Attempt, Run
+from tarmac.store.account_schema import usage_day, usage_span
 from tarmac.store.database import each_of
 from tarmac.store.rows import written
-from tarmac.store.schema import attempt, run, usage_day, usage_span
+from tarmac.store.schema import attempt, run
 from tarmac.store.statements import add_to, insert_or_skip, words
 
 _ATTEMPTS = select(

@@ -103,6 +103,9 @@ def test_the_rules_of_one_pool_are_changed_while_runs_use_it(plane: Served) -> N
     assert (big.turn_s, big.guaranteed_s, big.slots_used) == (90.0, 600.0, 8)
     _, default = client.set_pool("site", "default", {"policy": "least_attained"}).pools
     assert default.policy == "least_attained", "a pool that the file does not name"
+    big, _ = client.set_pool("site", "big", {"policy": "priority"}).pools
+    assert (big.shares, big.preemption) == ({}, True), "rules about shares vanish"
+    client.set_pool("site", "big", {"policy": "fair_share"})
     [stored] = plane.store.clusters()
     assert [(pool.name, pool.policy) for pool in stored.pools] == [
         ("big", "fair_share"),
@@ -116,7 +119,12 @@ def test_the_rules_of_one_pool_are_changed_while_runs_use_it(plane: Served) -> N
     [
         ("site", "big", {"polcy": "priority"}, "did you mean 'policy'"),
         ("site", "big", {"polcy": None}, "did you mean 'policy'"),
-        ("site", "big", {"policy": "priority"}, "nothing is shared under policy priority"),
+        (
+            "site",
+            "big",
+            {"policy": "priority", "shares": {"ada": 1}},
+            "nothing is shared under policy",
+        ),
         ("site", "big", {"turn": "5 parsecs"}, "a duration such as 90s"),
         ("site", "bug", {}, "cluster site has no pool 'bug'"),
         ("sight", "big", {}, "did you mean site?"),

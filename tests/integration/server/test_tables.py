@@ -201,6 +201,7 @@ def test_a_stream_names_what_else_another_client_changes(plane: Served) -> None:
     admin.drain(node.name, reason="a new fan")
     stream.until_told("/nodes", "/clusters", "/queue")
     admin.reserve(node.name, name="demo", begin_at=plane.clock.now(), duration_s=60.0)
+    plane.turn()  # as the loops do, which a reservation wakes
     stream.until_told("/nodes", "/reservations")
     admin.set_limits(user="ada", slots=4)
     stream.until_told("/limits")

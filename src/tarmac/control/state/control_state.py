@@ -50,9 +50,6 @@ _WAKEUPS = {
 }
 """The loop to wake when a run enters a state."""
 
-_SHOW_NODES = ("/nodes", "/reservations", "/clusters", "/queue")
-"""The paths whose answers change with nodes and pools."""
-
 _NEWS_OF_TRIALS = frozenset({RunState.ENDED, RunState.PAUSED})
 """States of a trial that its search has to learn of."""
 
@@ -121,10 +118,9 @@ class ControlState:
         self.tallies = Tallies()
         self.limits = LimitState(store, known=alone)
         self._table = NodeTable(())
-        self._last_offer: Offer | None = None
         self._looked_at = float("-inf")
         self._look_every_s = float("inf") if alone else FEED_PERIOD_S
-        self.inventory = NodeInventory(self.engines, pools, self.server)
+        self.inventory = NodeInventory(self.engines, pools, self.server, tell=self.event_bus.tell)
 
     @property
     def server(self) -> str:
@@ -338,11 +334,7 @@ class ControlState:
     def offer(self) -> Offer:
         """All pools with their rules, and all nodes; the same objects while none of them changes."""
         with self.lock:
-            offer = self.inventory.offer(self.run_cache().rehearsals.values())
-            if offer is not self._last_offer:
-                self._last_offer = offer
-                self.event_bus.tell(_SHOW_NODES)
-            return offer
+            return self.inventory.offer(self.run_cache().rehearsals.values())
 
     def lasting_nodes(self) -> tuple[Node, ...]:
         """The nodes of every lasting cluster, including drained ones."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from tarmac.model.codec import replace
 from tarmac.model.resources import UsageKey
 
 
@@ -44,6 +45,11 @@ class UsedSlots(UsageKey, frozen=True, kw_only=True):
     attempts: int
     slot_s: float
     begin_at: float | None = None
+
+    def with_more(self, other: "UsedSlots") -> "UsedSlots":
+        """The usage together with other usage of the same key and time."""
+        runs, attempts = self.runs + other.runs, self.attempts + other.attempts
+        return replace(self, runs=runs, attempts=attempts, slot_s=self.slot_s + other.slot_s)
 
 
 TimeRange = tuple[float, float]

@@ -81,5 +81,5 @@ class Auditor:
 def changed_path(method: str, path: str) -> str | None:
     """The first part of the path of a change; None where no page has to learn of it by this path."""
     thing, *rest = path.removeprefix(BASE).strip("/").split("/")
-    told_by_events = (method, thing) == _OF_RUNS and rest[-1:] != ["notes"]
-    return None if told_by_events or thing in _QUIET else f"/{thing}"
+    has_events = (method, thing) == _OF_RUNS and rest[-1:] != ["notes"]
+    return None if has_events or thing in _QUIET else f"/{thing}"

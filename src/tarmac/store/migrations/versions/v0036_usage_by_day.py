@@ -36,13 +36,13 @@ def upgrade() -> None:
     )
     op.create_index("ix_attempt_ended_at", "attempt", ["ended_at", "created_at"])
     sums: dict[tuple[Any, ...], list[float]] = {}
-    for keys, number, begin, end, held in (*_of_attempts(), *_of_removed()):
+    for keys, number, begin, end, parts in (*_of_attempts(), *_of_removed()):
         first = day_at = begin // _DAY_S * _DAY_S
         while day_at == first or day_at < end:
             amounts = sums.setdefault((day_at, *keys), [0, 0, 0.0])
             amounts[0] += day_at == first and number == 1
             amounts[1] += day_at == first
-            for slots, until in held:
+            for slots, until in parts:
                 amounts[2] += slots * max(0.0, min(until, end, day_at + _DAY_S) - max(begin, day_at))
             day_at += _DAY_S
     if sums:
@@ -63,8 +63,8 @@ def _of_attempts() -> Iterator[Span]:
             slots[each["role"], each["replica"]] += len(each.get("slots", ()))
         gone = {(each["role"], each["replica"]): each["at"] for each in json.loads(row.released or "[]")}
         keys = (row.user_name, row.project, row.cluster, allocation.get("pool", "default"))
-        held = [(number, gone.get(replica, row.ended_at)) for replica, number in slots.items()]
-        yield keys, row.number, begin, row.ended_at, held
+        parts = [(number, gone.get(replica, row.ended_at)) for replica, number in slots.items()]
+        yield keys, row.number, begin, row.ended_at, parts
 
 
 def _of_removed() -> Iterator[Span]:
@@ -72,6 +72,6 @@ def _of_removed() -> Iterator[Span]:
         span = json.loads(body)
         released = span.get("released", [])
         rest = span["slots"] - sum(slots for _, slots in released)
-        held = [(rest, span["end"]), *((slots, at) for at, slots in released)]
+        parts = [(rest, span["end"]), *((slots, at) for at, slots in released)]
         keys = (span["user"], span["project"], span["cluster"], span["pool"])
-        yield keys, span["attempt"], span["begin"], span["end"], held
+        yield keys, span["attempt"], span["begin"], span["end"], parts
