@@ -53,9 +53,15 @@ export class WindowRows<Row> implements Rows<Row> {
 
   view(first: number, end: number): void {
     this.#inView = [first, end];
-    for (const part of this.#partsInView()) {
+    for (const part of partsOf(first, end)) {
       if (!this.#parts.has(part) || this.#stale.has(part)) void this.#read(part);
     }
+  }
+
+  /** Read the rows of a range that are not here yet. */
+  async require(first: number, end: number): Promise<void> {
+    const missing = partsOf(first, end).filter((part) => !this.#parts.has(part));
+    await Promise.all(missing.map((part) => this.#read(part)));
   }
 
   /** Show other values of rows at once, in the same order. */
@@ -77,20 +83,13 @@ export class WindowRows<Row> implements Rows<Row> {
     this.#timer = undefined;
     this.#refreshAt = Date.now();
     this.#stale = new Set(this.#parts.keys());
-    const parts = this.#partsInView();
+    const parts = partsOf(...this.#inView);
     await Promise.all((parts.length > 0 ? parts : [0]).map((part) => this.#read(part)));
   }
 
   close(): void {
     clearTimeout(this.#timer);
     this.#leave.abort();
-  }
-
-  #partsInView(): number[] {
-    const [first, end] = this.#inView;
-    const parts = [];
-    for (let part = Math.floor(first / PART); part * PART < end; part += 1) parts.push(part);
-    return parts;
   }
 
   async #read(part: number): Promise<void> {
@@ -113,4 +112,10 @@ export class WindowRows<Row> implements Rows<Row> {
     this.#total.value = total;
     this.#revision.value += 1;
   }
+}
+
+function partsOf(first: number, end: number): number[] {
+  const parts = [];
+  for (let part = Math.floor(first / PART); part * PART < end; part += 1) parts.push(part);
+  return parts;
 }

@@ -48,7 +48,7 @@ export function UsagePage({ rest }: PageProps) {
           [`By ${by}`, ({ name }) => name],
           ["", ({ slot_s }) => share(slot_s / most)],
           ["Slot-hours", ({ slot_s }) => (slot_s / HOUR_S).toFixed(2), "right"],
-          ["Runs", ({ runs }) => count(runs), "right"],
+          ["Runs begun", ({ runs }) => count(runs), "right"],
         ]}
         empty={used ? "Nothing was used in this time." : ""}
       />
