@@ -1,6 +1,7 @@
 // Rows of any number, read from the server a part at a time as they come into view.
 
 import { signal } from "@preact/signals";
+import { notifyFailure } from "../parts/notices.tsx";
 import type { Rows } from "../parts/table.tsx";
 
 export interface Part<Row> {
@@ -25,15 +26,9 @@ export class WindowRows<Row> implements Rows<Row> {
   #timer: number | undefined;
   readonly #leave = new AbortController();
   readonly #readPart: ReadPart<Row>;
-  readonly #onFailure: (problem: unknown) => void;
 
-  constructor(
-    readPart: ReadPart<Row>,
-    onFailure: (problem: unknown) => void,
-    first: Part<Row> | null = null,
-  ) {
+  constructor(readPart: ReadPart<Row>, first: Part<Row> | null = null) {
     this.#readPart = readPart;
-    this.#onFailure = onFailure;
     if (first) this.#take(0, first);
     else void this.#read(0);
   }
@@ -100,7 +95,7 @@ export class WindowRows<Row> implements Rows<Row> {
       this.#take(part, await this.#readPart(part * PART, PART, this.#leave.signal));
     } catch (problem) {
       this.#stale.add(part);
-      this.#onFailure(problem);
+      notifyFailure(problem);
     } finally {
       this.#asked.delete(part);
     }

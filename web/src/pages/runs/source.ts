@@ -28,7 +28,6 @@ export function openRuns(filters: Filters) {
   const rows = new WindowRows<Line>(
     async (offset, limit, signal) =>
       part(await ask("GET /tables/runs", { query: { ...filters, offset, limit }, signal })),
-    notifyFailure,
     first && part(first),
   );
   // What has changed is shown at once, and what is in view soon read again: the order may be another.
