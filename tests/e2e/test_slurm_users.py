@@ -49,16 +49,17 @@ def test_n15_a_job_is_its_users_own(settled: Lab) -> None:
     (shared := Path(f"/home/{name}/of-group")).write_text("for the group\n")
     os.chown(shared, 0, group.gr_gid)
     shared.chmod(0o040)
-    said = ann.output(
-        "id -un; id -gn; env; stat -c 'mine %U %a' ../../../../../../..; cat ~/of-group; "
-        "scontrol show job $SLURM_JOB_ID",
-        "--no-code",
-        "--cluster=site",
-    )
+    script = "id -un; id -gn; env; stat -c 'mine %U %a' ../../../../../../..; cat ~/of-group; exec sleep 600"
+    words = ("--no-code", "--cluster=site", "--detach", "--", "bash", "-c", script)
+    run = ann.tarmac("run", *words, code=0).stdout.split()[0]
+    ann.until("logs", run, said="for the group")
+    said = ann.tarmac("logs", run, code=0).stdout
     for line in (name, f"HOME=/home/{name}", f"USER={name}", f"mine {name} 700", "for the group"):
         assert line in said.splitlines(), said
     assert str(settled.admin.home) not in said
-    assert f"UserId={name}(" in said, "as Slurm knows the job while it runs"
+    native = ann.json("show", run)["attempts"][-1]["native"]["id"]
+    assert f"UserId={name}(" in command("scontrol", "show", "job", native).stdout
+    ann.tarmac("stop", "--wait", run, code=0)
 
 
 SECRET = "a word that is hidden\n"

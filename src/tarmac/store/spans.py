@@ -4,7 +4,6 @@ It reads only the needed columns of attempts, so that many are read quickly.
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,24 +16,15 @@ from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.codec import decode
 from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES
 from tarmac.model.people.usage import AttemptSpan, Period, TimeRange, UsedSlots, periods
-from tarmac.model.run import Attempt, Run
 from tarmac.store.account_schema import usage_day, usage_span
 from tarmac.store.database import each_of
-from tarmac.store.rows import written
+from tarmac.store.rows import of_attempt, written
 from tarmac.store.schema import attempt, run
 from tarmac.store.statements import add_to, insert_or_skip, words
 
+_OF_ATTEMPT = ("cluster", "allocation", "created_at", "granted_at", "ended_at", "released")
 _ATTEMPTS = select(
-    run.c.id,
-    attempt.c.number,
-    run.c.user_name,
-    run.c.project,
-    attempt.c.cluster,
-    attempt.c.allocation,
-    attempt.c.created_at,
-    attempt.c.granted_at,
-    attempt.c.ended_at,
-    attempt.c.released,
+    run.c.id, attempt.c.number, run.c.user_name, run.c.project, *(attempt.c[name] for name in _OF_ATTEMPT)
 ).join_from(attempt, run, attempt.c.run_id == run.c.id)
 LIVE = _ATTEMPTS.where(attempt.c.state != literal_column("'ended'"))
 ENDED = _ATTEMPTS.where(attempt.c.ended_at > bindparam("since"), attempt.c.created_at < bindparam("until"))
@@ -80,7 +70,7 @@ def add(connection: Connection, steps: Iterable[RunStep]) -> None:
             added[key] = [sum(each) for each in zip(before, span.counted(day_at, after), strict=True)]
     if added:
         names = [column.name for column in (*_KEYS, usage_day.c.day_at, *_AMOUNTS)]
-        rows = [dict(zip(names, (*key, *amounts), strict=True)) for key, amounts in added.items()]
+        rows = [dict(zip(names, (*key, *amounts), strict=True)) for key, amounts in sorted(added.items())]
         connection.execute(add_to(usage_day, connection.dialect.name), rows)
 
 
@@ -91,31 +81,11 @@ def _ending(steps: Iterable[RunStep]) -> Iterator[AttemptSpan]:
         if ended is None or ended.ended_at is None:
             continue
         if before.attempt < ended.number or before.state in OCCUPYING_STATES:
-            span = span_of(step.after, ended)
+            values = of_attempt(ended)
+            key = before.id, ended.number, before.user, before.project
+            span = _to_span((*key, *(values[name] for name in _OF_ATTEMPT)))
             if span is not None:
                 yield span
-
-
-def span_of(of: Run, known: Attempt) -> AttemptSpan | None:
-    """An attempt as usage; None while a cluster's own queue has granted nothing."""
-    begin, allocation = known.allocated_at, known.allocation
-    if begin is None:
-        return None
-    slots = Counter[tuple[str, int]]()
-    for each in allocation.placements:
-        slots[each.role, each.replica] += len(each.slots)
-    return AttemptSpan(
-        run_id=of.id,
-        attempt=known.number,
-        user=of.user,
-        project=of.project,
-        cluster=allocation.cluster,
-        pool=allocation.pool,
-        begin=begin,
-        end=known.ended_at,
-        slots=slots.total(),
-        released=tuple((each.at, slots[each.role, each.replica]) for each in known.released),
-    )
 
 
 def keep(connection: Connection, run_ids: Iterable[str]) -> None:

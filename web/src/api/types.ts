@@ -244,11 +244,11 @@ export interface Operations {
   "GET /credits": { query: {  }; body: undefined; answer: CreditAccount[] };
   "POST /credits": { query: {  }; body: GrantBody; answer: CreditAccount };
   "GET /credits/entries": { query: { account?: string | null; before?: number | null; limit?: number }; body: undefined; answer: CreditEntry[] };
+  "PATCH /clusters/{cluster}/pools": { query: {  }; body: PoolBody; answer: Cluster };
   "POST /clusters": { query: {  }; body: ClusterBody; answer: Cluster };
   "GET /clusters": { query: {  }; body: undefined; answer: Cluster[] };
   "DELETE /clusters/{cluster}": { query: {  }; body: undefined; answer: Cluster };
   "GET /clusters/{cluster}": { query: {  }; body: undefined; answer: Cluster };
-  "PATCH /clusters/{cluster}/pools": { query: {  }; body: PoolBody; answer: Cluster };
   "PUT /clusters/{cluster}/machines": { query: {  }; body: MachinesBody; answer: ClusterChange };
   "GET /clusters/{cluster}/machines": { query: {  }; body: undefined; answer: ClusterStatus };
   "POST /clusters/{cluster}/down": { query: {  }; body: DownBody; answer: ClusterChange };

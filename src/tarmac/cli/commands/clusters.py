@@ -201,7 +201,7 @@ def add(
 
 def described(name: str, engine: str, settings: Iterable[tuple[str, str]]) -> str:
     """The text of a cluster file with these settings."""
-    return json_text({"name": name, "engine": engine, "settings": _tree(settings, "--set", _setting)})
+    return json_text({"name": name, "engine": engine, "settings": _tree(settings, "--set", _word)})
 
 
 def _tree(pairs: Iterable[tuple[str, str]], what: str, read: Callable[[str], Any]) -> dict[str, Any]:
@@ -218,15 +218,12 @@ def _tree(pairs: Iterable[tuple[str, str]], what: str, read: Callable[[str], Any
     return tree
 
 
-def _setting(text: str) -> Any:
+def _word(text: str) -> Any:
     return _VALUES.get(text, text)
 
 
 def _rule(text: str) -> Any:
-    try:
-        return float(text)
-    except ValueError:
-        return _setting(text)
+    return float(text) if re.fullmatch(r"\d+(\.\d*)?", text, re.ASCII) else _word(text)
 
 
 _VALUES = {"": None, "null": None, "true": True, "false": False}

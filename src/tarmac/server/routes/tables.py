@@ -82,11 +82,10 @@ def add_table_routes(routes: Routes, service: Service) -> None:
         fields, after = _chosen(call.query.field), call.query.after
         if last := call.request.headers.get("last-event-id"):
             after = whole(last)
-        seen, _ = service.changes.paths_after(0)
+        seen = 0
         if after is None:
+            seen, _ = service.changes.paths_after(0)
             after = await run_in_threadpool(plane.tables.last_change)
-        else:
-            seen = 0
         if wants_stream(call.request):
             return StreamResponse(_frames(service, call.request, fields, after, seen))
         return JsonAnswer(await run_in_threadpool(_changes, service, call.caller, fields, after))

@@ -15,13 +15,13 @@ _BYTEWISE = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 _DAY_S = 86_400.0
 _KEYS = ("user_name", "project", "cluster", "pool")
 _ENDED = """
-SELECT run.user_name, run.project, attempt.cluster, attempt.allocation, attempt.released, attempt.number,
-       attempt.created_at, attempt.granted_at, attempt.ended_at
+SELECT run.user_name AS "user", run.project, attempt.cluster, allocation, released, number AS attempt,
+       attempt.created_at, granted_at, attempt.ended_at AS "end"
 FROM attempt JOIN run ON attempt.run_id = run.id WHERE attempt.ended_at IS NOT NULL
 """
 
-Span = tuple[tuple[str, ...], int, float, float, list[tuple[int, float]]]
-"""The keys of an attempt, its number, begin and end; and the slots that it held, each until a time."""
+Span = dict[str, Any]
+"""An attempt as usage, in the form of `usage_span.body`."""
 
 
 def upgrade() -> None:
@@ -36,14 +36,14 @@ def upgrade() -> None:
     )
     op.create_index("ix_attempt_ended_at", "attempt", ["ended_at", "created_at"])
     sums: dict[tuple[Any, ...], list[float]] = {}
-    for keys, number, begin, end, parts in (*_of_attempts(), *_of_removed()):
-        first = day_at = begin // _DAY_S * _DAY_S
-        while day_at == first or day_at < end:
+    for span in (*_of_attempts(), *_of_removed()):
+        keys = (span["user"], span["project"], span["cluster"], span["pool"])
+        first = day_at = span["begin"] // _DAY_S * _DAY_S
+        while day_at == first or day_at < span["end"]:
             amounts = sums.setdefault((day_at, *keys), [0, 0, 0.0])
-            amounts[0] += day_at == first and number == 1
+            amounts[0] += day_at == first and span["attempt"] == 1
             amounts[1] += day_at == first
-            for slots, until in parts:
-                amounts[2] += slots * max(0.0, min(until, end, day_at + _DAY_S) - max(begin, day_at))
+            amounts[2] += _slot_s(span, day_at, day_at + _DAY_S)
             day_at += _DAY_S
     if sums:
         names = ("day_at", *_KEYS, "runs", "attempts", "slot_s")
@@ -52,26 +52,26 @@ def upgrade() -> None:
         op.get_bind().execute(sa.insert(table), rows)
 
 
-def _of_attempts() -> Iterator[Span]:
-    for row in op.get_bind().execute(sa.text(_ENDED)):
-        allocation = json.loads(row.allocation)
-        begin = row.granted_at if allocation.get("delegated") else row.created_at
-        if begin is None:
-            continue
-        slots = Counter[tuple[str, int]]()
-        for each in allocation["placements"]:
-            slots[each["role"], each["replica"]] += len(each.get("slots", ()))
-        gone = {(each["role"], each["replica"]): each["at"] for each in json.loads(row.released or "[]")}
-        keys = (row.user_name, row.project, row.cluster, allocation.get("pool", "default"))
-        parts = [(number, gone.get(replica, row.ended_at)) for replica, number in slots.items()]
-        yield keys, row.number, begin, row.ended_at, parts
+def _slot_s(span: Span, since: float, until: float) -> float:
+    begin, end = max(span["begin"], since), min(span["end"], until)
+    early = sum(slots * max(0.0, end - max(at, begin)) for at, slots in span.get("released", ()))
+    used: float = span["slots"] * max(0.0, end - begin) - early
+    return used
 
 
 def _of_removed() -> Iterator[Span]:
-    for (body,) in op.get_bind().execute(sa.text("SELECT body FROM usage_span")):
-        span = json.loads(body)
-        released = span.get("released", [])
-        rest = span["slots"] - sum(slots for _, slots in released)
-        parts = [(rest, span["end"]), *((slots, at) for at, slots in released)]
-        keys = (span["user"], span["project"], span["cluster"], span["pool"])
-        yield keys, span["attempt"], span["begin"], span["end"], parts
+    return map(json.loads, op.get_bind().execute(sa.text("SELECT body FROM usage_span")).scalars())
+
+
+def _of_attempts() -> Iterator[Span]:
+    for row in op.get_bind().execute(sa.text(_ENDED)).mappings():
+        allocation = json.loads(row["allocation"])
+        slots = Counter[tuple[str, int]]()
+        for each in allocation["placements"]:
+            slots[each["role"], each["replica"]] += len(each.get("slots", ()))
+        released = json.loads(row["released"] or "[]")
+        span = {**row, "pool": allocation.get("pool", "default"), "slots": slots.total()}
+        span["begin"] = row["granted_at"] if allocation.get("delegated") else row["created_at"]
+        span["released"] = [(each["at"], slots[each["role"], each["replica"]]) for each in released]
+        if span["begin"] is not None:
+            yield span
