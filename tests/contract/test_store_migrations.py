@@ -14,10 +14,12 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
-from histories import new_run, step
+from histories import ended, new_run, placed, step
 from postgres import Server
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import LeaveRequest, RunEvent, RunState
+from tarmac.model.people.usage import UsedSlots
+from tarmac.model.ports import Store
 from tarmac.model.run import QueuePosition
 from tarmac.store import open_store
 from tarmac.store.database import Database
@@ -132,6 +134,35 @@ def test_a_run_of_the_oldest_version_keeps_its_usage_when_it_is_removed(two_urls
         assert [(span.run_id, span.begin, span.end) for span in before] == [("r2", 3.0, 9.0)]
         assert store.remove_runs(["r2"]) == {"r2"}
         assert store.attempt_spans(0.0, 10.0) == before
+
+
+def test_the_usage_of_attempts_from_before_the_sums_is_added_up(two_urls: tuple[str, str]) -> None:
+    """The upgrade counts ended attempts, live ones not, and those of removed runs, as the store does."""
+    url, _ = two_urls
+    with closing(open_store(url)) as store:
+        runs = store.create_runs([new_run(f"r{number}") for number in range(3)])
+        starts = [placed(run) for run in runs]
+        assert all(store.apply(starts))
+        ends = [ended(starts[at].after, 1.0, at=(at + 1) * 90_000.0) for at in range(2)]
+        assert all(store.apply(ends))
+        assert store.apply([step(ends[1].after, RunEvent.STOP_REQUESTED)]) == [True]
+        assert store.remove_runs(["r1"]) == {"r1"}
+        before = sorted_days(store)
+        assert [each.begin_at for each in before] == [0.0, 86_400.0, 172_800.0]
+    with write(url) as connection:
+        for change in (
+            "DROP TABLE usage_day",
+            "DROP INDEX ix_attempt_ended_at",
+            "UPDATE alembic_version SET version_num = '0035'",
+        ):
+            connection.execute(text(change))
+    with closing(open_store(url)) as store:
+        assert sorted_days(store) == before
+
+
+def sorted_days(store: Store) -> list[UsedSlots]:
+    used, _ = store.used_slots((0.0, 1e6), [], by_day=True)
+    return sorted(used, key=lambda each: each.begin_at or 0.0)
 
 
 @pytest.mark.parametrize("version", ["0027", None])

@@ -6,16 +6,15 @@ from collections.abc import Iterable
 
 import pytest
 
-from histories import attempt_of, new_run, placed, step
-from tarmac.model.changes import HOUR_S, RunStep, UsageBucket
+from histories import ended, new_run, placed, step
+from tarmac.model.changes import HOUR_S, UsageBucket
 from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput
-from tarmac.model.lifecycle import AttemptState, RunEvent
-from tarmac.model.people.usage import AttemptSpan
+from tarmac.model.lifecycle import RunEvent
+from tarmac.model.people.usage import DAY_S, AttemptSpan, UsedSlots
 from tarmac.model.ports import Store
-from tarmac.model.progress import Outcome, WorkerPlacement
-from tarmac.model.run import Allocation, QueuePosition, Release, Run
+from tarmac.model.run import QueuePosition, Release, Run
 from tarmac.model.run_records import Dataset, DatasetState
 
 HOUR = 10 * HOUR_S
@@ -24,20 +23,6 @@ HOUR = 10 * HOUR_S
 def bucket(slot_s: float, *, hour_at: float = HOUR, **fields: str) -> UsageBucket:
     wanted = {"cluster": "local", "pool": "p", "user": "ada", "project": "default"} | fields
     return UsageBucket(hour_at=hour_at, slot_s=slot_s, **wanted)
-
-
-def ended(run: Run, slot_s: float, *, at: float = HOUR + 5.0, pool: str = "p") -> RunStep:
-    """The end of an attempt that used so much, in that pool at that time."""
-    placement = WorkerPlacement(role="main", replica=0, node="node-1", slots=(0,))
-    attempt = attempt_of(
-        run,
-        number=max(run.attempt, 1),
-        state=AttemptState.ENDED,
-        allocation=Allocation(cluster="local", pool=pool, placements=(placement,)),
-        ended_at=at,
-        outcome=Outcome.LOST,
-    )
-    return step(run, RunEvent.FAULTED, attempt=attempt, attained_slot_s=run.attained_slot_s + slot_s)
 
 
 def running(store: Store, run_id: str, **fields: object) -> Run:
@@ -174,6 +159,79 @@ def test_usage_that_was_read_before_follows_later_changes(store: Store) -> None:
         ("r2", None),
         ("r3", None),
     ]
+
+
+DAYS = (0.0, 10 * DAY_S)
+
+
+def test_the_usage_of_ended_attempts_adds_up_by_day(store: Store) -> None:
+    """I13: as the attempts themselves do, each day for itself; a run counts on the day on which it began."""
+    made = [running(store, f"r{number}", user="ada") for number in range(3)]
+    first = ended(made[0], 10.0, at=2 * DAY_S + 60.0)
+    assert store.apply([first, ended(made[1], 10.0, at=HOUR)]) == [True, True]
+    again = placed(first.after, 2)
+    assert store.apply([again, ended(again.after, 5.0, at=3 * DAY_S)]) == [True, True], "a second attempt"
+    days, spans = store.used_slots(DAYS, [], by_day=True)
+    assert [span.run_id for span in spans] == ["r2"], "live ones are no part of the sums"
+    assert summed(days) == summed(of_days(store.attempt_spans(*DAYS)))
+    assert {at: amounts[:2] for at, amounts in summed(days).items()} == {
+        (0.0, "ada"): (2, 3),
+        **{(day * DAY_S, "ada"): (0, 0) for day in (1, 2)},
+    }
+    in_total = sum(each.slot_s for each in days)
+    whole = store.used_slots(DAYS, [], by_day=False)[0]
+    assert summed(whole) == {(None, "ada"): (2, 3, pytest.approx(in_total))}
+    assert summed(store.used_slots((DAY_S, 2 * DAY_S), [], by_day=True)[0]).keys() == {(DAY_S, "ada")}
+    part = [(DAY_S / 2, DAY_S), (2 * DAY_S, 2 * DAY_S + 9.0)]
+    nothing, spans = store.used_slots((DAY_S, DAY_S), part, by_day=True)
+    assert (nothing, sorted((span.run_id, span.attempt) for span in spans)) == (
+        [],
+        [("r0", 1), ("r0", 2), ("r2", 1)],
+    )
+
+
+def test_sums_of_usage_count_an_end_once_and_outlive_runs(store: Store) -> None:
+    run = running(store, "r1", user="ada")
+    over = ended(run, 10.0)
+    assert over.attempt is not None
+    released = (Release(role="main", replica=0, at=HOUR + 2.0),)
+    over = replace(over, attempt=replace(over.attempt, released=released))
+    assert store.apply([over]) == [True]
+    before = store.used_slots(DAYS, [], by_day=True)[0]
+    assert summed(before) == summed(of_days(store.attempt_spans(*DAYS))), "without what was released"
+    late = step(over.after, attempt=replace(over.attempt, cause=None))  # more is learned of it
+    assert store.apply([late]) == [True]
+    assert store.apply([over, step(over.after, RunEvent.STOP_REQUESTED)]) == [False, True]
+    assert store.remove_runs(["r1"]) == {"r1"}
+    assert store.used_slots(DAYS, [], by_day=True)[0] == before
+
+
+def of_days(spans: Iterable[AttemptSpan]) -> list[UsedSlots]:
+    """The usage of ended attempts by day, from each of them."""
+    return [
+        UsedSlots(
+            user=span.user,
+            project=span.project,
+            cluster=span.cluster,
+            pool=span.pool,
+            runs=int(span.attempt == 1 and day == span.begin // DAY_S),
+            attempts=int(day == span.begin // DAY_S),
+            slot_s=span.slot_s(day * DAY_S, (day + 1) * DAY_S),
+            begin_at=day * DAY_S,
+        )
+        for span in spans
+        if span.end is not None
+        for day in range(int(span.begin // DAY_S), int((span.end - 1e-6) // DAY_S) + 1)
+    ]
+
+
+def summed(used: Iterable[UsedSlots]) -> dict[tuple[float | None, str], tuple[int, int, object]]:
+    """Runs, attempts and slot-seconds by the day and the user."""
+    found: dict[tuple[float | None, str], tuple[int, int, float]] = {}
+    for each in used:
+        runs, attempts, slot_s = found.get((each.begin_at, each.user), (0, 0, 0.0))
+        found[each.begin_at, each.user] = runs + each.runs, attempts + each.attempts, slot_s + each.slot_s
+    return {key: (*counts, pytest.approx(slot_s)) for key, (*counts, slot_s) in found.items()}  # type: ignore[misc]
 
 
 def by_id(spans: Iterable[AttemptSpan]) -> list[AttemptSpan]:

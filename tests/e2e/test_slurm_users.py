@@ -18,7 +18,7 @@ from shell import Shell
 from slurm_clusters import Missing
 from slurm_labs import slurm_lab
 from ssh_hosts import install_ssh, login_host
-from system_users import Lab, Member, needs_root, processes_of
+from system_users import SAVES, Lab, Member, needs_root, processes_of
 
 pytestmark = [
     needs_root,
@@ -49,32 +49,24 @@ def test_n15_a_job_is_its_users_own(settled: Lab) -> None:
     (shared := Path(f"/home/{name}/of-group")).write_text("for the group\n")
     os.chown(shared, 0, group.gr_gid)
     shared.chmod(0o040)
-    said = ann.output(
-        "id -un; id -gn; env; stat -c 'mine %U %a' ../../../../../../..; cat ~/of-group",
-        "--no-code",
-        "--cluster=site",
-    )
+    script = "id -un; id -gn; env; stat -c 'mine %U %a' ../../../../../../..; cat ~/of-group; exec sleep 600"
+    words = ("--no-code", "--cluster=site", "--detach", "--", "bash", "-c", script)
+    run = ann.tarmac("run", *words, code=0).stdout.split()[0]
+    ann.until("logs", run, said="for the group")
+    said = ann.tarmac("logs", run, code=0).stdout
     for line in (name, f"HOME=/home/{name}", f"USER={name}", f"mine {name} 700", "for the group"):
         assert line in said.splitlines(), said
     assert str(settled.admin.home) not in said
-    number = next(line for line in said.splitlines() if line.startswith("SLURM_JOB_ID=")).partition("=")[2]
-    assert f"UserId={name}(" in command("scontrol", "show", "job", number).stdout
+    native = ann.json("show", run)["attempts"][-1]["native"]["id"]
+    assert f"UserId={name}(" in command("scontrol", "show", "job", native).stdout
+    ann.tarmac("stop", "--wait", run, code=0)
 
 
 SECRET = "a word that is hidden\n"
-TRAIN = """
-import os, pwd, time, tarmac
-found = tarmac.latest_checkpoint()
-print("found", found and (found / "step").read_text(), flush=True)
+TRAIN = f"""import tarmac
 tarmac.report(1, loss=2.0)
-if found is None:
-    with tarmac.checkpoint(step=7) as place:
-        (place / "step").write_text("seven")
-    print("saved", flush=True)
-    while not tarmac.should_pause():
-        time.sleep(0.05)
-else:
-    print("mine", *{pwd.getpwuid(each.stat().st_uid).pw_name for each in (found, found / "step")}, flush=True)
+{SAVES}
+if found is not None:
     time.sleep(600)
 """
 TRAINING = """name: train

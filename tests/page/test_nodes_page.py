@@ -74,3 +74,15 @@ def test_a_node_is_drained_with_a_reason_and_taken_back(open_page: Open, client:
     dialog.get_by_role("button", name="Undrain", exact=True).click()
     expect(page.locator(".node .slot-free")).to_have_count(6)
     assert [node.state for node in client.nodes()] == ["up"]
+
+
+def test_a_drain_by_another_client_is_seen_at_once(open_page: Open, client: Client) -> None:
+    """Before the next reading of all nodes, which comes every 5 s."""
+    page = open_page("/nodes")
+    box(page)
+    [node] = client.nodes()
+    for _ in range(2):
+        client.drain(node.name, reason="a new fan")
+        expect(page.locator(".node .slot-drained")).to_have_count(6, timeout=3_000)
+        client.undrain(node.name)
+        expect(page.locator(".node .slot-free")).to_have_count(6, timeout=3_000)

@@ -129,3 +129,47 @@ def test_granted_credits_are_listed_with_what_is_left(open_page: Open) -> None:
     expect(dialog.locator("code")).to_have_text("tarmac credits grant 5 --user ada")
     fill(dialog, "Grant credits")
     expect(page.get_by_role("row", name="user:ada")).to_contain_text("5.00")
+
+
+def test_limits_and_announcements_of_another_client_are_seen_at_once(open_page: Open, client: Client) -> None:
+    """These pages ask only once, and again when the stream of changes names them."""
+    page = open_page("/admin/limits")
+    expect(page.get_by_role("heading", name="Limits")).to_be_visible()
+    client.set_limits(user="ada", slots=3)
+    expect(page.get_by_role("row", name="user ada")).to_contain_text("3")
+    client.announce("the building closes at six")
+    expect(page.get_by_role("status").filter(has_text="closes at six")).to_be_visible()
+    client.announce("")
+
+
+def test_the_rules_of_a_pool_are_changed_by_a_form(open_page: Open, client: Client) -> None:
+    client.add_cluster("name: lab\nnodes: [{count: 2, slots: 4, pool: big}]\n")
+    page = open_page("/admin/pools")
+    expect(page.get_by_role("row", name="local/default")).to_be_visible()
+    expect(page.get_by_role("button", name="Changes")).to_have_count(1)
+    dialog = change(page, "lab/big", "Change")
+    dialog.get_by_label("Order").select_option("fair_share")
+    dialog.get_by_label("Preemption").select_option("true")
+    others = "share_by=project shares.vision=2 shares.speech=0.5 guaranteed=10m"
+    dialog.get_by_label("Other rules").fill(f"{others} trun=5s")
+    dialog.get_by_role("button", name="Change", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("did you mean 'turn'?")
+    dialog.get_by_label("Other rules").fill(others)
+    expect(dialog.locator("code")).to_have_text(
+        f"tarmac clusters set lab/big policy=fair_share preemption=true {others}"
+    )
+    fill(dialog, "Change")
+    expect(page.get_by_role("row", name="lab/big")).to_contain_text("fair share")
+    [pool] = client.cluster("lab").pools
+    assert (pool.policy, pool.preemption, pool.share_by) == ("fair_share", True, "project")
+    assert (pool.shares, pool.guaranteed_s) == ({"vision": 2.0, "speech": 0.5}, 600.0)
+    dialog = change(page, "lab/big", "Change")
+    dialog.get_by_label("Order").select_option("priority")
+    expect(dialog.locator("code")).to_have_text("tarmac clusters set lab/big policy=priority")
+    fill(dialog, "Change")
+    expect(page.get_by_role("row", name="lab/big")).to_contain_text("priority")
+    [pool] = client.cluster("lab").pools
+    assert (pool.policy, pool.shares) == ("priority", {})
+    page.get_by_role("link", name="Audit log").click()
+    expect(page.get_by_role("table")).to_contain_text("PATCH /clusters/lab/pools")
+    client.remove_cluster("lab")

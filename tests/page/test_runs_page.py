@@ -74,6 +74,25 @@ def test_selected_runs_are_named_before_a_command_and_each_has_a_result(open_pag
     expect(page.locator(".status").first).to_have_text(re.compile("paus"))
 
 
+def test_a_range_has_all_runs_between_also_those_that_were_not_read(open_page: Open, client: Client) -> None:
+    made = client.submit("name: far\narray: 0-249\ncommand: sleep 600\n")
+    page = open_page("/?text=far&sort=name")
+    rows(page, "250")
+    table = page.locator(".table")
+    table.focus()
+    page.keyboard.press("End")
+    expect(page.locator("#row-249 a")).to_be_visible()
+    table.evaluate("element => (element.scrollTop = 60 * 28)")
+    page.locator("#row-60 input").click(modifiers=["Shift"])
+    expect(page.get_by_role("toolbar")).to_contain_text("190 selected")
+    table.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("Shift+End")
+    expect(page.get_by_text("More than 200 runs cannot be selected one by one")).to_be_visible()
+    expect(page.get_by_role("toolbar")).to_contain_text("190 selected")
+    client.stop(made.array_id or made.id)
+
+
 def test_i1_the_values_of_a_filter_are_counted_when_its_menu_opens(open_page: Open) -> None:
     page = open_page("/?text=idle-0")
     rows(page, "10")

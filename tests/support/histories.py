@@ -85,3 +85,17 @@ def step(
 def placed(before: Run, number: int = 1) -> RunStep:
     """The step that starts an attempt of a queued run."""
     return step(before, RunEvent.PLACED, attempt=attempt_of(before, number))
+
+
+def ended(run: Run, slot_s: float, *, at: float = 36_005.0, pool: str = "p") -> RunStep:
+    """The end of an attempt that used so much, in that pool at that time."""
+    placement = WorkerPlacement(role="main", replica=0, node="node-1", slots=(0,))
+    attempt = attempt_of(
+        run,
+        number=max(run.attempt, 1),
+        state=AttemptState.ENDED,
+        allocation=Allocation(cluster="local", pool=pool, placements=(placement,)),
+        ended_at=at,
+        outcome=Outcome.LOST,
+    )
+    return step(run, RunEvent.FAULTED, attempt=attempt, attained_slot_s=run.attained_slot_s + slot_s)

@@ -16,7 +16,7 @@ from memory_queries import newest_of
 from memory_run_records import MemoryRunRecords
 from memory_run_views import MemoryRunViews
 from memory_secrets import MemorySecrets
-from memory_spans import span_of
+from memory_usage import spans_of, used_slots
 from memory_writes import CountedWrites
 from tarmac.model.actor import HomeIdentity, Lease, ServerRecord, Sight
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
@@ -34,7 +34,7 @@ from tarmac.model.lifecycle import (
     attempt_step,
 )
 from tarmac.model.lifecycle import step as next_state
-from tarmac.model.people.usage import AttemptSpan
+from tarmac.model.people.usage import AttemptSpan, TimeRange, Used
 from tarmac.model.progress import Event, Outcome
 from tarmac.model.run import Attempt, Run
 from tarmac.model.run_records import Dataset
@@ -250,6 +250,9 @@ class MemoryStore(MemoryReservations):
             found = self._removed_spans + [span for run_id in self._attempts for span in self._spans(run_id)]
         return [one for one in found if one.begin < until and (one.end is None or one.end > since)]
 
+    def used_slots(self, days: TimeRange, others: Sequence[TimeRange], *, by_day: bool) -> Used:
+        return used_slots(self.attempt_spans(float("-inf"), float("inf")), days, others, by_day=by_day)
+
     def clusters(self) -> list[Cluster]:
         with self._lock:
             return [self._clusters[name] for name in sorted(self._clusters)]
@@ -295,8 +298,7 @@ class MemoryStore(MemoryReservations):
         self.notifications.forget(run_id)
 
     def _spans(self, run_id: str) -> list[AttemptSpan]:
-        found = (span_of(self._runs[run_id], each) for each in self._attempts.get(run_id, {}).values())
-        return [span for span in found if span is not None]
+        return spans_of(self._runs[run_id], self._attempts.get(run_id, {}).values())
 
     def _keys(self, new: Sequence[NewRun]) -> Iterator[tuple[Key, str]]:
         """The known idempotency keys of `new`, each with the id of its run."""

@@ -165,7 +165,8 @@ class Served:
         access = Access(owner=OWNER, socket_name=str(self.home.socket), token=TOKEN)
         self.callers = Authenticator(self.store.accounts, self.clock, access)
         self.accounts = AccountService(self.store.accounts, self.callers, self.clock)
-        self.auditor = Auditor(self.accounts, self.clock)
+        self.changes = Changes()
+        self.auditor = Auditor(self.accounts, self.clock, self.changes.tell)
         self.code = DirectoryCodeStore(root / "code", leave_out=(root,))
         self.starter = Starter(SimEngine(self.clock, nodes(3, 4, cluster=NAME), behaviour=behaviour))
         self.plane = ControlPlane(
@@ -188,7 +189,6 @@ class Served:
             ),
             sender=Sender(mail=None, secrets=self.secrets.values, private_addresses=False),
         )
-        self.changes = Changes()
         self.stops = threading.Event()
         self.loop_trouble: list[str] = []
         self.tcp_port = 0

@@ -49,7 +49,7 @@ if found is None:
     while not tarmac.should_pause():
         time.sleep(0.05)
 else:
-    print(*{pwd.getpwuid(each.stat().st_uid).pw_name for each in (found, found / "step")})
+    print("mine", *{pwd.getpwuid(each.stat().st_uid).pw_name for each in (found, found / "step")}, flush=True)
 """
 """A training that saves and waits to be paused, or prints the checkpoint that it found and its owners."""
 

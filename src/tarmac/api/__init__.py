@@ -43,9 +43,10 @@ else:
         "cluster_operations": (
             "ADD_CLUSTER CHANGE_QUEUE CHECK_CLUSTER CLUSTER CLUSTERS CLUSTER_CHANGE CLUSTER_MACHINES "
             "ChangeQuery ChangesBody ClusterBody DRAIN DownBody DrainBody END_CLUSTER IMAGES ImageQuery "
-            "ImagesQuery MachinesBody NODES NodeChoice NodesQuery QUEUE QueueChange QueueChangeQuery "
-            "QueueQuery RELEASE REMOVE_CLUSTER REMOVE_IMAGE RESERVATIONS RESERVE ReserveBody START_CLUSTER "
-            "Time UNDRAIN USAGE USAGE_HISTORY UTILIZATION UsageHistoryQuery UsageQuery"
+            "ImagesQuery MachinesBody NODES NodeChoice NodesQuery PoolBody QUEUE QueueChange "
+            "QueueChangeQuery QueueQuery RELEASE REMOVE_CLUSTER REMOVE_IMAGE RESERVATIONS RESERVE "
+            "ReserveBody SET_POOL START_CLUSTER Time UNDRAIN USAGE USAGE_HISTORY UTILIZATION "
+            "UsageHistoryQuery UsageQuery"
         ),
         "clusters": (
             "Amounts ChangeKind ChangeLine ChangeState Cluster ClusterChange ClusterKind ClusterMachine "
@@ -77,7 +78,7 @@ else:
             "RunChanges RunColumn RunCountsQuery RunTable RunWindowQuery SAVE_VIEW VIEWS ViewBody ViewQuery"
         ),
         "placement": (
-            "DryRun NamedRun NodeLaunch Placement Prospects RunUtilization SlotHistory UsedSlots Why "
+            "DryRun NamedRun NodeLaunch Placement Prospects RunUtilization SlotHistory Why "
             "WhyEstimate WorkerLaunch"
         ),
         "queue": "Estimate QueueEntry QueuePool",

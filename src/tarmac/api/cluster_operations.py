@@ -3,19 +3,19 @@
 Bound by `server.routes`, called by `client`.
 """
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 from msgspec import Meta, field
 
 from tarmac.api.clusters import Cluster, ClusterChange, ClusterStatus, ImageList, Node, Reservation
 from tarmac.api.operation import LARGEST, Body, Count, Operation, Query, Whole
-from tarmac.api.placement import RunUtilization, SlotHistory, UsedSlots
+from tarmac.api.placement import RunUtilization, SlotHistory
 from tarmac.api.queue import QueuePool
 from tarmac.model.abilities import KeptImage
 from tarmac.model.actor import Action
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.people.usage import Period
+from tarmac.model.people.usage import Period, UsedSlots
 from tarmac.model.reservations import LATEST_S, ReservationTerms
 
 Time = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
@@ -125,6 +125,16 @@ class ClusterBody(Body, frozen=True, kw_only=True):
     replace: bool = False
 
 
+class PoolBody(Body, frozen=True, kw_only=True):
+    """A pool, and the rules to change, with the names and values of a cluster file.
+
+    Null returns a rule to its default.
+    """
+
+    pool: Annotated[str, Meta(max_length=255)]
+    rules: Mapping[str, Any]
+
+
 class MachinesBody(Body, frozen=True, kw_only=True):
     """The text of a hosts file, which lists all machines of a cluster, and its name for messages.
 
@@ -186,6 +196,7 @@ CLUSTERS = Operation("GET", "/clusters", Action.READ, list[Cluster])
 CLUSTER = Operation("GET", "/clusters/{cluster}", Action.READ, Cluster)
 CHECK_CLUSTER = Operation("GET", "/clusters/{cluster}/check", Action.SUBMIT, list[Finding])
 ADD_CLUSTER = Operation("POST", "/clusters", Action.MANAGE, Cluster, body=ClusterBody)
+SET_POOL = Operation("PATCH", "/clusters/{cluster}/pools", Action.MANAGE, Cluster, body=PoolBody)
 REMOVE_CLUSTER = Operation("DELETE", "/clusters/{cluster}", Action.MANAGE, Cluster)
 START_CLUSTER = Operation(
     "PUT", "/clusters/{cluster}/machines", Action.MANAGE, ClusterChange, body=MachinesBody

@@ -86,13 +86,15 @@ class ChangesQuery(Query, frozen=True, kw_only=True):
 class RunChanges(Struct, frozen=True, kw_only=True):
     """Runs that have changed until the change number `until`, as in a table.
 
-    With `more`, others have changed as well: a reader reads its table again.
+    With `more`, others have changed as well: a reader reads its table again. `paths` begin those of other
+    answers that have changed: `/nodes`, `/limits`.
     """
 
     until: int
     fields: Sequence[str]
     rows: Sequence[Sequence[Any]]
     more: bool
+    paths: Sequence[str] = ()
 
 
 class PageFacts(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import Replica
-from tarmac.model.resources import NodeUtilization, Reason, UsageKey, WaitReasons
+from tarmac.model.resources import NodeUtilization, Reason, WaitReasons
 
 
 class WhyEstimate(Struct, frozen=True, kw_only=True):
@@ -101,19 +101,6 @@ class DryRun(Prospects, frozen=True, kw_only=True):
     request: str | None
     artifact_paths: Mapping[str, str]
     nodes: tuple[NodeLaunch, ...]
-
-
-class UsedSlots(UsageKey, frozen=True, kw_only=True):
-    """The usage of a user's attempts, for a project and in a pool, in the requested range of time.
-
-    `runs` and `attempts` count them. With `per`, `begin_at` is the begin of the day or month: a run that used
-    slots in two of them counts in both.
-    """
-
-    runs: int
-    attempts: int
-    slot_s: float
-    begin_at: float | None = None
 
 
 class SlotHistory(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tarmac.model.abilities import KeptImage
     from tarmac.model.engine_kinds import Finding
     from tarmac.model.people.limits import CreditAccount, CreditEntry, Limit
+    from tarmac.model.people.usage import UsedSlots
     from tarmac.model.run_records import Dataset
     from tarmac.model.secret import Secret
 
@@ -113,7 +114,7 @@ class ResourceCalls(AccountCalls):
         """End a reservation of nodes now, or cancel it."""
         return self._call(api.RELEASE, reservation)
 
-    def usage(self, **query: Any) -> list[api.UsedSlots]:
+    def usage(self, **query: Any) -> list[UsedSlots]:
         """The slot use from `since` to `until` (Unix times), by user, project, cluster and pool.
 
         `per`: also by `day` or `month` (UTC).
@@ -167,6 +168,10 @@ class ResourceCalls(AccountCalls):
         """Add the cluster that a text describes; `replace` allows it to replace the one of its name."""
         body = api.ClusterBody(source=source, filename=filename, replace=replace)
         return self._call(api.ADD_CLUSTER, body=body)
+
+    def set_pool(self, cluster: str, pool: str, rules: Mapping[str, Any]) -> api.Cluster:
+        """Change rules of a pool, with the names and values of a cluster file; None: the default."""
+        return self._call(api.SET_POOL, cluster, body=api.PoolBody(pool=pool, rules=rules))
 
     def remove_cluster(self, name: str) -> api.Cluster:
         """Remove a described cluster; return its last record."""

@@ -80,7 +80,7 @@ class Clusters:
                 )
             if old is not None and replace(old, assigned={}, added_by=actor.user) == cluster:
                 return self._find(cluster.name)
-            self._check_kind(cluster)
+            self.check_kind(cluster)
             self._refuse_name(cluster.name, taken=old is not None and not replacing)
             others = tuple(known for known in control.store.clusters() if known.name != cluster.name)
             describer = control.engines.own.describer if control.engines.serves(cluster) else None
@@ -124,6 +124,22 @@ class Clusters:
             self.refuse_removal(name)
         return report
 
+    def check_kind(self, cluster: Cluster) -> None:
+        """Raise InvalidInput for a description with which its engine cannot be opened."""
+        engines = self._control.engines
+        if engines.serves(cluster):
+            if cluster.settings or cluster.credentials:
+                raise InvalidInput(f"the engine {cluster.engine!r} takes no settings and no credentials")
+            if not cluster.groups:
+                raise InvalidInput(f"cluster {cluster.name} has no nodes", hint="describe some under 'nodes'")
+            return
+        kind = engines.kinds.get(cluster.engine)
+        if kind is None:
+            known = sorted({LOCAL_ENGINE, *engines.kinds})
+            hint = suggestion(cluster.engine, known, f"engines: {', '.join(known)}")
+            raise InvalidInput(f"there is no engine {cluster.engine!r} here", hint=hint)
+        kind.check(cluster)
+
     # --- for clusters that are started
 
     def check_start(self, name: str, old: Cluster | None) -> None:
@@ -139,7 +155,7 @@ class Clusters:
     def record(self, cluster: Cluster) -> None:
         """Store a started or starting cluster durably, in place of the one of its name."""
         with self._control.lock:
-            self._check_kind(cluster)
+            self.check_kind(cluster)
             self._control.store.put_cluster(cluster)
             self._control.look_at_clusters()
         self._control.event_bus.notify(Wakeup.SCHEDULE)
@@ -177,22 +193,6 @@ class Clusters:
         return [answers, *found, _offer(self._find(name))]
 
     # --- inside
-
-    def _check_kind(self, cluster: Cluster) -> None:
-        """Raise InvalidInput for a description with which its engine cannot be opened."""
-        engines = self._control.engines
-        if engines.serves(cluster):
-            if cluster.settings or cluster.credentials:
-                raise InvalidInput(f"the engine {cluster.engine!r} takes no settings and no credentials")
-            if not cluster.groups:
-                raise InvalidInput(f"cluster {cluster.name} has no nodes", hint="describe some under 'nodes'")
-            return
-        kind = engines.kinds.get(cluster.engine)
-        if kind is None:
-            known = sorted({LOCAL_ENGINE, *engines.kinds})
-            hint = suggestion(cluster.engine, known, f"engines: {', '.join(known)}")
-            raise InvalidInput(f"there is no engine {cluster.engine!r} here", hint=hint)
-        kind.check(cluster)
 
     def _reports(self) -> Iterator[api.Cluster]:
         control = self._control

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from functools import partial
 
+from tarmac.control.queue.queueing import estimate_pass
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.idle import idle_pass
 from tarmac.control.reconcilers.limits import limits_pass
@@ -74,6 +75,7 @@ class Loops:
         self._loops = [
             self._loop(Wakeup.STAGE, stage, 5.0),
             self._loop(Wakeup.SCHEDULE, _schedule, 1.0),
+            self._loop(Wakeup.ESTIMATE, estimate_pass, NOTIFY_PERIOD_S),
             self._loop(Wakeup.SEARCH, partial(search_pass, searches=plane.searches), 1.0),
             self._loop(Wakeup.LIMITS, limits_pass, NOTIFY_PERIOD_S),
             self._loop(Wakeup.LEASE, _renew, SIGN_OF_LIFE_S),

@@ -1,12 +1,12 @@
 """Reports on the cluster: nodes with their load, dry runs, and usage. Called by `service`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
 from tarmac.api.clusters import NodeRun
-from tarmac.api.placement import Prospects, RunUtilization, SlotHistory, UsedSlots
+from tarmac.api.placement import Prospects, RunUtilization, SlotHistory
 from tarmac.control.admission import Submission, new_run_record, refuse_system_packages, refuse_system_user
 from tarmac.control.decisions.steps import placed
 from tarmac.control.delegation import learn_capacity, request_of
@@ -23,7 +23,15 @@ from tarmac.model.actor import Actor
 from tarmac.model.cluster import Node
 from tarmac.model.codec import inherited, replace
 from tarmac.model.errors import InvalidInput, Problem, Unavailable
-from tarmac.model.people.usage import AttemptSpan, Period, periods
+from tarmac.model.people.usage import (
+    DAY_S,
+    AttemptSpan,
+    Period,
+    UsedSlots,
+    day_begin,
+    month_begin,
+    periods,
+)
 from tarmac.model.ports import Engine
 from tarmac.model.resources import NodeUtilization, Reason, UsageKey
 from tarmac.model.run import Run
@@ -31,8 +39,6 @@ from tarmac.node.attempt.document import Launch
 from tarmac.sched import Placement, Refusal, Snapshot, explain
 
 DRY_RUN_ID = "dry-run"
-
-DAY_S = 86_400.0
 
 _usage_key = attrgetter(*UsageKey.__struct_fields__)
 
@@ -166,24 +172,21 @@ class UsageReport:
         begin, end = since or 0.0, min(now, until) if until is not None else now
         if begin >= end:
             raise InvalidInput("the range of time is empty: `since` must lie before `until`, and before now")
-        spans: dict[tuple[float, float, tuple[str, ...]], list[AttemptSpan]] = {}
-        for span in self._control.store.attempt_spans(begin, end):
-            if not may_see(actor, span):
-                continue
-            key, last = _usage_key(span), end if span.end is None else span.end
-            parts = periods(per, max(begin, span.begin), min(end, last)) if per else ((begin, end),)
-            for first, after in parts:
-                spans.setdefault((first, after, key), []).append(span)
-        return [
-            UsedSlots(
-                **inherited(UsageKey, found[0]),
-                runs=len({span.run_id for span in found}),
-                attempts=len(found),
-                slot_s=sum(span.slot_s(max(begin, first), min(end, after)) for span in found),
-                begin_at=first if per else None,
-            )
-            for (first, after, _), found in sorted(spans.items())
-        ]
+        first = -day_begin(-begin)
+        last = max(first, day_begin(end) if end < now else -day_begin(-end))  # nothing has ended after now
+        edges = [each for each in ((begin, min(first, end)), (last, end)) if each[0] < each[1]]
+        used, spans = self._control.store.used_slots((first, last), edges, by_day=per is not None)
+        for span in spans:
+            ranges = edges if span.end is not None else [(begin, end)]
+            used += (part for each in ranges for part in _parts(span, *each, per))
+        found: dict[tuple[float, tuple[str, ...]], UsedSlots] = {}
+        for part in used:
+            if may_see(actor, part):
+                at = month_begin(part.begin_at or 0.0) if per is Period.MONTH else part.begin_at
+                whole = part if at == part.begin_at else replace(part, begin_at=at)
+                key = at or 0.0, _usage_key(part)
+                found[key] = found[key].with_more(part) if key in found else whole
+        return [each for _, each in sorted(found.items())]
 
     def history(self, actor: Actor, since: float | None, steps: int) -> list[SlotHistory]:
         """The mean number of slots in use from `since` (None: for a day) until now, by pool.
@@ -228,6 +231,17 @@ class UsageReport:
                 measured = _measured(engine, list(runs))
             found += [RunUtilization(run=runs[each], nodes=tuple(nodes)) for each, nodes in measured.items()]
         return sorted(found, key=lambda each: each.run)
+
+
+def _parts(span: AttemptSpan, since: float, until: float, per: Period | None) -> Iterator[UsedSlots]:
+    """The usage of an attempt in a range of time, for each day or month that it used."""
+    since, until = max(since, span.begin), until if span.end is None else min(until, span.end)
+    if since >= until:
+        return
+    for first, after in periods(per, since, until) if per else ((since, until),):
+        runs, attempts, slot_s = span.counted(max(since, first), min(until, after))
+        key = inherited(UsageKey, span)
+        yield UsedSlots(**key, runs=runs, attempts=attempts, slot_s=slot_s, begin_at=first if per else None)
 
 
 def _measured(engine: Engine[Any], attempt_ids: Sequence[str]) -> Mapping[str, Sequence[NodeUtilization]]:

@@ -1,16 +1,20 @@
-"""Reads the rules of pools. Called by `clusterfile`, and for the local cluster by a server's settings."""
+"""Reads the rules of pools. Called by `clusterfile`, for the local cluster by a server's settings, and by the
+route that edits one pool.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 from tarmac.dialects import names
 from tarmac.dialects.kinds import choice, flag, matching, number, written_number
+from tarmac.dialects.located import Problems, from_plain
 from tarmac.dialects.quantities import duration_s
-from tarmac.dialects.schema import MISSING, Custom, Field, attributes, read_value, record
+from tarmac.dialects.schema import MISSING, Custom, Field, attributes, read_value, record, write_record
 from tarmac.dialects.section import Section, Value
 from tarmac.model.cluster import Packing, Policy, Pool, ShareBy
 
 LARGEST_SHARE = 100_000
+_OF_SHARES = ("share_by", "shares", "half_life")
 
 
 def read_pools(value: Value | None, cluster: str) -> tuple[tuple[Pool, Value], ...]:
@@ -26,11 +30,26 @@ def read_pools(value: Value | None, cluster: str) -> tuple[tuple[Pool, Value], .
     return tuple(read)
 
 
+def edited(pool: Pool, changes: Mapping[str, Any]) -> Pool:
+    """The pool with these rules, as in a file; None returns a rule to its default. Raises InvalidInput.
+
+    With another policy, earlier rules about shares vanish.
+    """
+    problems, before = Problems(None), write_record(pool, POOL)
+    if changes.get("policy", Policy.FAIR_SHARE) != Policy.FAIR_SHARE:
+        before = {name: rule for name, rule in before.items() if name not in _OF_SHARES}
+    given = {**before, **changes}
+    rules = {name: rule for name, rule in given.items() if rule is not None or name not in POOL.fields}
+    found = read_value(Value(from_plain(rules), "", problems), POOL)
+    problems.raise_any()
+    return Pool(name=pool.name, cluster=pool.cluster, **found)
+
+
 def _check(section: Section, found: Mapping[str, Any]) -> None:
     """Report fields that contradict each other."""
     pool = Pool(name="", cluster="", **attributes(found, POOL))
     if pool.policy is not Policy.FAIR_SHARE:
-        for name in ("share_by", "shares", "half_life"):
+        for name in _OF_SHARES:
             if (value := section.get(name)) is not None:
                 value.refuse(f"nothing is shared under policy {pool.policy}", "write policy: fair_share")
     if pool.share_by is ShareBy.RUN and (value := section.get("shares")) is not None:

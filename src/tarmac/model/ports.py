@@ -18,7 +18,7 @@ from tarmac.model.lifecycle import LeaveRequest, RunState
 from tarmac.model.metrics import MetricStore
 from tarmac.model.notification import Notifications
 from tarmac.model.people.limits import Limits
-from tarmac.model.people.usage import AttemptSpan
+from tarmac.model.people.usage import AttemptSpan, TimeRange, Used
 from tarmac.model.progress import Cause, Event, NativeStatus, Notice, Outcome, Sighting, WorkerStatus
 from tarmac.model.reservations import ReservedNodes
 from tarmac.model.run import Attempt, Release, Run
@@ -153,6 +153,11 @@ class Store(Protocol):
 
     def attempt_spans(self, since: float, until: float) -> Sequence[AttemptSpan]:
         """The attempts that held slots within a range of time, in any order; also those of removed runs."""
+
+    def used_slots(self, days: TimeRange, others: Sequence[TimeRange], *, by_day: bool) -> Used:
+        """The usage of ended attempts in a range of whole days (UTC), in total or by day, and all attempts
+        that are live or held slots within the `others`: both at the same moment, also of removed runs.
+        """
 
     def clusters(self) -> list[Cluster]:
         """The described clusters, by name."""

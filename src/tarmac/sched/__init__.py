@@ -16,6 +16,7 @@ from tarmac.sched.decisions import (
 )
 from tarmac.sched.estimate.durations import Durations, Finished
 from tarmac.sched.estimate.estimates import (
+    MOST_ESTIMATED,
     Scope,
     estimates,
     scope_of_first,
@@ -37,6 +38,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
 
 
 __all__ = [
+    "MOST_ESTIMATED",
     "WHOLE",
     "Candidate",
     "Demand",

@@ -15,7 +15,7 @@ from anyio import CapacityLimiter, to_thread
 
 READING_THREADS = 4
 EVERY_RUN = ""
-"""Instead of the id of a run: a watch on the changes of all."""
+"""Instead of the id of a run: a watch on all changes."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,6 +50,8 @@ class Changes:
         self.stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watches: dict[str, set[Watch]] = {}
+        self._paths: dict[str, int] = {}
+        self._last = 0
         self._pending: set[str] = set()
         self._lock = threading.Lock()
         self._readers = CapacityLimiter(READING_THREADS)
@@ -79,9 +81,22 @@ class Changes:
         """The pause of a stream: `each_s` for every open stream, and at least `least_s`."""
         return max(least_s, each_s * sum(map(len, self._watches.values())))
 
-    def tell(self, run_ids: Collection[str]) -> None:
-        """Announce changes of runs. Cheap without watches; many changes wake each watch only once."""
-        watched = [run_id for run_id in (EVERY_RUN, *run_ids) if run_id in self._watches]
+    def paths_after(self, number: int) -> tuple[int, list[str]]:
+        """The number of the last change with a path, and the paths of the changes after `number`."""
+        with self._lock:
+            return self._last, [path for path, at in self._paths.items() if at > number]
+
+    def tell(self, changed: Collection[str]) -> None:
+        """Announce changes: of runs by their ids, of other things by the first part of their path (`/nodes`).
+
+        Cheap without watches; many changes wake each watch only once.
+        """
+        for path in changed:
+            if path[0] == "/":
+                with self._lock:
+                    self._last += 1
+                    self._paths[path] = self._last
+        watched = [run_id for run_id in (EVERY_RUN, *changed) if run_id in self._watches]
         if not watched or self._loop is None or self._loop.is_closed():
             return
         with self._lock:

@@ -364,7 +364,7 @@ class _Joining:
             accounts=self._accounts,
             sign_on=SignOnService(settings.sign_on, self._accounts, self._keys, self._clock),
             door=Door(home, self._accounts.callers, settings.server, self._clock),
-            audit=Auditor(self._accounts, self._clock).note,
+            audit=Auditor(self._accounts, self._clock, changes.tell).note,
             images=images,
             remover=remover,
             numbers=self._store.numbers,

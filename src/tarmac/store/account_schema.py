@@ -1,4 +1,6 @@
-"""The tables of accounts, tokens, the audit log, what users have set, limits and credits: for `schema`."""
+"""The tables of accounts, tokens, the audit log, what users have set, limits, credits and
+usage: for `schema`.
+"""
 
 import sqlalchemy as sa
 
@@ -95,4 +97,31 @@ credit_entry = sa.Table(
     sa.Index("ix_credit_entry_account", "account", "id"),
     sa.Index("ix_credit_entry_attempt", "attempt", "account"),
     one_of("kind", EntryKind),
+)
+
+# Usage of ended attempts, added up by day (UTC): what reports on usage show. Attempts and runs count on the
+# day on which they began to use slots.
+usage_day = sa.Table(
+    "usage_day",
+    metadata,
+    sa.Column("day_at", sa.Double, nullable=False),
+    sa.Column("user_name", Bytewise, nullable=False),
+    sa.Column("project", Bytewise, nullable=False),
+    sa.Column("cluster", Bytewise, nullable=False),
+    sa.Column("pool", Bytewise, nullable=False),
+    sa.Column("runs", sa.Integer, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("slot_s", sa.Double, nullable=False),
+    sa.PrimaryKeyConstraint("day_at", "user_name", "project", "cluster", "pool"),
+)
+
+# Usage of the attempts of removed runs, as JSON.
+usage_span = sa.Table(
+    "usage_span",
+    metadata,
+    sa.Column("run_id", Bytewise, primary_key=True),
+    sa.Column("attempt", sa.Integer, primary_key=True),
+    sa.Column("ended_at", sa.Double, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Index("ix_usage_span_ended_at", "ended_at"),
 )

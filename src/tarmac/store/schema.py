@@ -15,7 +15,7 @@ from tarmac.store.columns import Bytewise, Serial, metadata, one_of
 BASE = "0028"
 """The oldest schema that migrations start from."""
 
-HEAD = "0035"
+HEAD = "0036"
 """The newest migration, which is the `alembic_version` of a database with this schema."""
 
 run = sa.Table(
@@ -123,6 +123,7 @@ attempt = sa.Table(
     one_of("state", AttemptState),
     one_of("leave_request", LeaveRequest),
     one_of("outcome", Outcome),
+    sa.Index("ix_attempt_ended_at", "ended_at", "created_at"),
 )
 
 LIVE_ATTEMPT = sa.text("state <> 'ended'")
@@ -350,17 +351,6 @@ usage = sa.Table(
     sa.Column("group_id", Bytewise, nullable=False),  # an array or experiment; "": of neither
     sa.Column("slot_s", sa.Double, nullable=False),
     sa.PrimaryKeyConstraint("hour_at", "cluster", "pool", "user_name", "project", "group_id"),
-)
-
-# Usage of the attempts of removed runs, as JSON.
-usage_span = sa.Table(
-    "usage_span",
-    metadata,
-    sa.Column("run_id", Bytewise, primary_key=True),
-    sa.Column("attempt", sa.Integer, primary_key=True),
-    sa.Column("ended_at", sa.Double, nullable=False),
-    sa.Column("body", sa.Text, nullable=False),
-    sa.Index("ix_usage_span_ended_at", "ended_at"),
 )
 
 cluster = sa.Table(

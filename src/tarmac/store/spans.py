@@ -1,87 +1,94 @@
-"""Attempts as usage, of existing and of removed runs. Used by `sql`.
+"""Attempts as usage, of existing and of removed runs: each for itself, and added up by day. Used by `sql`.
 
 It reads only the needed columns of attempts, so that many are read quickly.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf
-from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, or_, select
+from sqlalchemy import Connection, bindparam, func, literal_column, select
 
+from tarmac.model.changes import RunStep
 from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.codec import decode
-from tarmac.model.lifecycle import TERMINAL_STATES
-from tarmac.model.people.usage import AttemptSpan
+from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES
+from tarmac.model.people.usage import AttemptSpan, Period, TimeRange, UsedSlots, periods
+from tarmac.store.account_schema import usage_day, usage_span
 from tarmac.store.database import each_of
-from tarmac.store.rows import written
-from tarmac.store.schema import attempt, event, run, usage_span
-from tarmac.store.statements import LAST_EVENT_ID, insert_or_skip, words
+from tarmac.store.rows import of_attempt, written
+from tarmac.store.schema import attempt, run
+from tarmac.store.statements import add_to, insert_or_skip, words
 
+_OF_ATTEMPT = ("cluster", "allocation", "created_at", "granted_at", "ended_at", "released")
 _ATTEMPTS = select(
-    run.c.id,
-    attempt.c.number,
-    run.c.user_name,
-    run.c.project,
-    attempt.c.cluster,
-    attempt.c.allocation,
-    attempt.c.created_at,
-    attempt.c.granted_at,
-    attempt.c.ended_at,
-    attempt.c.released,
+    run.c.id, attempt.c.number, run.c.user_name, run.c.project, *(attempt.c[name] for name in _OF_ATTEMPT)
 ).join_from(attempt, run, attempt.c.run_id == run.c.id)
-SINCE = _ATTEMPTS.where(or_(attempt.c.ended_at.is_(None), attempt.c.ended_at > bindparam("since")))
-OF_RUNS = _ATTEMPTS.where(run.c.id.in_(bindparam("ids", expanding=True)))
-TO_REMOVE = OF_RUNS.where(run.c.state.in_(words(TERMINAL_STATES)))
-CHANGED = select(event.c.run_id).where(event.c.id > bindparam("after")).distinct()
-_MOST_KNOWN = 500_000
-"""The number of spans from which on they are read for every answer."""
-
-COUNT_REMOVED = select(func.count()).select_from(usage_span)
+LIVE = _ATTEMPTS.where(attempt.c.state != literal_column("'ended'"))
+ENDED = _ATTEMPTS.where(attempt.c.ended_at > bindparam("since"), attempt.c.created_at < bindparam("until"))
+TO_REMOVE = _ATTEMPTS.where(
+    run.c.id.in_(bindparam("ids", expanding=True)), run.c.state.in_(words(TERMINAL_STATES))
+)
 REMOVED = select(usage_span.c.body).where(usage_span.c.ended_at > bindparam("since"))
 
+_KEYS = tuple(usage_day.c[name] for name in ("user_name", "project", "cluster", "pool"))
+_AMOUNTS = tuple(usage_day.c[name] for name in ("runs", "attempts", "slot_s"))
+BY_DAY = select(*_KEYS, *_AMOUNTS, usage_day.c.day_at).where(
+    usage_day.c.day_at >= bindparam("since"), usage_day.c.day_at < bindparam("until")
+)
+_IN_TOTAL = BY_DAY.with_only_columns(*_KEYS, *map(func.sum, _AMOUNTS)).group_by(*_KEYS)
 
-class Spans:
-    """The attempts of a database that held slots. They are read once, and then those of changed runs."""
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, int], AttemptSpan] = {}
-        self._since, self._last_event, self._removed = inf, 0, 0
-        self._lock = Lock()
+def sums(connection: Connection, days: TimeRange, *, by_day: bool) -> list[UsedSlots]:
+    """The usage of ended attempts in a range of whole days, in total or by day."""
+    since, until = days
+    found = connection.execute(BY_DAY if by_day else _IN_TOTAL, {"since": since, "until": until})
+    fields = UsedSlots.__struct_fields__
+    return [UsedSlots(**dict(zip(fields, row, strict=False))) for row in found]
 
-    def read(self, connection: Connection, since: float, until: float) -> list[AttemptSpan]:
-        """Those in a range of time; each once, even if its run is removed meanwhile."""
-        with self._lock:
-            self._renew(connection, since)
-            spans = self._known.values()
-            return [each for each in spans if each.begin < until and (each.end or inf) > since]
 
-    def _renew(self, connection: Connection, since: float) -> None:
-        last_event = connection.execute(LAST_EVENT_ID).scalar_one()
-        removed = connection.execute(COUNT_REMOVED).scalar_one()
-        found: Iterable[Any]
-        if since >= self._since and removed == self._removed and len(self._known) < _MOST_KNOWN:
-            changed = connection.execute(CHANGED, {"after": self._last_event}).scalars().all()
-            found = each_of(connection, OF_RUNS, changed)
-        else:  # the events of removed runs are gone
-            found, self._known = connection.execute(SINCE, {"since": since}), {}
-            for body in connection.execute(REMOVED, {"since": since}).scalars():
-                self._put(decode(AttemptSpan, json.loads(body)))
-            self._since, self._removed = since, removed
-        for span in map(_to_span, found):
+def within(connection: Connection, ranges: Iterable[TimeRange]) -> list[AttemptSpan]:
+    """All live attempts, and those that held slots within one of these ranges of time."""
+    found = list(map(_to_span, connection.execute(LIVE)))
+    for since, until in ranges:
+        found += map(_to_span, connection.execute(ENDED, {"since": since, "until": until}))
+        bodies = connection.execute(REMOVED, {"since": since}).scalars()
+        removed = (decode(AttemptSpan, json.loads(body)) for body in bodies)
+        found += (span for span in removed if span.begin < until)
+    return list({(span.run_id, span.attempt): span for span in found if span is not None}.values())
+
+
+def add(connection: Connection, steps: Iterable[RunStep]) -> None:
+    """Add the attempts that end with these steps to the sums of their days, in the same transaction."""
+    added: dict[tuple[Any, ...], list[float]] = {}
+    for span in _ending(steps):
+        for day_at, after in periods(Period.DAY, span.begin, span.end or span.begin):
+            key = span.user, span.project, span.cluster, span.pool, day_at
+            before = added.get(key, (0, 0, 0.0))
+            added[key] = [sum(each) for each in zip(before, span.counted(day_at, after), strict=True)]
+    if added:
+        names = [column.name for column in (*_KEYS, usage_day.c.day_at, *_AMOUNTS)]
+        rows = [dict(zip(names, (*key, *amounts), strict=True)) for key, amounts in sorted(added.items())]
+        connection.execute(add_to(usage_day, connection.dialect.name), rows)
+
+
+def _ending(steps: Iterable[RunStep]) -> Iterator[AttemptSpan]:
+    """The attempts that end with these steps, each once: later steps may learn more of an ended one."""
+    for step in steps:
+        ended, before = step.attempt, step.before
+        if ended is None or ended.ended_at is None:
+            continue
+        if before.attempt < ended.number or before.state in OCCUPYING_STATES:
+            values = of_attempt(ended)
+            key = before.id, ended.number, before.user, before.project
+            span = _to_span((*key, *(values[name] for name in _OF_ATTEMPT)))
             if span is not None:
-                self._put(span)
-        self._last_event = last_event
-
-    def _put(self, span: AttemptSpan) -> None:
-        self._known[span.run_id, span.attempt] = span
+                yield span
 
 
-def keep_spans(connection: Connection, run_ids: Iterable[str]) -> None:
+def keep(connection: Connection, run_ids: Iterable[str]) -> None:
     """Keep the usage of ended ones of these runs, which the same transaction removes."""
     spans = map(_to_span, each_of(connection, TO_REMOVE, run_ids))
     kept = [

@@ -21,13 +21,13 @@ from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.codec import decode
 from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import IllegalStep, RunState
-from tarmac.model.people.usage import AttemptSpan
+from tarmac.model.people.usage import AttemptSpan, TimeRange, Used
 from tarmac.model.progress import Event, Outcome
 from tarmac.model.reservations import ReservedNodes, in_order
 from tarmac.model.run import Attempt, Run
 from tarmac.model.run_records import Dataset
 from tarmac.model.summary import RunQuery, RunSummary
-from tarmac.store import checks, rows
+from tarmac.store import checks, rows, spans
 from tarmac.store import statements as sql
 from tarmac.store.accounts import SqlAccounts
 from tarmac.store.announcements import SqlAnnouncements
@@ -44,8 +44,8 @@ from tarmac.store.schema import dataset as dataset_table
 from tarmac.store.schema import node as node_table
 from tarmac.store.schema import reservation as reservation_table
 from tarmac.store.schema import run as run_table
+from tarmac.store.schema import usage as usage_table
 from tarmac.store.secrets import SqlSecrets
-from tarmac.store.spans import Spans, keep_spans
 from tarmac.store.upgrade import bring_up_to_date
 
 
@@ -77,9 +77,8 @@ class SqlStore:
         self.run_records = SqlRunRecords(database)
         self.run_views = SqlRunViews(database)
         self.experiments: Experiments = SqlExperiments(database, self._write_runs)
-        self._spans = Spans()
         self._put_attempts = sql.put_attempts(database.dialect)
-        self._add_usage = sql.add_usage(database.dialect)
+        self._add_usage = sql.add_to(usage_table, database.dialect)
         self._put_node = sql.put(node_table, database.dialect)
         self._put_cluster = sql.put(cluster_table, database.dialect)
         self._put_dataset = sql.put(dataset_table, database.dialect)
@@ -142,7 +141,7 @@ class SqlStore:
 
     def remove_runs(self, run_ids: Collection[str]) -> frozenset[str]:
         with self._database.writing() as connection:
-            keep_spans(connection, run_ids)
+            spans.keep(connection, run_ids)
             return frozenset(row.id for row in each_of(connection, sql.REMOVE_RUNS, run_ids))
 
     def runs(self, query: RunQuery) -> list[RunSummary]:
@@ -234,7 +233,12 @@ class SqlStore:
 
     def attempt_spans(self, since: float, until: float) -> list[AttemptSpan]:
         with self._database.reading() as connection:
-            return self._spans.read(connection, since, until)
+            found = spans.within(connection, [(since, until)])
+        return [span for span in found if span.begin < until]
+
+    def used_slots(self, days: TimeRange, others: Sequence[TimeRange], *, by_day: bool) -> Used:
+        with self._database.reading() as connection:
+            return spans.sums(connection, days, by_day=by_day), spans.within(connection, others)
 
     def clusters(self) -> list[Cluster]:
         return [decode(Cluster, json.loads(body)) for (body,) in self._database.rows(sql.CLUSTERS)]
@@ -298,6 +302,7 @@ class SqlStore:
                 raise IllegalStep("an attempt that has ended, or runs, cannot go back")
         if used := rows.of_usage(steps):
             connection.execute(self._add_usage, used)
+        spans.add(connection, steps)
         if messages := [message for step in steps for message in step.notifications]:
             self.notifications.insert(connection, messages)
 

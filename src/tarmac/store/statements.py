@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
@@ -233,13 +234,12 @@ USAGE = (
 )
 
 
-def add_usage(dialect: str) -> sa.Insert:
-    """Add to the usage of an hour."""
-    statement = _insert(usage, dialect)
-    return statement.on_conflict_do_update(
-        index_elements=list(usage.primary_key.columns),
-        set_={"slot_s": usage.c.slot_s + statement.excluded.slot_s},
-    )
+@cache
+def add_to(table: sa.Table, dialect: str) -> sa.Insert:
+    """Add amounts to the rows with these keys."""
+    statement, keys = _insert(table, dialect), list(table.primary_key.columns)
+    added = {each.name: each + statement.excluded[each.name] for each in table.c if each not in keys}
+    return statement.on_conflict_do_update(index_elements=keys, set_=added)
 
 
 # --- events -----------------------------------------------------------------------------------------

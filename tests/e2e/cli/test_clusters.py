@@ -160,6 +160,27 @@ def test_it_outlives_the_server_and_what_runs_is_not_taken_away(shell: Shell) ->
     assert "did you mean" in shell.tarmac("clusters", "show", "locl", code=2).stderr
 
 
+def test_the_rules_of_a_pool_are_changed_one_by_one(shell: Shell) -> None:
+    """What a form of the page does, with every refusal named, and the exit code for bad input."""
+    shell.tarmac("clusters", "add", shell.write("lab.yaml", LAB), code=0)
+    changes = ("share_by=user", "shares.ada=2", "preemption=true", "credits_per_slot_hour=0.5", "turn=30s")
+    printed = shell.tarmac("clusters", "set", "lab/train", *changes, code=0).stdout
+    assert "ada 2" in printed
+    shell.tarmac("server", "stop", code=0)
+    pools = {pool["name"]: pool for pool in shell.json("clusters", "set", "lab/train", "turn=")["pools"]}
+    assert (pools["train"]["preemption"], pools["train"]["credits_per_slot_hour"]) == (True, 0.5)
+    assert pools["train"]["turn_s"] == 90.0
+    for words, said in (
+        (("lab/train", "polcy=priority"), "did you mean 'policy'?"),
+        (("lab/train", "preemption=maybe"), "true or false is expected"),
+        (("lab/nowhere", "turn=30s"), "cluster lab has no pool 'nowhere'"),
+        (("lab", "turn=30s"), "a pool with its cluster is expected"),
+        (("lab/train", "shares=1", "shares.ada=2"), "'shares' has a value already"),
+        (("local/default", "turn=30s"), "settings.toml describes the pools"),
+    ):
+        assert said in shell.tarmac("clusters", "set", *words, code=2).stderr
+
+
 def test_the_pages(lab: Shell) -> None:
     table = lab.tarmac("clusters", code=0).stdout.splitlines()
     assert table[0].split() == ["CLUSTER", "ENGINE", "NODES", "FREE", "SLOTS", "TYPES", "POOLS"]

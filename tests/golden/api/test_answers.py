@@ -311,6 +311,7 @@ def people(plane: Served, story: Story) -> None:
 def clusters(story: Story) -> None:
     story.ask("POST", "/clusters", {"source": "name: more\nengine: local\nnodes: 1\nslots: 2\n"})
     story.ask_for_change("PUT", "/clusters/gpus/machines", "gpus", {"source": "gpu1\n"})
+    story.ask("PATCH", "/clusters/gpus/pools", {"pool": "default", "rules": {"preemption": True}})
     for path in ("", "/gpus", "/gpus/machines", "/gpus/change", "/gpus/check"):
         story.ask("GET", f"/clusters{path}")
     story.ask_for_change("POST", "/clusters/gpus/down", "gpus", {"force": True})

@@ -22,6 +22,7 @@ from tarmac.model.cluster import Cluster
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState
 from tarmac.model.spec import Target
+from tarmac.sched import EstimateBasis, Part
 
 LIMIT_S = 120.0
 ONE = HomeIdentity(id="one", machine="m1", hostname="ada", path="/home/one")
@@ -60,9 +61,9 @@ def a_plane(
     )
 
 
-def an_engine(cluster: str = "local", *, duration_s: float = 0.0) -> SimEngine:
+def an_engine(cluster: str = "local", *, duration_s: float = 0.0, slots: int = 1) -> SimEngine:
     clock = VirtualClock(time.time())
-    there = [replace(node, name=f"{cluster}1", cluster=cluster) for node in nodes(1, 1)]
+    there = [replace(node, name=f"{cluster}1", cluster=cluster) for node in nodes(1, slots)]
     return SimEngine(clock, there, behaviour=lambda _launch: Behaviour(duration_s=duration_s))
 
 
@@ -102,6 +103,24 @@ def test_a_submitted_run_goes_all_the_way_by_wakeups_alone() -> None:
     loops.start()
     try:
         wait_for(plane, submit(plane), RunState.ENDED)
+    finally:
+        loops.stop()
+
+
+def test_estimates_far_down_a_queue_are_made_by_a_loop() -> None:
+    """The first answer does not wait for them."""
+    plane = a_plane(ScratchStore(), an_engine(duration_s=1e6, slots=8))
+    loops = Loops(plane)
+    loops.start()
+    try:
+        plane.submit([Submission(spec=spec(slots=1, time_limit_s=60.0), actor=ADA)] * 600)
+        deadline, bases = time.monotonic() + LIMIT_S, [set[EstimateBasis]()]
+        while bases[-1] != {EstimateBasis.TIME_LIMITS}:
+            assert time.monotonic() < deadline, bases[-1]
+            threading.Event().wait(0.05)
+            [page] = plane.queue(ADA, Part(limit=5, after=550))
+            bases.append({each.estimate.basis for each in page.runs if each.estimate is not None})
+        assert {EstimateBasis.TOO_FAR} in bases
     finally:
         loops.stop()
 

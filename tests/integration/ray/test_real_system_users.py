@@ -95,7 +95,7 @@ def test_n15_a_checkpoint_goes_to_another_node_through_the_server(settled: Lab) 
     assert "checkpoint" in ann.tarmac("artifacts", "ls", run, code=0).stdout
     text = f"name: again\ncode: .\nhostnames: h2\ninput_artifacts: [{run}]\ncommand: python3 train.py\n"
     said = ann.tarmac("run", ann.write("resume/again.yaml", text), *ON_RAY, code=0).stdout
-    assert said.splitlines() == ["found seven", name]
+    assert said.splitlines() == ["found seven", f"mine {name}"]
     ann.tarmac("stop", "--wait", run, code=0)
 
 

@@ -91,6 +91,57 @@ def test_another_description_of_the_name_wants_replace(plane: Served) -> None:
     assert client.add_cluster(smaller, replace=True).nodes == 1
 
 
+def test_the_rules_of_one_pool_are_changed_while_runs_use_it(plane: Served) -> None:
+    """Only the given rules change, durably; null returns one to its default. The nodes stay."""
+    client = plane.client()
+    client.add_cluster(SITE, filename="site.yaml")
+    client.submit(HELLO, overrides={"slots": 8, "cluster": "site", "pool": "big"})
+    plane.turn()
+    rules = {"preemption": True, "shares": {"ada": 1, "bob": 3}, "turn": None, "guaranteed": "10m"}
+    big, _ = client.set_pool("site", "big", rules).pools
+    assert (big.policy, big.preemption, big.shares) == ("fair_share", True, {"ada": 1.0, "bob": 3.0})
+    assert (big.turn_s, big.guaranteed_s, big.slots_used) == (90.0, 600.0, 8)
+    _, default = client.set_pool("site", "default", {"policy": "least_attained"}).pools
+    assert default.policy == "least_attained", "a pool that the file does not name"
+    big, _ = client.set_pool("site", "big", {"policy": "priority"}).pools
+    assert (big.shares, big.preemption) == ({}, True), "rules about shares vanish"
+    client.set_pool("site", "big", {"policy": "fair_share"})
+    [stored] = plane.store.clusters()
+    assert [(pool.name, pool.policy) for pool in stored.pools] == [
+        ("big", "fair_share"),
+        ("default", "least_attained"),
+    ]
+    assert plane.plane.control.offer()[0][-1].policy == "least_attained", "the scheduler's rules"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "pool", "rules", "text"),
+    [
+        ("site", "big", {"polcy": "priority"}, "did you mean 'policy'"),
+        ("site", "big", {"polcy": None}, "did you mean 'policy'"),
+        (
+            "site",
+            "big",
+            {"policy": "priority", "shares": {"ada": 1}},
+            "nothing is shared under policy",
+        ),
+        ("site", "big", {"turn": "5 parsecs"}, "a duration such as 90s"),
+        ("site", "bug", {}, "cluster site has no pool 'bug'"),
+        ("sight", "big", {}, "did you mean site?"),
+        ("local", "default", {}, "settings.toml describes the pools"),
+    ],
+)
+def test_rules_that_cannot_be_changed_are_refused(
+    plane: Served, cluster: str, pool: str, rules: dict[str, object], text: str
+) -> None:
+    client = plane.client()
+    before = client.add_cluster(SITE, filename="site.yaml")
+    with pytest.raises((InvalidInput, NotFound, Refused)) as refused:
+        client.set_pool(cluster, pool, rules)
+    assert text in f"{refused.value} {refused.value.hint}"
+    assert client.cluster("site") == before
+
+
 def test_unknown_names_are_told_with_the_nearest(plane: Served) -> None:
     client = plane.client()
     client.add_cluster(SITE, filename="site.yaml")

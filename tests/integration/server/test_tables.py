@@ -47,11 +47,23 @@ class Stream:
             found[name] = value
         return found
 
-    def runs(self) -> Any:
-        """The content of the next message with runs."""
+    def changes(self) -> Any:
+        """The content of the next message with changes."""
         while (message := self.message()).get("event") != "runs":
             assert message, "the stream ended"
         return json.loads(message["data"])
+
+    def runs(self) -> Any:
+        """The content of the next message with runs."""
+        while not ((found := self.changes())["rows"] or found["more"]):
+            pass
+        return found
+
+    def until_told(self, *paths: str) -> None:
+        """Read messages until the answers below these paths are named as changed."""
+        left = set(paths)
+        while left:
+            left -= set(self.changes()["paths"])
 
 
 def test_a_table_has_the_chosen_fields_of_a_window(plane: Served) -> None:
@@ -90,11 +102,16 @@ def test_a_table_has_the_columns_and_words_of_another_system(plane: Served) -> N
         **{"ID": str(experiment_id(run)), "Owner": OWNER, "Name": "a", "Parent ID": "", "State": "QUEUED"},
         **{"Progress": "N/A", "Started": "N/A", "Ended": "N/A", "Resource Pool": ""},
     }
+    found = ask(plane, "/tables/runs?as=mcli&field=id")[1]
+    assert [each["title"] for each in found["columns"]][:3] == ["NAME", "GPU_NUM", "CREATED_TIME"]
+    assert found["rows"] == [[run, "a", "0", "1970-01-12 01:46 PM", "-", "-", "Queued"]]
+    found = ask(plane, "/tables/runs?as=mantik&field=id")[1]
+    assert found["rows"] == [[run, run, "a", "SCHEDULED", "", ""]]
     assert ask(plane, "/tables/runs/counts?field=status&as=isc&status=paused")[1] == {"enqueued": 1}
     assert ask(plane, "/tables/runs/counts?field=mode&as=isc&status=paused")[1] == {}
     assert ask(plane, "/tables/runs?as=isc&status=enqueued&status=paused")[1]["total"] == 1
     assert ask(plane, "/tables/runs?as=isc&status=queued")[1]["total"] == 0
-    assert ask(plane, "/page")[1]["systems"] == ["isc", "clusterfudge", "determined"]
+    assert ask(plane, "/page")[1]["systems"] == ["isc", "mcli", "mantik", "clusterfudge", "determined"]
 
 
 def test_each_user_has_saved_views_of_their_own(plane: Served) -> None:
@@ -174,6 +191,41 @@ def test_a_stream_has_only_runs_that_its_user_sees(plane: Served) -> None:
     plane.turn()
     nodes = ask(plane, "/nodes", token)[1]
     assert {run["name"] for node in nodes for run in node["runs"]} == {"mine"}
+
+
+def test_a_stream_names_what_else_another_client_changes(plane: Served) -> None:
+    """Pages that show nodes, limits, views and so on read them again at once."""
+    admin, stream = plane.client(), Stream(plane)
+    opened = stream.message()
+    node = admin.nodes()[0]
+    admin.drain(node.name, reason="a new fan")
+    stream.until_told("/nodes", "/clusters", "/queue")
+    admin.reserve(node.name, name="demo", begin_at=plane.clock.now(), duration_s=60.0)
+    plane.turn()  # as the loops do, which a reservation wakes
+    stream.until_told("/nodes", "/reservations")
+    admin.set_limits(user="ada", slots=4)
+    stream.until_told("/limits")
+    assert ask(plane, "/views", method="PUT", body={"name": "mine", "query": ""})[0] == 200
+    stream.until_told("/views")
+    run = admin.submit(HELLO)
+    admin.note(run.id, "look at this")
+    stream.until_told("/runs")
+    Stream(plane, last=opened["id"]).until_told("/nodes", "/limits", "/views", "/runs")
+
+
+def test_a_stream_names_no_refused_change_and_no_question(plane: Served) -> None:
+    admin, stream = plane.client(), Stream(plane)
+    stream.message()
+    assert ask(plane, "/limits", method="PUT", body={})[0] == 422
+    admin.check(HELLO)
+    admin.limits()
+    run = admin.submit("name: last\ncommand: echo\n")
+    found = [stream.changes()]
+    while not found[-1]["rows"]:
+        found.append(stream.changes())
+    told = {path for each in found for path in each["paths"]}
+    assert told <= {"/nodes", "/reservations", "/clusters", "/queue"}, "the nodes have just become known"
+    assert found[-1]["rows"] == [["last", run.state]]
 
 
 def test_a_burst_of_changes_says_to_read_the_table_again(plane: Served) -> None:

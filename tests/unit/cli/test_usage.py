@@ -5,16 +5,16 @@ from __future__ import annotations
 import click
 import pytest
 
-from tarmac import api
 from tarmac.cli.commands.usage import _totals, moment, utc_moment
+from tarmac.model.people.usage import UsedSlots
 
 DAY_S = 86_400.0
 MARCH_31 = 1_774_915_200.0
 
 
-def used(user: str, hours: float, at: float | None = None, pool: str = "default") -> api.UsedSlots:
+def used(user: str, hours: float, at: float | None = None, pool: str = "default") -> UsedSlots:
     where = {"cluster": "local", "pool": pool, "project": "vision"}
-    return api.UsedSlots(user=user, runs=1, attempts=2, slot_s=hours * 3600.0, begin_at=at, **where)
+    return UsedSlots(user=user, runs=1, attempts=2, slot_s=hours * 3600.0, begin_at=at, **where)
 
 
 def test_i13_totals_are_by_any_of_the_names_together() -> None:

@@ -117,6 +117,7 @@ export type PersonalSubscription = { receiver: string; on: Occasion[]; waiting_s
 export type Piece = { digest: string; bytes: number };
 export type Placement = { node: string; address: string; rank: number; slots: number[] };
 export type Policy = "fair_share" | "least_attained" | "priority";
+export type PoolBody = { pool: string; rules: Record<string, unknown> };
 export type PoolRules = { name: string; policy: Policy; preemption: boolean; packing: Packing; guaranteed_s: number; backfill_window_s: number; share_by: ShareBy; shares: Record<string, number>; half_life_s: number; turn_s: number; period_s: number; floor_s: number; idle_report_s: number | null; idle_pause_s: number | null; credits_per_slot_hour: number; nodes: number; slots: number; slots_used: number };
 export type PreviewLine = { trials: number; length: number | null };
 export type Problem = { message: string; file: string | null; line: number | null; column: number | null; hint: string | null };
@@ -131,7 +132,7 @@ export type Reservation = { begin_at: number; users: string[]; projects: string[
 export type ReserveBody = { begin_at: number; users?: string[]; projects?: string[]; reason?: string; preempt?: boolean; choice: NodeChoice; duration_s: number; name: string };
 export type Rotation = { values: number };
 export type Run = { id: string; user: string; state: RunState; outcome: Outcome | null; cause: Cause | null; attempt: number; created_at: number; queued_at: number | null; started_at: number | null; ended_at: number | null; failures: number; faults: number; preemptions: number; turns: number; dependencies: AwaitedRun[]; excluded_nodes: string[]; array_id: string | null; array_index: number | null; attained_slot_s: number; ran_s: number; cycle_report: CycleReport | null; share: Share | null; code_digest: string | null; code_commit: string | null; name: string; project: string; dialect: string; mode: Mode; priority: number; weight: number; pool: string | null; slots: number; max_turns: number | null; retry_at: number | null; exit_status: number | null; spec: Record<string, unknown>; source: string; warnings: string[]; labels: Record<string, string> };
-export type RunChanges = { until: number; fields: string[]; rows: unknown[][]; more: boolean };
+export type RunChanges = { until: number; fields: string[]; rows: unknown[][]; more: boolean; paths: string[] };
 export type RunColumn = { title: string; sort: string | null; right: boolean };
 export type RunCommand = "pause" | "resume" | "stop";
 export type RunEvent = "accepted" | "attempt_paused" | "dependency_met" | "faulted" | "finished" | "granted" | "pause_requested" | "placed" | "preempt_requested" | "released" | "reordered" | "resume_requested" | "retried" | "session_opened" | "staged" | "started" | "stop_requested" | "submitted" | "vacated";
@@ -243,6 +244,7 @@ export interface Operations {
   "GET /credits": { query: {  }; body: undefined; answer: CreditAccount[] };
   "POST /credits": { query: {  }; body: GrantBody; answer: CreditAccount };
   "GET /credits/entries": { query: { account?: string | null; before?: number | null; limit?: number }; body: undefined; answer: CreditEntry[] };
+  "PATCH /clusters/{cluster}/pools": { query: {  }; body: PoolBody; answer: Cluster };
   "POST /clusters": { query: {  }; body: ClusterBody; answer: Cluster };
   "GET /clusters": { query: {  }; body: undefined; answer: Cluster[] };
   "DELETE /clusters/{cluster}": { query: {  }; body: undefined; answer: Cluster };

@@ -36,6 +36,11 @@ export function bytes(count: number | null): string {
   return `${unit === 0 || value >= 100 ? Math.round(value) : Number(value.toFixed(1))} ${BYTES[unit]}`;
 }
 
+/** A share as a part of a hundred: 80%. */
+export function percent(share: number): string {
+  return `${Math.round(share * 100)}%`;
+}
+
 /** A whole number with thin spaces between thousands: 12 345. */
 export function count(value: number): string {
   return value.toLocaleString("en").replaceAll(",", "\u202f");

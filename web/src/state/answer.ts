@@ -54,9 +54,11 @@ export function useAnswer<K extends Operation>(operation: K, details: Details<K>
     }
     read();
     const every = everyMs > 0 && setInterval(() => document.hidden || again(), everyMs);
-    const stop = onChanges(({ fields, rows, more }) => {
+    const [part = ""] = operation.match(/\/[^/]*/) ?? [];
+    const stop = onChanges(({ fields, rows, more, paths }) => {
       const at = fields.indexOf("id");
-      if (runs && (more || runs === "all" || rows.some((row) => runs.includes(String(row[at]))))) again();
+      const named = () => more || rows.some((row) => runs === "all" || runs?.includes(String(row[at])));
+      if (paths.includes(part) || (runs && named())) again();
     });
     return () => {
       leave.abort();

@@ -1,6 +1,7 @@
 // The caller and the server: from the document at first, then asked again after a login.
 
 import { computed, signal } from "@preact/signals";
+import { onChanges } from "../api/live.ts";
 import { ask, onLoggedOut } from "../api/request.ts";
 import type { Action, ErrorForm, PageFacts, RunTable } from "../api/types.ts";
 
@@ -64,6 +65,10 @@ export async function logOut(): Promise<void> {
   await ask("DELETE /session");
   await renew();
 }
+
+onChanges(({ paths }) => {
+  if (paths.includes("/announcement")) void renew();
+});
 
 onLoggedOut(() => {
   if (page.peek()?.user) void renew();

@@ -1,6 +1,7 @@
 // Rows of any number, read from the server a part at a time as they come into view.
 
 import { signal } from "@preact/signals";
+import { notifyFailure } from "../parts/notices.tsx";
 import type { Rows } from "../parts/table.tsx";
 
 export interface Part<Row> {
@@ -25,15 +26,9 @@ export class WindowRows<Row> implements Rows<Row> {
   #timer: number | undefined;
   readonly #leave = new AbortController();
   readonly #readPart: ReadPart<Row>;
-  readonly #onFailure: (problem: unknown) => void;
 
-  constructor(
-    readPart: ReadPart<Row>,
-    onFailure: (problem: unknown) => void,
-    first: Part<Row> | null = null,
-  ) {
+  constructor(readPart: ReadPart<Row>, first: Part<Row> | null = null) {
     this.#readPart = readPart;
-    this.#onFailure = onFailure;
     if (first) this.#take(0, first);
     else void this.#read(0);
   }
@@ -53,9 +48,15 @@ export class WindowRows<Row> implements Rows<Row> {
 
   view(first: number, end: number): void {
     this.#inView = [first, end];
-    for (const part of this.#partsInView()) {
+    for (const part of partsOf(first, end)) {
       if (!this.#parts.has(part) || this.#stale.has(part)) void this.#read(part);
     }
+  }
+
+  /** Read the rows of a range that are not here yet. */
+  async require(first: number, end: number): Promise<void> {
+    const missing = partsOf(first, end).filter((part) => !this.#parts.has(part));
+    await Promise.all(missing.map((part) => this.#read(part)));
   }
 
   /** Show other values of rows at once, in the same order. */
@@ -77,20 +78,13 @@ export class WindowRows<Row> implements Rows<Row> {
     this.#timer = undefined;
     this.#refreshAt = Date.now();
     this.#stale = new Set(this.#parts.keys());
-    const parts = this.#partsInView();
+    const parts = partsOf(...this.#inView);
     await Promise.all((parts.length > 0 ? parts : [0]).map((part) => this.#read(part)));
   }
 
   close(): void {
     clearTimeout(this.#timer);
     this.#leave.abort();
-  }
-
-  #partsInView(): number[] {
-    const [first, end] = this.#inView;
-    const parts = [];
-    for (let part = Math.floor(first / PART); part * PART < end; part += 1) parts.push(part);
-    return parts;
   }
 
   async #read(part: number): Promise<void> {
@@ -101,7 +95,7 @@ export class WindowRows<Row> implements Rows<Row> {
       this.#take(part, await this.#readPart(part * PART, PART, this.#leave.signal));
     } catch (problem) {
       this.#stale.add(part);
-      this.#onFailure(problem);
+      notifyFailure(problem);
     } finally {
       this.#asked.delete(part);
     }
@@ -113,4 +107,10 @@ export class WindowRows<Row> implements Rows<Row> {
     this.#total.value = total;
     this.#revision.value += 1;
   }
+}
+
+function partsOf(first: number, end: number): number[] {
+  const parts = [];
+  for (let part = Math.floor(first / PART); part * PART < end; part += 1) parts.push(part);
+  return parts;
 }

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -16,7 +16,7 @@ import click
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_list, print_text, print_warnings, remark, wants_json
 from tarmac.cli.lazy import Subcommands, calls_subcommand
-from tarmac.cli.options import complete_cluster, flag, json_option, pairs_option, together
+from tarmac.cli.options import complete_cluster, flag, json_option, key_value, pairs_option, together
 from tarmac.cli.runfile import STDIN, read_text
 from tarmac.cli.views.amounts import age, counted, duration, number, size
 from tarmac.cli.views.table import Cell, Column, Table, table_text
@@ -244,22 +244,53 @@ def _from_shell(client: Client, cluster: str, engine: str) -> tuple[dict[str, st
 def described(
     name: str, engine: str, settings: Iterable[tuple[str, str]], credentials: Mapping[str, str] = NO_SECRETS
 ) -> str:
-    """The text of a cluster file with these settings; a dot selects a nested mapping; empty means null."""
+    """The text of a cluster file with these settings."""
+    secrets = {"credentials": credentials} if credentials else {}
+    tree = _tree(settings, "--set", _word)
+    return json_text({"name": name, "engine": engine, "settings": tree, **secrets})
+
+
+def _tree(pairs: Iterable[tuple[str, str]], what: str, read: Callable[[str], Any]) -> dict[str, Any]:
+    """The values by name; a dot selects a nested mapping; empty means null."""
     tree: dict[str, Any] = {}
-    for key, value in settings:
+    for key, value in pairs:
         *path, last = key.split(".")
         place = tree
         for part in path:
             place = place.setdefault(part, {})
             if not isinstance(place, dict):
-                raise click.UsageError(f"--set {key}: {part!r} has a value already")
-        place[last] = _VALUES.get(value, value)
-    secrets = {"credentials": credentials} if credentials else {}
-    return json_text({"name": name, "engine": engine, "settings": tree, **secrets})
+                raise click.UsageError(f"{what} {key}: {part!r} has a value already")
+        place[last] = read(value)
+    return tree
+
+
+def _word(text: str) -> Any:
+    return _VALUES.get(text, text)
+
+
+def _rule(text: str) -> Any:
+    return float(text) if re.fullmatch(r"\d+(\.\d*)?", text, re.ASCII) else _word(text)
 
 
 _VALUES = {"": None, "null": None, "true": True, "false": False}
 """Texts with another value; null removes a directive."""
+
+
+@clusters.command("set")
+@click.argument("pool", metavar="CLUSTER/POOL")
+@click.argument("rules", metavar="RULE=VALUE...", nargs=-1, required=True, type=key_value)
+@json_option
+def set_pool(*, pool: str, rules: tuple[tuple[str, str], ...]) -> None:
+    """Change rules of a pool of a cluster that was added: policy=fair_share, shares.ada=2, preemption=true.
+
+    An empty VALUE returns a rule to its default; given shares replace all earlier ones. The file of the
+    cluster stays unchanged: adding it again with --replace undoes the change.
+    """
+    cluster_name, slash, name = pool.partition("/")
+    if not slash:
+        raise click.UsageError(f"a pool with its cluster is expected, such as lab/default, not {pool!r}")
+    changed = connect().set_pool(cluster_name, name, _tree(rules, "RULE", _rule))
+    answer(changed, cluster_page(changed, stdout_terminal()))
 
 
 @clusters.command()

@@ -13,7 +13,6 @@ from typing import Any
 
 import click
 
-from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_list, wants_json
 from tarmac.cli.options import flag, json_option, local_time, repeated
 from tarmac.cli.selecting import pages
@@ -21,7 +20,7 @@ from tarmac.cli.views.amounts import age, parse_duration
 from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client import Client
-from tarmac.model.people.usage import Period
+from tarmac.model.people.usage import Period, UsedSlots
 
 HOUR_S = 3600.0
 
@@ -95,11 +94,8 @@ def usage(*, by: tuple[str, ...], since: float | None, until: float | None, as_c
     answer(document, text, empty="nothing was used in this time")
 
 
-def _totals(parts: list[api.UsedSlots], by: Sequence[str]) -> list[dict[str, Any]]:
-    """The sums for each user, project, pool, day or month: in order of time, then the largest first.
-
-    A run that used two pools, or slots on two days, counts in both.
-    """
+def _totals(parts: list[UsedSlots], by: Sequence[str]) -> list[dict[str, Any]]:
+    """The sums for each user, project, pool, day or month: in order of time, then the largest first."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for part in parts:
         day = f"{datetime.fromtimestamp(part.begin_at or 0.0, UTC):%Y-%m-%d}"

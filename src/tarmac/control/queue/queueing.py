@@ -1,10 +1,12 @@
-"""The queue as users see and change it: `tarmac queue`, its `set` and its `move`. Called by `service`.
+"""The queue as users see and change it: `tarmac queue`, its `set` and its `move`. Called by `service`, and
+by a loop.
 
 A list of changes is checked as a whole, as if applied one after another; then all changes are applied in one
 transaction, or none.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from tarmac import api, sched
 from tarmac.api.cluster_operations import QueueChange
@@ -41,19 +43,22 @@ def queue(
     def is_selected(key: PoolKey) -> bool:
         return cluster in (None, key[0]) and pool in (None, key[1])
 
-    def scope(most: int) -> sched.Scope:
-        return control.scheduler_state.ask(lambda ledger: sched.scope_of_first(ledger, now, most))
-
+    scope = partial(_scope, control, now)
     found = control.scheduler_state.ask(lambda ledger: sched.pages(ledger, now, part, pools=is_selected))
     last = max((place.place for page in found for place in page.places), default=-1)
     with control.lock:
         known = control.run_cache().runs
         runs = {place.run_id: known.get(place.run_id) for page in found for place in page.places}
-    queued = [run_id for run_id, run in runs.items() if run is not None and run.state is RunState.QUEUED]
+    expected: Mapping[str, sched.Estimate] = {}
     if part.limit is None:
         expected = control.estimator.estimates(scope(last + 1), now)
-    else:
-        expected = control.estimator.first_estimates(queued, scope, last + 1, now)
+    elif near := [
+        place.run_id
+        for page in found
+        for place in page.places
+        if place.place < sched.MOST_ESTIMATED and _is_queued(runs[place.run_id])
+    ]:
+        expected = control.estimator.first_estimates(near, scope, last + 1, now)
     placed = [
         queue_of_pool(
             page.rules,
@@ -67,6 +72,17 @@ def queue(
         for page in found
     ]
     return [*placed, *delegated_pages(control, part, cluster=cluster, pool=pool)]
+
+
+def estimate_pass(control: ControlState) -> None:
+    """Make the estimates for which answers about the queue could not wait."""
+    now = control.clock.now()
+    control.estimator.renew(partial(_scope, control, now), now)
+
+
+def _scope(control: ControlState, now: float, most: int) -> sched.Scope:
+    """The facts on which the starts of the first `most` runs of each queue depend."""
+    return control.scheduler_state.ask(lambda ledger: sched.scope_of_first(ledger, now, most))
 
 
 def reorder(
@@ -203,9 +219,13 @@ def _mentioned(changes: Iterable[QueueChange], named: _Named) -> Iterator[Run]:
                     continue
 
 
+def _is_queued(run: Run | None) -> bool:
+    return run is not None and run.state is RunState.QUEUED
+
+
 def _entry(place: sched.QueuePlace, run: Run, expected: Mapping[str, sched.Estimate]) -> api.QueueEntry:
     estimate = None
-    if run.state is RunState.QUEUED:
+    if _is_queued(run):
         found = expected.get(run.id, sched.too_far(run.id))
         estimate = api.Estimate(**common(api.Estimate, found))
     return queue_entry(place.place, run, acquired=place.acquired, needed=place.needed, estimate=estimate)

@@ -6,6 +6,7 @@ Made once by `service.ControlPlane`; the passes, the commands and the reports al
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import compress
 from types import MappingProxyType
 from typing import Any
@@ -110,7 +111,7 @@ class ControlState:
         self.event_bus = EventBus()
         self.lock = threading.RLock()
         self.scheduler_state = SchedulerState(self._news)
-        self.estimator = Estimator(store)
+        self.estimator = Estimator(store, wake=partial(self.event_bus.notify, Wakeup.ESTIMATE))
         self.shapes = Shapes()
         self.subscriptions = Subscriptions(store, notify_always, trackers, known=alone)
         self._run_cache = RunCache(self.shapes, self.server, self.engines, self.subscriptions.of)
@@ -121,6 +122,7 @@ class ControlState:
         self._looked_at = float("-inf")
         self._look_every_s = float("inf") if alone else FEED_PERIOD_S
         self.inventory = NodeInventory(self.engines, pools, self.server)
+        self.inventory.tell = self.event_bus.tell
 
     @property
     def server(self) -> str:

@@ -197,10 +197,12 @@ class Engines:
     def open(self, clusters: Iterable[Cluster]) -> None:
         """Open an engine for each of these clusters that needs its own, and close the others.
 
-        Added or removed machines do not reopen an engine: it finds its nodes itself.
+        Other machines or rules of pools reopen no engine: it finds its nodes itself, and uses no rules.
         """
         clusters_by_name = {
-            cluster.name: replace(cluster, machines=()) if cluster.machines else cluster
+            cluster.name: replace(cluster, machines=(), pools=())
+            if cluster.machines or cluster.pools
+            else cluster
             for cluster in clusters
             if not self.serves(cluster)
         }

@@ -8,13 +8,14 @@ from collections.abc import Callable, Collection
 from enum import StrEnum
 
 Listener = Callable[[Collection[str]], None]
-"""Called with the ids of the changed runs."""
+"""Called with the ids of changed runs, and with paths of the API for changes of other things: `/nodes`."""
 
 
 class Wakeup(StrEnum):
     """The loops that can be woken; each engine has its own of the last three."""
 
     STAGE = "stage"
+    ESTIMATE = "estimate"
     SEARCH = "search"
     SCHEDULE = "schedule"
     LEASE = "lease"
@@ -58,9 +59,9 @@ class EventBus:
 
         return unsubscribe
 
-    def tell(self, run_ids: Collection[str]) -> None:
-        """Call every listener with these changed runs."""
+    def tell(self, changed: Collection[str]) -> None:
+        """Call every listener with these changed runs and other things."""
         with self._lock:
             listeners = list(self._listeners.values())
         for listener in listeners:
-            listener(run_ids)
+            listener(changed)

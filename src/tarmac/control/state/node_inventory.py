@@ -7,10 +7,13 @@ objects, so that a pass over ten thousand nodes costs no more than one over a fe
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tarmac.control.state.engines import AttachedEngine, Engines
+from tarmac.control.state.event_bus import Listener
 from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, Drain, Node, NodeState, Pool
 from tarmac.model.codec import replace
 from tarmac.model.reservations import Reserved, ReservedNodes, by_node
 from tarmac.model.run import Run
+
+_SHOW_NODES = ("/nodes", "/reservations", "/clusters", "/queue")
 
 Offer = tuple[tuple[Pool, ...], tuple[Node, ...]]
 
@@ -18,10 +21,11 @@ Offer = tuple[tuple[Pool, ...], tuple[Node, ...]]
 class NodeInventory:
     """Pools with their rules, and nodes, drained and reserved ones marked.
 
-    `rules` are of pools of the cluster `own`.
+    `rules` are of pools of the cluster `own`. `tell` gets the paths whose answers show another offer.
     """
 
     def __init__(self, engines: Engines, rules: Iterable[Pool], own: str = LOCAL_CLUSTER) -> None:
+        self.tell: Listener = lambda _changed: None
         self._own_cluster = own
         self._engines = engines
         self._local_rules = {pool.name: pool for pool in rules}
@@ -83,6 +87,7 @@ class NodeInventory:
         if made_of != self._made_of:
             self._made_of = made_of
             self._offer = self._make(parts, clusters)
+            self.tell(_SHOW_NODES)
         return self._offer
 
     def _parts(self, clusters: Iterable[Cluster]) -> tuple[Sequence[Node], ...]:

@@ -119,12 +119,13 @@ class Estimator:
     plan, and delays neither plans nor submissions.
     """
 
-    def __init__(self, store: Store, *, slow_s: float = SLOW_S) -> None:
-        self._store, self._slow_s = store, slow_s
+    def __init__(self, store: Store, *, wake: Callable[[], None], slow_s: float = SLOW_S) -> None:
+        """`wake` asks for a call of `renew` soon. A simulation is slow from `slow_s` on."""
+        self._store, self._wake, self._slow_s = store, wake, slow_s
         self._lock = threading.Lock()
         self._durations: sched.Durations | None = None
         self._unlearnt: deque[Run] = deque(maxlen=_MOST_UNLEARNT)
-        self._expected, self._depth, self._renewing = _Expected(), 0, False
+        self._expected, self._depth, self._due = _Expected(), 0, False
 
     def note(self, runs: Iterable[Run]) -> None:
         """Record runs that have just ended."""
@@ -150,19 +151,22 @@ class Estimator:
         """
         expected, self._depth = self._expected, max(self._depth, depth)
         if expected.took_s < self._slow_s and depth <= _SHALLOW:
-            return self._renew(scope, now)
+            return self._make(scope, now)
         old = now - expected.at > _PAUSES * expected.took_s
-        if (old or not expected.found.keys() >= set(run_ids)) and not self._renewing:
-            self._renewing = True
-            threading.Thread(target=self._renew, args=(scope, now), daemon=True).start()
+        if old or not expected.found.keys() >= set(run_ids):
+            self._due = True
+            self._wake()
         return expected.found
 
-    def _renew(self, scope: Callable[[int], sched.Scope], now: float) -> Mapping[str, sched.Estimate]:
+    def renew(self, scope: Callable[[int], sched.Scope], now: float) -> None:
+        """Make new estimates, if an answer asked for these."""
+        if self._due:
+            self._due = False
+            self._make(scope, now)
+
+    def _make(self, scope: Callable[[int], sched.Scope], now: float) -> Mapping[str, sched.Estimate]:
         depth, self._depth, began_s = self._depth, 0, thread_time()
-        try:
-            found = self.estimates(scope(depth), now)
-        finally:
-            self._renewing = False
+        found = self.estimates(scope(depth), now)
         self._expected = _Expected(found, now, thread_time() - began_s)
         return found
 

@@ -50,7 +50,7 @@ BEHIND = 1_000
 AHEAD = 2_000
 """The number of runs ahead from which the start of a run is too far off to estimate."""
 
-FIRST = 5_000
+MOST_ESTIMATED = 5_000
 """The most runs of a long queue that are estimated."""
 
 
@@ -182,9 +182,9 @@ class Scope:
     too_far: bool = False
 
 
-def scope_of_first(ledger: Ledger, now: float, most: int = FIRST) -> Scope:
+def scope_of_first(ledger: Ledger, now: float, most: int = MOST_ESTIMATED) -> Scope:
     """The scope of the first `most` runs of each pool, and of unassigned and deferred runs."""
-    most = min(most, FIRST)
+    most = min(most, MOST_ESTIMATED)
     run_ids = list(islice((candidate for candidate, _ in ledger.unassigned.values()), most))
     run_ids += islice(ledger.deferred.candidates(), most)
     queue = list(run_ids)

@@ -1,4 +1,6 @@
-"""Writes the audit log: every change and refusal, once the server has accounts. Called before each answer."""
+"""Announces every change to open pages, and writes the audit log: every change and refusal, once the server
+has accounts. Called before each answer.
+"""
 
 import asyncio
 
@@ -6,6 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Scope
 
 from tarmac.api.operation import BASE
+from tarmac.control.state.event_bus import Listener
 from tarmac.model.errors import TarmacError, Unavailable
 from tarmac.model.people.account import AuditEntry
 from tarmac.model.ports import Clock
@@ -19,6 +22,12 @@ LONGEST_TARGET = 500
 UNCHANGED = "tarmac.unchanged"
 """The key in the scope of a request that changed nothing, whatever its method."""
 
+_OF_RUNS = ("POST", "runs")
+"""Most of these changes are announced by the events of their runs."""
+
+_QUIET = frozenset({"check", "code"})
+"""Paths that change nothing that a page shows."""
+
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _REFUSED = frozenset({401, 403, 421, 429})
 
@@ -26,19 +35,24 @@ _REFUSED = frozenset({401, 403, 421, 429})
 class Auditor:
     """The audit log of one server. In its event loop."""
 
-    def __init__(self, accounts: AccountService, clock: Clock) -> None:
-        self._accounts, self._clock = accounts, clock
+    def __init__(self, accounts: AccountService, clock: Clock, tell: Listener) -> None:
+        """`tell` gets the path of everything that a request has changed."""
+        self._accounts, self._clock, self._tell = accounts, clock, tell
         self._entries: list[AuditEntry] = []
         self._turn = asyncio.Lock()
 
     async def note(self, scope: Scope, status: int) -> None:
-        """Record a request durably, if it is a change or is refused; raises Unavailable if that fails.
+        """Announce a change; record it durably, or a refusal. Raises Unavailable if that fails.
 
         Entries that arrive during a write are written together. Those of a failed write are tried again with
         the next one.
         """
-        reading = scope.get("method") in _READING or UNCHANGED in scope
-        if scope["type"] != "http" or (reading and status not in _REFUSED) or not self._accounts.exist():
+        if scope["type"] != "http":
+            return
+        reading = scope["method"] in _READING or UNCHANGED in scope
+        if not reading and status < 300 and (path := changed_path(scope["method"], scope["path"])):
+            self._tell([path])
+        if (reading and status not in _REFUSED) or not self._accounts.exist():
             return
         caller: Caller | None = scope.get(CALLER)
         entry = AuditEntry(
@@ -62,3 +76,10 @@ class Auditor:
                     f"the audit log cannot be written: {error.message}",
                     hint="look whether the change was made before you repeat it",
                 ) from None
+
+
+def changed_path(method: str, path: str) -> str | None:
+    """The first part of the path of a change; None where no page has to learn of it by this path."""
+    thing, *rest = path.removeprefix(BASE).strip("/").split("/")
+    has_events = (method, thing) == _OF_RUNS and rest[-1:] != ["notes"]
+    return None if has_events or thing in _QUIET else f"/{thing}"

@@ -32,7 +32,7 @@ class WindowLimits(NamedTuple):
     """
 
     region_bytes: int = 256 * 1024
-    search_s: float = 0.2
+    search_s: float = 0.1
 
 
 USUAL = WindowLimits()

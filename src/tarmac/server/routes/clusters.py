@@ -1,9 +1,13 @@
 """`/clusters`: lists, adds, replaces and removes described clusters. Joined by `server.app`."""
 
+from functools import partial
+
 from tarmac import api
 from tarmac.api.operation import Query
+from tarmac.control.pool_changes import set_pool
 from tarmac.dialects.clusterfile import check_cluster_name, read_cluster
 from tarmac.dialects.hosts_file import read_machines
+from tarmac.dialects.pool_rules import edited
 from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput
@@ -17,6 +21,7 @@ WAIT_S = 10.0
 def add_cluster_routes(routes: Routes, service: Service) -> None:
     """Add the routes about clusters, also about those that are started over SSH."""
     clusters, machines = service.plane.clusters, service.plane.cluster_machines
+    _add_pool_route(routes, service)
 
     @routes.serve(api.ADD_CLUSTER)
     def add(call: Call[Query, api.ClusterBody]) -> api.Cluster:
@@ -77,3 +82,14 @@ def add_cluster_routes(routes: Routes, service: Service) -> None:
     def cluster_machines(call: Call) -> api.ClusterStatus:
         """Return the state of a started cluster's machines, as they report it. May take long."""
         return machines.status(call.actor, call.reference)
+
+
+def _add_pool_route(routes: Routes, service: Service) -> None:
+    @routes.serve(api.SET_POOL)
+    def change_rules(call: Call[Query, api.PoolBody]) -> api.Cluster:
+        """Change rules of one pool of a described cluster, and return the cluster. Running runs continue.
+
+        409 for a pool of the server's own cluster, which its settings describe.
+        """
+        edit = partial(edited, changes=call.body.rules)
+        return set_pool(service.plane, call.actor, call.reference, call.body.pool, edit)

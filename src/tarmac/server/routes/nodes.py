@@ -3,6 +3,7 @@
 from tarmac import api
 from tarmac.api.operation import Query
 from tarmac.model.abilities import KeptImage
+from tarmac.model.people.usage import UsedSlots
 from tarmac.server.http.routing import Call, Routes
 from tarmac.server.records import node_record
 from tarmac.server.service import Service
@@ -51,7 +52,7 @@ def add_node_routes(routes: Routes, service: Service) -> None:
         return images.all(call.actor, cluster=call.query.cluster, node=call.query.node)
 
     @routes.serve(api.USAGE)
-    def usage(call: Call[api.UsageQuery]) -> list[api.UsedSlots]:
+    def usage(call: Call[api.UsageQuery]) -> list[UsedSlots]:
         """Return the usage in a range of time, by user, project, cluster and pool, and by day or month."""
         query = call.query
         return plane.usage.used_slots(call.actor, query.since, query.until, query.per)

@@ -75,17 +75,19 @@ def add_table_routes(routes: Routes, service: Service) -> None:
     async def changes(call: Call[api.ChangesQuery]) -> Response:
         """Return the runs that have changed; as an event stream also those that change later.
 
-        A stream has messages `runs` (`RunChanges`), at most four a second; the id of a message is the number
-        of its last change, and the header `Last-Event-ID` resumes a stream after it. The stream ends when
-        the rights of its caller end.
+        A stream has messages `runs` (`RunChanges`), at most four a second, which also name other things that
+        have changed. The id of a message is the number of its last change, and the header `Last-Event-ID`
+        resumes a stream after it. The stream ends when the rights of its caller end.
         """
         fields, after = _chosen(call.query.field), call.query.after
         if last := call.request.headers.get("last-event-id"):
             after = whole(last)
+        seen = 0
         if after is None:
+            seen, _ = service.changes.paths_after(0)
             after = await run_in_threadpool(plane.tables.last_change)
         if wants_stream(call.request):
-            return StreamResponse(_frames(service, call.request, fields, after))
+            return StreamResponse(_frames(service, call.request, fields, after, seen))
         return JsonAnswer(await run_in_threadpool(_changes, service, call.caller, fields, after))
 
 
@@ -182,9 +184,12 @@ def _changes(service: Service, caller: Caller, fields: Sequence[str], after: int
 
 
 async def _frames(
-    service: Service, request: Request, fields: Sequence[str], after: int
+    service: Service, request: Request, fields: Sequence[str], after: int, seen: int
 ) -> AsyncIterator[bytes]:
-    """The changes of runs after event number `after`, until the client leaves or loses its rights."""
+    """The changes of runs after event number `after`, and of other things after the change number `seen`.
+
+    It ends when the client leaves or loses its rights.
+    """
     changes, caller = service.changes, request.scope[CALLER]
     spoke = renewed = monotonic()
     yield frame("open", {}, identifier=str(after))
@@ -198,8 +203,10 @@ async def _frames(
                 except TarmacError as error:
                     yield frame("refused", api.Error(error=api.error_form(error)))
                     return
+            seen, paths = changes.paths_after(seen)
             found = await changes.read(_changes, service, caller, fields, after)
-            if found.rows or found.more:
+            if found.rows or found.more or paths:
+                found = replace(found, paths=paths)
                 yield frame("runs", found, identifier=str(found.until))
             elif now - spoke > KEEP_ALIVE_S:
                 yield COMMENT

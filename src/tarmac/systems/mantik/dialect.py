@@ -1,10 +1,13 @@
 """Mantik's dialect: compute backend configurations, in YAML or JSON. Listed in `systems.registry`."""
 
+from datetime import UTC
+
 from tarmac.dialects.dialect import Certainty, Detection, Dialect, FileKind
 from tarmac.dialects.located import Problems, Table, quote
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.changes import as_it_is
 from tarmac.model.errors import Problem
+from tarmac.systems.mantik.columns import columns
 from tarmac.systems.mantik.reader import CONFIG, NAME, read_mantik
 from tarmac.systems.mantik.resources import RESOURCES
 from tarmac.systems.mantik.statuses import status
@@ -58,6 +61,7 @@ MANTIK = Dialect(
             "client_secret": "MANTIK_FIRECREST_CLIENT_SECRET",
         },
     },
+    columns=columns(UTC),
     unread=(
         FileKind(_MLPROJECT, "entry_points", hint=_BESIDE),
         FileKind(_MLPROJECT, "name python_env", hint=_BESIDE),

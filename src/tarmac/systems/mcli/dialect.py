@@ -1,6 +1,7 @@
 """The MCLI dialect: MosaicML MCLI's run YAML. Listed in `systems.registry`."""
 
 from collections.abc import Mapping
+from datetime import UTC
 
 from tarmac.dialects.dialect import Certainty, Detection, Dialect, FileKind, with_files, with_variables
 from tarmac.dialects.located import Items, Node, Problems, Scalar, Table, quote
@@ -9,6 +10,7 @@ from tarmac.dialects.yaml_tree import compose
 from tarmac.model.errors import Problem
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch
+from tarmac.systems.mcli.columns import columns
 from tarmac.systems.mcli.fields import WORKSPACE
 from tarmac.systems.mcli.reader import NAME, RUN, read_mcli
 from tarmac.systems.mcli.statuses import status
@@ -97,6 +99,7 @@ MCLI = Dialect(
     read=read_mcli,
     apply_conventions=apply_conventions,
     status=status,
+    columns=columns(UTC),
     own_packages=True,
     every_secret=True,
     unread=(

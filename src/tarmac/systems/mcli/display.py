@@ -6,10 +6,10 @@ Columns, widths and words are those of MCLI's documentation; times are local.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tarmac.cli.views.terminal import Terminal, columns, one_line
+from tarmac.cli.views.terminal import Terminal, one_line
+from tarmac.cli.views.terminal import columns as width
 from tarmac.dialects.dialect import Report
 from tarmac.model.codec import decode
 from tarmac.model.errors import InvalidInput
@@ -17,6 +17,7 @@ from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.spec import RunSpec
 from tarmac.systems.display import Display
 from tarmac.systems.listing import report_of
+from tarmac.systems.mcli.columns import NONE, columns, when
 from tarmac.systems.mcli.reader import NAME
 from tarmac.systems.mcli.statuses import Status, status
 from tarmac.systems.mcli.view import submitted
@@ -25,16 +26,9 @@ if TYPE_CHECKING:
     from tarmac import api
     from tarmac.model.summary import RunSummary
 
-_NONE = "-"
 _GAP = "  "
-_HEADS = (
-    ("NAME", 19, 0),
-    ("GPU_NUM", 8, 0),
-    ("CREATED_TIME", 20, 0),
-    ("START_TIME", 10, 1),
-    ("END_TIME", 9, 0),
-)
-"""Title, minimum width, and extra width per value: the spacing of the documentation's tables."""
+_WIDTHS = ((19, 0), (8, 0), (20, 0), (10, 1), (9, 0))
+"""The least width of a column, and the extra width of a value: the spacing of the documentation's tables."""
 
 _STAGES = ("STATUS", "START_TIME", "END_TIME", "DURATION")
 _LABEL_WIDTH = 13
@@ -47,23 +41,13 @@ class McliDisplay(Display):
         return status(report).value
 
     def runs(self, runs: Sequence[RunSummary], terminal: Terminal) -> str:  # noqa: ARG002 the port's
-        rows = [
-            (
-                one_line(run.name),
-                str(run.slots),
-                _when(run.created_at),
-                _when(run.started_at),
-                _when(run.ended_at),
-                self.status(report_of(run)),
-            )
-            for run in runs
-        ]
+        listed = columns(None)
+        rows = [[one_line(each.text(run, None)) for each in listed] for run in runs]
         widths = [
-            max([least, *(columns(row[index]) + more for row in rows)])
-            for index, (_, least, more) in enumerate(_HEADS)
+            max([least, *(width(row[index]) + more for row in rows)])
+            for index, (least, more) in enumerate(_WIDTHS)
         ]
-        titles = (*(title for title, _, _ in _HEADS), "STATUS")
-        return "\n".join(_line(row, widths) for row in (titles, *rows))
+        return "\n".join(_line(row, widths) for row in ([each.title for each in listed], *rows))
 
     def run(self, run: api.Run, attempts: Sequence[api.Attempt], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         parts = [
@@ -112,27 +96,23 @@ def _lifecycle(run: api.Run, end_status: Status) -> Iterator[str]:
     last = end_status if ended is not None else Status.COMPLETED
     rows = (
         _STAGES,
-        ("PENDING", _when(created), _when(wait_end), _took(created, wait_end)),
-        ("RUNNING", _when(started), _when(ended if started is not None else None), _took(started, ended)),
-        (last.name, _when(ended), "--", ""),
+        ("PENDING", when(created), when(wait_end), _took(created, wait_end)),
+        ("RUNNING", when(started), when(ended if started is not None else None), _took(started, ended)),
+        (last.name, when(ended), "--", ""),
     )
-    widths = [max(columns(row[index]) for row in rows) for index in range(len(_STAGES) - 1)]
+    widths = [max(width(row[index]) for row in rows) for index in range(len(_STAGES) - 1)]
     return (_line(row, widths) for row in rows)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = (cell + " " * (width - columns(cell)) for cell, width in zip(cells, widths, strict=False))
+    padded = (cell + " " * (most - width(cell)) for cell, most in zip(cells, widths, strict=False))
     return _GAP.join((*padded, cells[-1])).rstrip()
-
-
-def _when(at: float | None) -> str:
-    return _NONE if at is None else datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %I:%M %p")
 
 
 def _took(start: float | None, end: float | None) -> str:
     """A duration in its largest unit, rounded down."""
     if start is None or end is None:
-        return _NONE
+        return NONE
     seconds = int(max(0.0, end - start))
     for unit, size in (("d", 86400), ("hr", 3600), ("min", 60)):
         if seconds >= size:

@@ -7,8 +7,9 @@ import type { PageProps } from "../../app/routes.tsx";
 import { type Field, type Form, OPTIONAL, type Values } from "../../parts/form.tsx";
 import { type Cell, List, Sheet, Tabs } from "../../parts/list.tsx";
 import { Age, Command } from "../../parts/shown.tsx";
-import { count, duration, time } from "../../parts/text.ts";
+import { duration, time } from "../../parts/text.ts";
 import { may, page } from "../../state/session.ts";
+import { Pools } from "./pools.tsx";
 
 const DAY_S = 86_400;
 const ALLOWED: Record<string, api.Action[] | null> = {
@@ -306,26 +307,6 @@ function removeLimits({ user, project, pool, ...limits }: api.Limit): Form {
 
 function scopeOf({ user, project, pool }: { [name in keyof Scope]?: string | null | undefined }): Scope {
   return { user: user || null, project: project || null, pool: pool || null };
-}
-
-function Pools() {
-  const used = (of: { slots: number; slots_used: number }) => `${count(of.slots_used)} of ${count(of.slots)}`;
-  return (
-    <List
-      title="Pools"
-      operation="GET /clusters"
-      rows={(all) => all.flatMap(({ name: cluster, pools }) => pools.map((pool) => ({ cluster, ...pool })))}
-      columns={[
-        ["Pool", (pool) => `${pool.cluster}/${pool.name}`],
-        ["Order", ({ policy }) => policy.replace("_", " ")],
-        ["Preemption", ({ preemption }) => (preemption ? "yes" : "no"), "wide"],
-        ["Packing", ({ packing }) => packing.replace("_", " "), "wide"],
-        ["Credits per slot-hour", (pool) => pool.credits_per_slot_hour, "right"],
-        ["Slots used", used, "right"],
-      ]}
-      command={["clusters"]}
-    />
-  );
 }
 
 type Parts = Record<string, [title: string, Shown: FunctionComponent]>;

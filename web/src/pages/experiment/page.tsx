@@ -10,7 +10,7 @@ import { List, Page, Sheet, Tabs } from "../../parts/list.tsx";
 import { sorted } from "../../parts/rows.ts";
 import { Age, Bar, Command, Problem, statusOf as runStatus, Status } from "../../parts/shown.tsx";
 import { column, GROWS, RIGHT, Table } from "../../parts/table.tsx";
-import { count, differing, flat, short } from "../../parts/text.ts";
+import { count, differing, flat, percent, short } from "../../parts/text.ts";
 import { useAnswer } from "../../state/answer.ts";
 import { go, query, toggled } from "../../state/place.ts";
 import { may } from "../../state/session.ts";
@@ -44,10 +44,7 @@ export function ExperimentsPage() {
         columns={[
           ["Name", ({ id, name }) => <a href={`/experiment/${id}`}>{name}</a>],
           ["State", (each) => <Status value={runStatus(each)} />],
-          [
-            "Progress",
-            ({ progress }) => [<Bar key="" share={progress} label="Progress" />, percent(progress)],
-          ],
+          ["Progress", ({ progress }) => progressOf(progress)],
           ["Search", ({ search }) => search.method, "wide"],
           ["Metric", ({ search }) => search.metric && `${aim(search)} ${search.metric}`, "wide"],
           ["User", ({ user }) => user, "wide"],
@@ -62,7 +59,10 @@ export function ExperimentsPage() {
   );
 }
 
-const percent = (share: number) => ` ${Math.round(share * 100)}%`;
+function progressOf(share: number) {
+  const text = percent(share);
+  return [<Bar key="" share={share} label={`Progress ${text}`} />, ` ${text}`];
+}
 
 const aim = ({ smaller_is_better }: Search) => (smaller_is_better ? "min" : "max");
 
@@ -142,7 +142,6 @@ function statusOf(trial: Trial): string {
 
 function Summary({ experiment, trials, best: [best] }: TabProps) {
   const { progress, message, user, project, search } = experiment;
-  const share = `${Math.round(progress * 100)}%`;
   const all = count(search.max_trials ?? trials.length);
   const counts = [...Map.groupBy(trials, statusOf)].map(([status, { length }]) => [status, length] as const);
   const values = flat(best?.parameters);
@@ -150,7 +149,7 @@ function Summary({ experiment, trials, best: [best] }: TabProps) {
   return (
     <div class="summary">
       <p>
-        <Bar share={progress} label={`Progress ${share}`} /> {share} of {all} trials
+        {progressOf(progress)} of {all} trials
         <Pairs of={[...counts, ["search", search.method], ["user", user], ["project", project]]} />
       </p>
       {message && <p>{message}</p>}

@@ -80,7 +80,7 @@ function QueueTable({ queue, pools, mine }: { queue: QueuePool; pools: QueuePool
       for (const run of runs) rows[run.number - 1 - offset] = run;
       return { total, rows };
     }
-    return new WindowRows<QueueEntry>(read, notifyFailure);
+    return new WindowRows<QueueEntry>(read);
   }, [cluster, pool, mine]);
   useEffect(() => rows.refresh(), [queue]); // with each answer about the queues
   useEffect(() => () => rows.close(), [rows]);

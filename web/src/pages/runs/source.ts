@@ -28,14 +28,13 @@ export function openRuns(filters: Filters) {
   const rows = new WindowRows<Line>(
     async (offset, limit, signal) =>
       part(await ask("GET /tables/runs", { query: { ...filters, offset, limit }, signal })),
-    notifyFailure,
     first && part(first),
   );
   // What has changed is shown at once, and what is in view soon read again: the order may be another.
-  const stop = onChanges(({ fields, rows: lines }) => {
+  const stop = onChanges(({ fields, rows: lines, more, paths }) => {
     const changed = new Map(lines.map((line) => lineOf(fields, line)).map((line) => [line.id, line]));
     rows.change((line) => ({ ...line, ...changed.get(line.id), texts: line.texts }));
-    rows.refresh();
+    if (lines.length > 0 || more || paths.includes("/runs")) rows.refresh();
   });
   function close(): void {
     stop();
@@ -88,10 +87,7 @@ export function selectionOf({ rows }: RunSource): Selection<RunSummary> {
   const chosen = new Set(selected.ids);
   function set(ids: Set<string>, all = selectedIn(query.peek()).all): void {
     if (ids.size <= MOST_IDS) setQuery(selecting({ all, ids: [...ids] }), { replace: true });
-    else
-      notifyFailure(
-        `More than ${MOST_IDS} runs cannot be ${all ? "left out" : "selected"} one by one: use the filters, and Ctrl A.`,
-      );
+    else refuse(all);
   }
   return {
     every: selected.all && chosen.size === 0,
@@ -101,10 +97,13 @@ export function selectionOf({ rows }: RunSource): Selection<RunSummary> {
       if (!ids.delete(run.id)) ids.add(run.id);
       set(ids);
     },
-    range: (from, to) => {
+    range: async (from, to) => {
+      const [first, end] = [Math.min(from, to), Math.max(from, to) + 1];
+      if (end - first > MOST_IDS) return refuse(selected.all);
+      await rows.require(first, end);
       const { all, ids } = selectedIn(query.peek());
       const next = new Set(ids);
-      for (let index = Math.min(from, to); index <= Math.max(from, to); index += 1) {
+      for (let index = first; index < end; index += 1) {
         const run = rows.at(index);
         if (run) next[all ? "delete" : "add"](run.id);
       }
@@ -113,6 +112,11 @@ export function selectionOf({ rows }: RunSource): Selection<RunSummary> {
     all: () => set(new Set(), true),
     none: () => set(new Set(), false),
   };
+}
+
+function refuse(all: boolean): void {
+  const done = all ? "left out" : "selected";
+  notifyFailure(`More than ${MOST_IDS} runs cannot be ${done} one by one: use the filters, and Ctrl A.`);
 }
 
 /** The selected runs that exist now, from the server: the ids that are sent later are those of this moment. */

@@ -8,7 +8,7 @@ import { Button, Link } from "../../parts/controls.tsx";
 import { type Form, OPTIONAL } from "../../parts/form.tsx";
 import { List, Rows, Sheet, Tabs } from "../../parts/list.tsx";
 import { Bar, Command, Problem } from "../../parts/shown.tsx";
-import { count } from "../../parts/text.ts";
+import { count, percent } from "../../parts/text.ts";
 import { useAnswer } from "../../state/answer.ts";
 import { query } from "../../state/place.ts";
 import { now } from "../../state/session.ts";
@@ -48,7 +48,7 @@ export function UsagePage({ rest }: PageProps) {
           [`By ${by}`, ({ name }) => name],
           ["", ({ slot_s }) => share(slot_s / most)],
           ["Slot-hours", ({ slot_s }) => (slot_s / HOUR_S).toFixed(2), "right"],
-          ["Runs", ({ runs }) => count(runs), "right"],
+          ["Runs begun", ({ runs }) => count(runs), "right"],
         ]}
         empty={used ? "Nothing was used in this time." : ""}
       />
@@ -72,14 +72,13 @@ export function UsagePage({ rest }: PageProps) {
   );
 }
 
-const share = (of: number) => <Bar long share={of} label={`${Math.round(of * 100)}%`} />;
+const share = (of: number) => <Bar long share={of} label={percent(of)} />;
 
 const usedOf = ({ granted, balance }: CreditAccount) => (granted > 0 ? (granted - balance) / granted : 1);
 
 function usedText(account: CreditAccount) {
   const used = usedOf(account);
-  const text = `${Math.round(used * 100)}%`;
-  return used < WARNED_SHARE ? text : <span class="failed">⚠ {text}</span>;
+  return used < WARNED_SHARE ? percent(used) : <span class="failed">⚠ {percent(used)}</span>;
 }
 
 const GRANT: Form = {

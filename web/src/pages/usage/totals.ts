@@ -10,7 +10,7 @@ export interface Total {
   runs: number;
 }
 
-/** The sums of each group: the largest first, of days and months the newest. A run in two groups counts in both. */
+/** The sums of each group: the largest first, of days and months the newest. A run counts where it began. */
 export function totals(parts: UsedSlots[], by: Group): Total[] {
   const groups = Map.groupBy(parts, (part) => nameOf(part, by));
   const found = [...groups].map(([name, used]): Total => {
