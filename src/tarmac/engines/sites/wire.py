@@ -1,4 +1,4 @@
-"""What a site's interface does for one user: files (`SiteFiles`) and jobs (`SiteJobs`).
+"""The interface of a site, for one user: files (`SiteFiles`) and jobs (`SiteJobs`).
 
 Implemented by an engine for each interface; used by `SiteHost` and `SiteAccess`. An implementation translates
 the interface's answers, and decides nothing else. Thread-safe.
