@@ -42,7 +42,7 @@ class SiteFiles(Protocol):
     def write(self, path: str, content: bytes, *, private: bool = False) -> None:
         """Replace a file in an existing directory, and compare digests; `private`: for its user alone.
 
-        Where the interface has no exchange of files, a reader may see a part of the new content.
+        If the interface cannot exchange files, a reader may see a part of the new content.
         """
 
     def create(self, path: str, content: bytes) -> bytes:
