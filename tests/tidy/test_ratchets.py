@@ -24,7 +24,7 @@ CODE_LINES = {
     "client": 1763,
     "control": 6922,
     "dialects": 3396,
-    "engines": 9601,
+    "engines": 9602,
     "launch": 918,
     "model": 2794,
     "node": 11978,
