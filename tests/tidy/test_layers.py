@@ -38,6 +38,7 @@ LAZY_MODULES = {
     "tarmac.node.__main__",
     "tarmac.node.hooks.image",
     "tarmac.node.peers.__main__",
+    "tarmac.engines.firecrest.kind",
     "tarmac.node.runner",
     "tarmac.samplers",
     "tarmac.cli.commands.search",

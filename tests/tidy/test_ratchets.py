@@ -24,7 +24,7 @@ CODE_LINES = {
     "client": 1756,
     "control": 6834,
     "dialects": 3383,
-    "engines": 9530,
+    "engines": 9531,
     "launch": 919,
     "model": 2720,
     "node": 11961,
