@@ -34,7 +34,7 @@ CODE_LINES = {
     "server": 8233,
     "simulator": 1323,
     "store": 2903,
-    "systems": 11005,
+    "systems": 11004,
     "vault": 619,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
