@@ -18,7 +18,7 @@ from slurm_clusters import Missing, running_slurm
 
 pytestmark = [
     pytest.mark.real_engine,
-    pytest.mark.timeout(3 * LIMIT_S),
+    pytest.mark.timeout(8 * LIMIT_S),
     pytest.mark.skipif(not ENVIRONMENT.exists(), reason="MLflow was not asked for: make mlflow"),
 ]
 

@@ -34,7 +34,7 @@ CODE_LINES = {
     "server": 8317,
     "simulator": 1323,
     "store": 2986,
-    "systems": 11049,
+    "systems": 11048,
     "vault": 619,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""

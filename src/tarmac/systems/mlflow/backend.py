@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -32,7 +31,7 @@ from tarmac.cli.runfile import companions, read_text
 from tarmac.client import Client
 from tarmac.client.launching import json_text
 from tarmac.dialects.dialect import Certainty, Extras
-from tarmac.dialects.names import name_from_file
+from tarmac.dialects.names import fit, name_from_file
 from tarmac.model.errors import InvalidInput, TarmacError
 from tarmac.model.progress import Outcome
 from tarmac.model.spec import RunSpec
@@ -174,7 +173,7 @@ def _add_tracking(
         **{name: value for name, value in added.items() if name not in known},
         **overrides.get("env", {}),
     }
-    host = re.sub(r"[^A-Za-z0-9.]", "-", urlsplit(uri).netloc)[:_LONGEST_HOST].strip("-.")
+    host = fit(urlsplit(uri).netloc)[:_LONGEST_HOST].strip("-._")
     uses = list(overrides.get("secrets", ()))
     for variable, value in ((PASSWORD, login.password), (TOKEN, login.token)):
         if value and variable not in known:
