@@ -4,6 +4,7 @@ from tarmac import api
 from tarmac.api.operation import Query
 from tarmac.dialects.clusterfile import check_cluster_name, read_cluster
 from tarmac.dialects.hosts_file import read_machines
+from tarmac.model.cluster import Cluster
 from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput
@@ -26,11 +27,7 @@ def add_cluster_routes(routes: Routes, service: Service) -> None:
         """
         reading = read_cluster(call.body.source, filename=call.body.filename)
         added = clusters.add(call.actor, reading.cluster, replacing=call.body.replace)
-        missing: tuple[str, ...] = ()
-        try:
-            service.secrets.login_of(reading.cluster, call.actor.user)
-        except InvalidInput as error:
-            missing = (f"{error.message}: {error.hint}",)
+        missing = _missing_login(service, reading.cluster, call.actor.user)
         return replace(added, warnings=(*reading.warnings, *missing))
 
     @routes.serve(api.REMOVE_CLUSTER)
@@ -77,3 +74,12 @@ def add_cluster_routes(routes: Routes, service: Service) -> None:
     def cluster_machines(call: Call) -> api.ClusterStatus:
         """Return the state of a started cluster's machines, as they report it. May take long."""
         return machines.status(call.actor, call.reference)
+
+
+def _missing_login(service: Service, cluster: Cluster, user: str) -> tuple[str, ...]:
+    """The warning for a user without the credentials that a cluster needs."""
+    try:
+        service.secrets.login_of(cluster, user)
+    except InvalidInput as error:
+        return (f"{error.message}: {error.hint}",)
+    return ()
