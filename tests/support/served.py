@@ -194,13 +194,9 @@ class Served:
         self.plane.subscribe(self.changes.tell)
 
     def _resolve_references(self) -> ResolveReferences:
-        return resolve_references(
-            self.artifacts,
-            self.datasets,
-            self.secrets,
-            sources=sources_of(self.store),
-            cluster_of=lambda name: self.plane.control.inventory.described(name),  # noqa: PLW0108 - made later
-        )
+        parts = (self.artifacts, self.datasets, self.secrets)
+        described = lambda name: self.plane.control.inventory.described(name)  # noqa: E731, PLW0108 - made later
+        return resolve_references(*parts, sources=sources_of(self.store), cluster_of=described)
 
     def client(self, on_notice: Callable[[str], None] | None = None) -> Client:
         """The real client, over the socket of the home."""
