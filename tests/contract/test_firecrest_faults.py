@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import tempfile
 import time
@@ -27,11 +28,13 @@ from tarmac.engines.firecrest.jobs import FirecrestJobs, parse_jobs
 from tarmac.engines.firecrest.settings import read_settings
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sites.engine import REPORT_LAG_S
+from tarmac.launch.compose import secret_launches
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
 from tarmac.model.progress import Outcome
+from tarmac.model.secret import SecretForm, SecretUse
 
 SITE = Cluster(name="site", engine="firecrest")
 
@@ -196,6 +199,27 @@ def test_the_first_job_unpacks_what_came_and_later_ones_find_it(firecrest: Firec
     assert firecrest.server.calls["upload"] - uploads <= 4
     assert list((firecrest.home / "packed").iterdir()) == []
     assert firecrest.home.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.real_engine
+@pytest.mark.xdist_group("slurm")
+def test_the_key_of_secrets_is_in_no_script_and_no_request_and_gone_once_the_job_began(
+    firecrest: FirecrestHarness,
+) -> None:
+    firecrest.secrets = lambda _names: {"plain": "the value"}
+    use = SecretUse(name="plain", form=SecretForm.VARIABLE, variable="PLAIN")
+    script = 'echo "$PLAIN"; env | grep -c TARMAC_SEALED_KEY; exit 0'
+    launch = firecrest.launch(Work(), argvs={0: ("bash", "-c", script)})
+    request = firecrest.engine.render(launch._replace(secrets=secret_launches([use])))
+    firecrest.hold_the_queue(True)
+    firecrest.engine.submit(request)
+    key = request.directory / "sealed.key"
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert key.read_text().strip() not in json.dumps(firecrest.server.submitted)
+    firecrest.hold_the_queue(False)
+    assert firecrest.settle(request.attempt_id, ended).outcome is Outcome.COMPLETED
+    assert firecrest.engine.read(request.attempt_id, LOG) == b"the value\n0\n"
+    assert list(request.directory.glob("sealed.*")) == []
 
 
 @pytest.mark.real_engine

@@ -39,6 +39,7 @@ LAZY_MODULES = {
     "tarmac.node.__main__",
     "tarmac.node.hooks.image",
     "tarmac.node.peers.__main__",
+    "tarmac.engines.firecrest.kind",
     "tarmac.node.runner",
     "tarmac.samplers",
     "tarmac.cli.commands.search",

@@ -24,7 +24,7 @@ CODE_LINES = {
     "client": 1760,
     "control": 6848,
     "dialects": 3385,
-    "engines": 9601,
+    "engines": 9602,
     "launch": 918,
     "model": 2775,
     "node": 11978,

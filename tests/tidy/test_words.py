@@ -116,6 +116,8 @@ NATIVE = {
     "tarmac.engines.sim": {"job", "jobs", "cancel"},  # of a batch system; and of an appointment
     "tarmac.engines.slurm": {"job", "jobs", "task", "partition", "gpu", "gpus", "cancel"},
     "tarmac.engines.unicore": {"job", "jobs", "partition", "partitions", "gpu", "gpus", "cancel", "host"},
+    "tarmac.engines.sites": {"job", "jobs", "partition", "cancel"},
+    "tarmac.engines.firecrest": {"job", "jobs", "task", "partition", "cancel"},
     "tarmac.client": {"host"},  # the address of a server
     "tarmac.server": {"host", "task", "tasks", "cancel"},  # the same, and asyncio's own words
     "tarmac.systems.determined.gateway": {

@@ -218,6 +218,16 @@ def test_only_what_changed_is_read_and_a_growing_file_from_its_end(site: Site) -
     site.host.refresh(["run1.1", "run2.1"])
 
 
+def test_a_request_is_seen_though_the_one_before_is_as_long_and_from_the_same_second(site: Site) -> None:
+    site.host.make_directory(site.attempt, FILES)
+    copy = site.copies / "runs/run1/attempts/1/ask"
+    for content in (b'{"ask": "stop"}', b'{"ask": "none"}'):
+        site.host.request_leave(site.attempt, content, [])
+        os.utime(site.attempt / "ask", (7, 7))
+        site.host.refresh(["run1.1"])
+        assert copy.read_bytes() == content
+
+
 # --- settings -----------------------------------------------------------------------------------------------
 
 

@@ -65,8 +65,8 @@ class FirecrestJobs:
             found = self._listed(name=name, time_window=LONGEST_LOOK_BACK)
         except Unavailable:
             found = self._listed()
-        wanted = [job for job in found if job.attempt_id == name.removeprefix(NAME_PREFIX)]
-        return max(wanted, key=lambda job: (len(job.id), job.id), default=None)
+        alike = [job for job in found if job.attempt_id == name.removeprefix(NAME_PREFIX)]
+        return max(alike, key=lambda job: (len(job.id), job.id), default=None)
 
     def cancel(self, job_ids: Sequence[str]) -> None:
         for job_id in job_ids:

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tarmac.engines.hosts.host import Host
-from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.sites.wire import SiteJobs
-from tarmac.engines.slurm.delivery import Delivery
-from tarmac.engines.slurm.partition import Partition, Site
+from tarmac.engines.slurm.access import Examined
+from tarmac.engines.slurm.partition import Partition
 from tarmac.engines.slurm.queue import NAME_PREFIX, Job, Place
 from tarmac.engines.slurm.script import SlurmRequest
 from tarmac.engines.slurm.states import Reason
@@ -81,19 +80,12 @@ class SiteAccess:
             hint="tarmac logs shows what workers print, tarmac files their files",
         )
 
-    def examine(
-        self,
-        site: Site,
-        delivery: Delivery,
-        sidecar: Sidecar | None,  # noqa: ARG002 - only a job could try the store
-        *,
-        driver: str,  # noqa: ARG002 - and containers
-    ) -> Sequence[Finding]:
+    def examine(self, examined: Examined) -> Sequence[Finding]:
         findings = list(self._jobs.examine())
         if all(finding.ok for finding in findings):
             try:
-                delivery.prepare()
-                site.read()
+                examined.prepare()
+                examined.site.read()
                 text = "what a run needs is there, for its first job to unpack"
                 findings.append(Finding(what="delivery", ok=True, text=text))
             except Unavailable as error:

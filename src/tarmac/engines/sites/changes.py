@@ -42,6 +42,11 @@ class SiteChanges:
         self._files = files
         self._number = 0
         self._known: dict[str, dict[str, Known]] = {}
+        self._written: set[str] = set()
+
+    def note_write(self, path: str) -> None:
+        """Read this file in any case: times of a site have whole seconds, and its size may be the same."""
+        self._written.add(path)
 
     def since(
         self, *, number: int, directories: Sequence[str], files: Sequence[str], node_files: Sequence[str]
@@ -56,11 +61,15 @@ class SiteChanges:
         }
 
     def _look(self, directory: str, files: Sequence[str], names: Sequence[str]) -> dict[str, Any] | None:
+        known = dict(self._known.get(directory, {}))
+        for path in files:
+            if f"{directory}/{path}" in self._written:
+                self._written.discard(f"{directory}/{path}")
+                known.pop(path, None)
         entries = self._files.listing(directory) or ()
         if not any(entry.path == COMPLETE for entry in entries):
             self._known.pop(directory, None)
             return None
-        known = dict(self._known.get(directory, {}))
         found = {entry.path: entry for entry in entries if entry.path in files}
         if any(entry.path == NODES for entry in entries):
             found |= {entry.path: entry for entry in self._in_nodes(directory, names)}

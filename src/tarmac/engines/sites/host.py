@@ -19,6 +19,7 @@ from tarmac.engines.sites.packing import compressed
 from tarmac.engines.sites.wire import SiteFiles
 from tarmac.engines.slurm.files import COPIED
 from tarmac.model.errors import Unavailable
+from tarmac.node.attempt.protocol import ASK_FILE
 
 NO_COMMANDS = "the interface of this site runs no commands outside jobs"
 
@@ -40,6 +41,10 @@ class SiteHost(Host):
     def call(self, operation: str, *, timeout_s: float = FILE_S, **arguments: Any) -> Any:  # noqa: ARG002
         """Each call of the interface has a deadline of its own."""
         return self._operations.named(operation)(**arguments)
+
+    def request_leave(self, directory: Path, content: bytes, nodes: Sequence[str]) -> None:
+        super().request_leave(directory, content, nodes)
+        self._changes.note_write(f"{directory}/{ASK_FILE}")
 
     def take_code(self, directory: Path, digest: str, pieces: Iterator[bytes]) -> None:
         self._operations.packed.put(posixpath.join(directory, digest), compressed(pieces))

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Any
 
 from tarmac.engines.sites.changes import COMPLETE, read_all
-from tarmac.engines.sites.packing import PACKED, Packed, Parts, archive
+from tarmac.engines.sites.packing import PACKED, Packed, Parts, archive, compressed
 from tarmac.engines.sites.wire import RemoteEntry, SiteFiles
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import clearing, protocol
@@ -57,7 +57,7 @@ class SiteOperations:
     def make_directory(self, *, directory: str, files: Mapping[str, bytes], area: str) -> bool:  # noqa: ARG002
         """Make the directory of an attempt or a version; a file that is written last completes it."""
         if posixpath.dirname(directory) == f"{self._home}/node":
-            self.packed.put(directory, [archive(files)])
+            self.packed.put(directory, compressed([archive(files)]))
             return True
         with self._making:
             entries = self._files.listing(directory) or ()

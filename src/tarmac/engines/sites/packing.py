@@ -145,7 +145,7 @@ def compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def archive(files: Mapping[str, bytes]) -> bytes:
     """Files by relative path as one archive."""
     written = io.BytesIO()
-    with tarfile.open(fileobj=written, mode="w:gz") as tar:
+    with tarfile.TarFile(fileobj=written, mode="w") as tar:
         for name, content in files.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(content)

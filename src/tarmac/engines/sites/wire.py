@@ -1,4 +1,4 @@
-"""What a site's interface does for one user: files (`SiteFiles`) and jobs (`SiteJobs`).
+"""The interface of a site, for one user: files (`SiteFiles`) and jobs (`SiteJobs`).
 
 Implemented by an engine for each interface; used by `SiteHost` and `SiteAccess`. An implementation translates
 the interface's answers, and decides nothing else. Thread-safe.
@@ -42,7 +42,7 @@ class SiteFiles(Protocol):
     def write(self, path: str, content: bytes, *, private: bool = False) -> None:
         """Replace a file in an existing directory, and compare digests; `private`: for its user alone.
 
-        Where the interface has no exchange of files, a reader may see a part of the new content.
+        If the interface cannot exchange files, a reader may see a part of the new content.
         """
 
     def create(self, path: str, content: bytes) -> bytes:

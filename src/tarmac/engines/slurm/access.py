@@ -5,33 +5,33 @@ Implemented by `CommandAccess`, and by engines of sites that no SSH reaches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
-if TYPE_CHECKING:  # those that use an access import this module
-    import socket
-
-    from tarmac.engines.hosts.installing import Sidecar
-    from tarmac.engines.slurm.delivery import Delivery
-    from tarmac.engines.slurm.partition import Partition, Site
-    from tarmac.engines.slurm.queue import Job, Place
-    from tarmac.engines.slurm.script import SlurmRequest
-    from tarmac.engines.slurm.states import Reason
-    from tarmac.model.engine_kinds import Finding
-    from tarmac.node.starting import Installation
+from tarmac.engines.hosts.installing import Sidecar
+from tarmac.engines.slurm.partition import Partition, Site
+from tarmac.engines.slurm.queue import Job, Place, QueueAccess
+from tarmac.engines.slurm.script import SlurmRequest
+from tarmac.engines.slurm.states import Reason
+from tarmac.model.engine_kinds import Finding
+from tarmac.node.starting import Installation
 
 
-class SlurmAccess(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """The parts of a cluster that a check tries beside the access; `prepare` delivers the `installation`."""
+
+    site: Site
+    installation: Installation
+    prepare: Callable[[], None]
+    sidecar: Sidecar | None
+    driver: str
+
+
+class SlurmAccess(QueueAccess, Protocol):
     """One user's access to a Slurm. Thread-safe. Every call may raise Unavailable."""
-
-    def jobs(self) -> Mapping[str, Sequence[Job]]:
-        """The user's current and recent jobs by attempt, in one query; "": those of an unknown attempt."""
-
-    def recorded(self, job_ids: Sequence[str]) -> Sequence[Job]:
-        """The records of these jobs, of which `jobs` has none."""
-
-    def named(self, attempt_id: str) -> Job | None:
-        """The job of an attempt that `jobs` does not show, by its name."""
 
     def submit(self, request: SlurmRequest, variables: Mapping[str, str]) -> str | None:
         """Submit the job of an attempt with these variables; its id, or None if the answer lacks it.
@@ -54,7 +54,5 @@ class SlurmAccess(Protocol):
     def open_session(self, job_id: str, node: str, installation: Installation) -> socket.socket:
         """A connection to the far end of a session on a node of a job. Raises Refused if none is possible."""
 
-    def examine(
-        self, site: Site, delivery: Delivery, sidecar: Sidecar | None, *, driver: str
-    ) -> Sequence[Finding]:
+    def examine(self, examined: Examined) -> Sequence[Finding]:
         """Check everything that a run needs."""

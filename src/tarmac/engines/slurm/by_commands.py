@@ -8,16 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tarmac.engines.hosts.host import Host
-from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.slurm import files
+from tarmac.engines.slurm.access import Examined
 from tarmac.engines.slurm.account_limits import AccountLimits
 from tarmac.engines.slurm.commands import ENVIRONMENT, Commands
-from tarmac.engines.slurm.delivery import Delivery
-from tarmac.engines.slurm.examining import examined
+from tarmac.engines.slurm.examining import findings
 from tarmac.engines.slurm.partition import (
     NO_LIMITS,
     Partition,
-    Site,
     parse_limits,
     parse_nodes,
     parse_partitions,
@@ -103,10 +101,8 @@ class CommandAccess:
         argv = [*SESSION_STEP, *place, *installation.session_on_streams(mark)]
         return socket.socket(fileno=self._host.stream(argv, variables=ENVIRONMENT, mark=mark))
 
-    def examine(
-        self, site: Site, delivery: Delivery, sidecar: Sidecar | None, *, driver: str
-    ) -> Sequence[Finding]:
-        return examined(self._settings, self._host, site, sidecar, delivery, driver=driver)
+    def examine(self, examined: Examined) -> Sequence[Finding]:
+        return findings(self._settings, self._host, examined)
 
     # --- inside ----------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from tarmac.engines.hosts.engine import AttemptEngine
 from tarmac.engines.hosts.host import Host, local_host
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.slurm import observing
-from tarmac.engines.slurm.access import SlurmAccess
+from tarmac.engines.slurm.access import Examined, SlurmAccess
 from tarmac.engines.slurm.by_commands import CommandAccess
 from tarmac.engines.slurm.delivery import Delivery
 from tarmac.engines.slurm.partition import Site
@@ -82,7 +82,9 @@ class SlurmEngine(AttemptEngine):
         self._tempo = tempo
         self._queue = Queue(self._access, every_s=tempo.query_s)
         self._following = observing.Following(self._host, self._views, self._tell, every_s=tempo.look_s)
-        self._site: Site = beside._site if beside is not None else Site(cluster, settings, self._access)
+        self._site: Site = (
+            beside._site if beside is not None else Site(cluster, settings, self._access.partitions)
+        )
         sidecar = self._sidecar = supplies.sidecar
         self._delivery = Delivery(settings, self._host, self._access, self._queue, supplies)
         self._version = self._delivery.version.name
@@ -197,8 +199,15 @@ class SlurmEngine(AttemptEngine):
         )
 
     def examine(self, cluster: Cluster) -> Sequence[Finding]:  # noqa: ARG002 - there is one
-        driver = self._attempts.containers.driver
-        return self._access.examine(self._site, self._delivery, self._sidecar, driver=driver)
+        return self._access.examine(
+            Examined(
+                site=self._site,
+                installation=self._delivery.installation,
+                prepare=self._delivery.prepare,
+                sidecar=self._sidecar,
+                driver=self._attempts.containers.driver,
+            )
+        )
 
     def artifact_files(self, system_user: str | None = None) -> StoreFiles | None:  # noqa: ARG002 - one for all
         return self._delivery.store_files

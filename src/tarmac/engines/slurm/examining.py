@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tarmac.engines.hosts.host import Host, Reached
 from tarmac.engines.hosts.installing import Sidecar, try_containers
+from tarmac.engines.slurm.access import Examined
 from tarmac.engines.slurm.commands import Commands
-from tarmac.engines.slurm.delivery import Delivery
-from tarmac.engines.slurm.partition import Site, parse_partitions
+from tarmac.engines.slurm.partition import parse_partitions
 from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
 from tarmac.launch.batch_script import amended
 from tarmac.model.engine_kinds import Finding
@@ -30,15 +30,7 @@ Checked = tuple[bool, str]
 """Whether all is well, and a sentence."""
 
 
-def examined(
-    settings: SlurmSettings,
-    host: Host,
-    site: Site,
-    sidecar: Sidecar | None,
-    delivery: Delivery,
-    *,
-    driver: str,
-) -> Sequence[Finding]:
+def findings(settings: SlurmSettings, host: Host, examined: Examined) -> Sequence[Finding]:
     """All findings, regardless of bad ones, except those that need a failed connection."""
     try:
         reached = host.examine()
@@ -50,11 +42,11 @@ def examined(
         *((name, _program(commands, name)) for name in PROGRAMS),
         ("controller", _controller(commands)),
         ("accounting", _accounting(commands)),
-        *_pools(settings, commands, site, delivery),
+        *_pools(settings, commands, examined),
         ("directory", _directory(host)),
         ("python", _python(settings, commands)),
-        ("artifacts", (True, _artifacts(sidecar, host))),
-        ("images", (True, _images(commands, delivery, driver))),
+        ("artifacts", (True, _artifacts(examined.sidecar, host))),
+        ("images", (True, _images(commands, examined))),
     ]
     return [Finding(what=what, ok=ok, text=text) for what, (ok, text) in found]
 
@@ -96,12 +88,10 @@ def _accounting(commands: Commands) -> Checked:
     return True, "answers" if answer.code == 0 else f"none ({answer.complaint})"
 
 
-def _pools(
-    settings: SlurmSettings, commands: Commands, site: Site, delivery: Delivery
-) -> Iterator[tuple[str, Checked]]:
+def _pools(settings: SlurmSettings, commands: Commands, examined: Examined) -> Iterator[tuple[str, Checked]]:
     try:
         known = parse_partitions(commands.query(["scontrol", "show", "partition", "-o"]))
-        site.read()
+        examined.site.read()
     except Unavailable as error:
         yield "partition", (False, str(error))
         return
@@ -109,14 +99,14 @@ def _pools(
         what = "partition" if len(settings.pools) == 1 else f"pool {pool.name}"
         checks = [_partition(name, known) for name in pool.partition.split(",")]
         yield from ((what, check) for check in checks)
-        types = site.partition(pool.name).types
+        types = examined.site.partition(pool.name).types
         if pool.gpu_type is not None and not types:
             yield what, (False, f"partition {pool.partition} has no {pool.gpu_type}")
         elif types:
             yield what, (True, f"its GPUs: {', '.join(sorted(types.values()))}")
         if all(ok for ok, _ in checks):
             yield what, _test_job(pool, commands)
-            yield what, _on_a_node(pool, commands, delivery)
+            yield what, _on_a_node(pool, commands, examined)
 
 
 def _partition(name: str, known: Mapping[str, Mapping[str, str]]) -> Checked:
@@ -141,13 +131,13 @@ def _test_job(pool: PoolSettings, commands: Commands) -> Checked:
     return False, f"a job would be refused ({terms}): {answer.complaint}{advice and f' ({advice})'}"
 
 
-def _on_a_node(pool: PoolSettings, commands: Commands, delivery: Delivery) -> Checked:
+def _on_a_node(pool: PoolSettings, commands: Commands, examined: Examined) -> Checked:
     """A short step on a currently free node: whether it sees the directory, and has a Python."""
     home = commands.host.layout.home
-    package, python = delivery.installation.package, delivery.installation.python
+    package, python = examined.installation.package, examined.installation.python
     task = ["sh", "-c", ON_A_NODE, "sh", package, python]
     try:
-        delivery.prepare()
+        examined.prepare()
         answer = commands.run(["srun", "--immediate=5", "--ntasks=1", *_options(pool), *task])
     except Unavailable as error:
         return True, f"no node was tried: {error}"
@@ -201,11 +191,11 @@ def _too_old(text: str) -> bool:
     return found is None or (int(found[1]), int(found[2])) < OLDEST_PYTHON
 
 
-def _images(commands: Commands, delivery: Delivery, driver: str) -> str:
+def _images(commands: Commands, examined: Examined) -> str:
     """Tested on this host, like Python: nodes may differ. Most runs need no image: no result is an error."""
     try:
-        delivery.prepare()
-        found = try_containers(commands.host, delivery.installation, driver)
+        examined.prepare()
+        found = try_containers(commands.host, examined.installation, examined.driver)
         srun = commands.run(["srun", "--help"]).out
     except Unavailable as error:
         return f"not tried: {error}"

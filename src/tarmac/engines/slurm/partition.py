@@ -9,17 +9,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from tarmac.engines.slurm.commands import BackgroundReader
 from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
 from tarmac.model.cluster import DEFAULT_POOL, Node, QueueOffer
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY, Resources
-
-if TYPE_CHECKING:
-    from tarmac.engines.slurm.access import SlurmAccess
 
 N = TypeVar("N", int, float)
 
@@ -189,11 +186,13 @@ def _node(
 
 
 class Site:
-    """The pools in a cluster's settings. Thread-safe."""
+    """The pools in a cluster's settings; `partitions` reads the offer of each. Thread-safe."""
 
-    def __init__(self, cluster: str, settings: SlurmSettings, access: SlurmAccess) -> None:
+    def __init__(
+        self, cluster: str, settings: SlurmSettings, partitions: Callable[[], Mapping[str, Partition]]
+    ) -> None:
         self._settings = settings
-        self._access = access
+        self._partitions = partitions
         self._reader = BackgroundReader(
             self._read, f"the nodes of cluster {cluster}", every_s=FRESH_S, again_s=AGAIN_S
         )
@@ -220,7 +219,7 @@ class Site:
         self._reader.now()
 
     def _read(self) -> None:
-        found = self._access.partitions()
+        found = self._partitions()
         if found != self._known:
             self._known = dict(found)
             self._nodes = tuple(node for partition in found.values() for node in partition.nodes)

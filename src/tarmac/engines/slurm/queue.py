@@ -14,15 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tarmac.engines.slurm.commands import BackgroundReader, Commands
 from tarmac.engines.slurm.states import Stage, meaning, reason_of
 from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.model.run import split_attempt_id
-
-if TYPE_CHECKING:
-    from tarmac.engines.slurm.access import SlurmAccess
 
 NAME_PREFIX = "tarmac-"
 
@@ -89,10 +86,23 @@ class Snapshot:
         return [*found, *(job for job in chain(self.jobs.get("", ()), *earlier) if job.id == job_id)]
 
 
+class QueueAccess(Protocol):
+    """One user's access to the queue. Every call may raise Unavailable."""
+
+    def jobs(self) -> Mapping[str, Sequence[Job]]:
+        """The user's current and recent jobs by attempt, in one query; "": those of an unknown attempt."""
+
+    def recorded(self, job_ids: Sequence[str]) -> Sequence[Job]:
+        """The records of these jobs, of which `jobs` has none."""
+
+    def named(self, attempt_id: str) -> Job | None:
+        """The job of an attempt that `jobs` does not show, by its name."""
+
+
 class Queue:
     """The queue, queried at most every `every_s`. Thread-safe; others wait during a query."""
 
-    def __init__(self, access: SlurmAccess, *, every_s: float) -> None:
+    def __init__(self, access: QueueAccess, *, every_s: float) -> None:
         self._access = access
         self._every_s = every_s
         self._lock = Lock()
