@@ -40,6 +40,7 @@ from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.abilities import KeepsFiles
 from tarmac.model.cluster import Pool
 from tarmac.model.home import Home
+from tarmac.model.ports import ResolveReferences
 from tarmac.model.progress import Notice
 from tarmac.model.resources import NodeUtilization
 from tarmac.node.attempt.document import Launch
@@ -180,13 +181,7 @@ class Served:
                 pools=pools,
             ),
             starter=lambda: self.starter,
-            resolve=resolve_references(
-                self.artifacts,
-                self.datasets,
-                self.secrets,
-                sources=sources_of(self.store),
-                cluster_of=lambda name: self.plane.control.inventory.described(name),  # noqa: PLW0108 - made below
-            ),
+            resolve=self._resolve_references(),
             sender=Sender(mail=None, secrets=self.secrets.values, private_addresses=False),
         )
         self.stops = threading.Event()
@@ -197,6 +192,11 @@ class Served:
         self.tls_port = 0
         self.closing = ExitStack()
         self.plane.subscribe(self.changes.tell)
+
+    def _resolve_references(self) -> ResolveReferences:
+        parts = (self.artifacts, self.datasets, self.secrets)
+        described = lambda name: self.plane.control.inventory.described(name)  # noqa: E731, PLW0108 - made later
+        return resolve_references(*parts, sources=sources_of(self.store), cluster_of=described)
 
     def client(self, on_notice: Callable[[str], None] | None = None) -> Client:
         """The real client, over the socket of the home."""

@@ -31,7 +31,7 @@ CODE_LINES = {
     "samplers": 214,
     "sched": 5322,
     "search": 574,
-    "server": 8317,
+    "server": 8323,
     "simulator": 1323,
     "store": 2986,
     "systems": 11048,

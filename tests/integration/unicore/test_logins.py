@@ -20,77 +20,83 @@ from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
 from tarmac.model.progress import Outcome
 from tarmac.model.secret import user_scope
+from unicore_server import Served
 from unicore_sites import serving
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("unicore")]
 
-ADA, BOB = user_scope("ada"), user_scope("bob")
+ADA = user_scope("ada")
 
 
-def test_each_run_is_a_job_of_the_login_of_its_user(tmp_path: Path, slurm: dict[str, str]) -> None:
-    """N15: with its token, in its directory; a login that is gone stops the watching of its runs alone."""
-    with serving(tmp_path / "site", **slurm) as site:
-        users = site.site.users
-        logins = {user_scope(name): {"user": name, "password": users[name].password} for name in users}
+class Users:
+    """A cluster of a server whose users have logins of their own at the site."""
+
+    def __init__(self, directory: Path, site: Served) -> None:
+        names = site.site.users
+        self.logins = {user_scope(name): {"user": name, "password": names[name].password} for name in names}
+        self.attempts: dict[str, str] = {}
         settings = {
             "url": site.url,
-            "directory": f"{tmp_path}/site/{{user}}/tarmac",
+            "directory": f"{directory}/site/{{user}}/tarmac",
             "partition": "batch",
             "python": sys.executable,
             "ca": str(site.ca),
             "poll": "1s",
         }
-        secrets = {"user": "site-user", "password": "site-password"}
-        cluster = Cluster(
-            name="site", engine="unicore", settings=settings, credentials=secrets, added_by="ada"
+        self.cluster = Cluster(
+            name="site",
+            engine="unicore",
+            settings=settings,
+            credentials={"user": "site-user", "password": "site-password"},
+            added_by="ada",
         )
-        runs: dict[str, str] = {}
+        supplies = Supplies(copies=directory / "copies", runs_as=user_scope, credentials=self._credentials)
+        self.engine = UnicoreKind(supplies).open(self.cluster)
+        self.engine.read_capacity()
 
-        def credentials(of: Cluster, login: str | None) -> Mapping[str, str]:
-            assert of == cluster
-            found = logins.get(login or ADA)
-            if found is None:
-                raise InvalidInput("there is no secret 'site-password' any more")
-            return found
+    def _credentials(self, of: Cluster, login: str | None) -> Mapping[str, str]:
+        assert of == self.cluster
+        found = self.logins.get(login or ADA)
+        if found is None:
+            raise InvalidInput("there is no secret 'site-password' any more")
+        return found
 
-        supplies = Supplies(copies=tmp_path / "copies", runs_as=runs.get, credentials=credentials)
-        engine = UnicoreKind(supplies).open(cluster)
-        engine.read_capacity()
-        attempts = {}
-        for login in (ADA, BOB):
-            run = login.partition(":")[2]
-            launch = late(make_launch(("bash", "-c", "pwd; exec sleep 3600"), run_id=run))
-            runs[run] = login
-            engine.submit(engine.render(launch))
-            attempts[login] = launch.attempt_id
+    def submit(self, user: str) -> None:
+        launch = late(make_launch(("bash", "-c", "pwd; exec sleep 3600"), run_id=user))
+        self.engine.submit(self.engine.render(launch))
+        self.attempts[user] = launch.attempt_id
 
-        def state(login: str) -> ObservedState:
-            return engine.observe(list(attempts.values()))[attempts[login]].state
+    def state(self, user: str) -> ObservedState:
+        return self.engine.observe(list(self.attempts.values()))[self.attempts[user]].state
 
-        def until(login: str, wanted: ObservedState) -> None:
-            deadline = time.monotonic() + BOUND_S
-            while state(login) is not wanted:
-                assert time.monotonic() < deadline, engine.observe(list(attempts.values()))
-                Event().wait(AGAIN_S)
+    def until(self, user: str, wanted: ObservedState) -> None:
+        deadline = time.monotonic() + BOUND_S
+        while self.state(user) is not wanted:
+            assert time.monotonic() < deadline, self.engine.observe(list(self.attempts.values()))
+            Event().wait(AGAIN_S)
 
-        for login, name in ((ADA, "ada"), (BOB, "bob")):
-            until(login, ObservedState.RUNNING)
-            there = {job.owner for job in site.site.jobs.values() if attempts[login] in str(job.described)}
-            assert there == {name}
-            assert (
-                engine.read(attempts[login], "logs/main.0.0.log")
-                .decode()
-                .startswith(f"{tmp_path}/site/{name}/tarmac/")
-            )
-            assert (tmp_path / f"site/{name}/tarmac/runs").exists()
 
-        password = logins.pop(BOB)
+def test_each_run_is_a_job_of_the_login_of_its_user(tmp_path: Path, slurm: dict[str, str]) -> None:
+    """N15: with its token, in its directory; a login that is gone stops the watching of its runs alone."""
+    with serving(tmp_path / "site", **slurm) as site:
+        users = Users(tmp_path, site)
+        for name in ("ada", "bob"):
+            users.submit(name)
+        for name, attempt in users.attempts.items():
+            users.until(name, ObservedState.RUNNING)
+            owners = {job.owner for job in site.site.jobs.values() if attempt in str(job.described)}
+            assert owners == {name}
+            log = users.engine.read(attempt, "logs/main.0.0.log").decode()
+            assert log.startswith(f"{tmp_path}/site/{name}/tarmac/")
+
+        password = users.logins.pop(user_scope("bob"))
         site.site.sessions.clear()
-        engine.request_leave(attempts[ADA], LeaveRequest.STOP)
-        until(ADA, ObservedState.ENDED)
-        logins[BOB] = password
-        assert state(BOB) is ObservedState.RUNNING
-        engine.request_leave(attempts[BOB], LeaveRequest.STOP)
-        until(BOB, ObservedState.ENDED)
-        assert engine.observe([attempts[BOB]])[attempts[BOB]].outcome is Outcome.STOPPED
-        engine.close()
+        users.engine.request_leave(users.attempts["ada"], LeaveRequest.STOP)
+        users.until("ada", ObservedState.ENDED)
+        users.logins[user_scope("bob")] = password
+        users.until("bob", ObservedState.RUNNING)
+        users.engine.request_leave(users.attempts["bob"], LeaveRequest.STOP)
+        users.until("bob", ObservedState.ENDED)
+        ended = users.engine.observe([users.attempts["bob"]])[users.attempts["bob"]]
+        assert ended.outcome is Outcome.STOPPED
+        users.engine.close()

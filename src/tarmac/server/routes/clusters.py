@@ -8,6 +8,7 @@ from tarmac.control.pool_changes import set_pool
 from tarmac.dialects.clusterfile import check_cluster_name, read_cluster
 from tarmac.dialects.hosts_file import read_machines
 from tarmac.dialects.pool_rules import edited
+from tarmac.model.cluster import Cluster
 from tarmac.model.codec import replace
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput
@@ -20,8 +21,9 @@ WAIT_S = 10.0
 
 def add_cluster_routes(routes: Routes, service: Service) -> None:
     """Add the routes about clusters, also about those that are started over SSH."""
-    clusters, machines = service.plane.clusters, service.plane.cluster_machines
+    clusters = service.plane.clusters
     _add_pool_route(routes, service)
+    _add_machine_routes(routes, service)
 
     @routes.serve(api.ADD_CLUSTER)
     def add(call: Call[Query, api.ClusterBody]) -> api.Cluster:
@@ -31,11 +33,7 @@ def add_cluster_routes(routes: Routes, service: Service) -> None:
         """
         reading = read_cluster(call.body.source, filename=call.body.filename)
         added = clusters.add(call.actor, reading.cluster, replacing=call.body.replace)
-        missing: tuple[str, ...] = ()
-        try:
-            service.secrets.login_of(reading.cluster, call.actor.user)
-        except InvalidInput as error:
-            missing = (f"{error.message}: {error.hint}",)
+        missing = _missing_login(service, reading.cluster, call.actor.user)
         return replace(added, warnings=(*reading.warnings, *missing))
 
     @routes.serve(api.REMOVE_CLUSTER)
@@ -45,6 +43,36 @@ def add_cluster_routes(routes: Routes, service: Service) -> None:
         # Takes long; a run may arrive meanwhile.
         warnings = service.artifacts.fetch_all(call.actor, call.reference)
         return replace(clusters.remove(call.actor, call.reference), warnings=warnings)
+
+    @routes.serve(api.CLUSTERS)
+    def every(call: Call) -> list[api.Cluster]:
+        """Return every persistent cluster; those of rehearsals exist only as long as their runs."""
+        return clusters.all(call.actor)
+
+    @routes.serve(api.CLUSTER)
+    def cluster(call: Call) -> api.Cluster:
+        """Return one cluster (or rehearsal), its pools with their rules, and its nodes by kind."""
+        return clusters.show(call.actor, call.reference)
+
+    @routes.serve(api.CHECK_CLUSTER)
+    def check_cluster(call: Call) -> list[Finding]:
+        """Test a cluster for the requirements of a run, and return the results. May take long."""
+        return clusters.examine(call.actor, call.reference)
+
+
+def _add_pool_route(routes: Routes, service: Service) -> None:
+    @routes.serve(api.SET_POOL)
+    def change_rules(call: Call[Query, api.PoolBody]) -> api.Cluster:
+        """Change rules of one pool of a described cluster, and return the cluster. Running runs continue.
+
+        409 for a pool of the server's own cluster, which its settings describe.
+        """
+        edit = partial(edited, changes=call.body.rules)
+        return set_pool(service.plane, call.actor, call.reference, call.body.pool, edit)
+
+
+def _add_machine_routes(routes: Routes, service: Service) -> None:
+    machines = service.plane.cluster_machines
 
     @routes.serve(api.START_CLUSTER)
     def start(call: Call[Query, api.MachinesBody]) -> api.ClusterChange:
@@ -63,33 +91,16 @@ def add_cluster_routes(routes: Routes, service: Service) -> None:
         """Return the progress of `up` or `down`, after 10 s at the latest. 404 if this server began none."""
         return machines.progress(call.actor, call.reference, call.query.after, wait_s=WAIT_S)
 
-    @routes.serve(api.CLUSTERS)
-    def every(call: Call) -> list[api.Cluster]:
-        """Return every persistent cluster; those of rehearsals exist only as long as their runs."""
-        return clusters.all(call.actor)
-
-    @routes.serve(api.CLUSTER)
-    def cluster(call: Call) -> api.Cluster:
-        """Return one cluster (or rehearsal), its pools with their rules, and its nodes by kind."""
-        return clusters.show(call.actor, call.reference)
-
-    @routes.serve(api.CHECK_CLUSTER)
-    def check_cluster(call: Call) -> list[Finding]:
-        """Test a cluster for the requirements of a run, and return the results. May take long."""
-        return clusters.examine(call.actor, call.reference)
-
     @routes.serve(api.CLUSTER_MACHINES)
     def cluster_machines(call: Call) -> api.ClusterStatus:
         """Return the state of a started cluster's machines, as they report it. May take long."""
         return machines.status(call.actor, call.reference)
 
 
-def _add_pool_route(routes: Routes, service: Service) -> None:
-    @routes.serve(api.SET_POOL)
-    def change_rules(call: Call[Query, api.PoolBody]) -> api.Cluster:
-        """Change rules of one pool of a described cluster, and return the cluster. Running runs continue.
-
-        409 for a pool of the server's own cluster, which its settings describe.
-        """
-        edit = partial(edited, changes=call.body.rules)
-        return set_pool(service.plane, call.actor, call.reference, call.body.pool, edit)
+def _missing_login(service: Service, cluster: Cluster, user: str) -> tuple[str, ...]:
+    """The warning for a user without the credentials that a cluster needs."""
+    try:
+        service.secrets.login_of(cluster, user)
+    except InvalidInput as error:
+        return (f"{error.message}: {error.hint}",)
+    return ()
