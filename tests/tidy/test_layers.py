@@ -18,7 +18,7 @@ from source_tree import ROOT, Module, all_modules, imported, offences, package_m
 SHAPELESS_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "stuff", "base"}
 
 LAZY_MODULES = {
-    "tarmac.cli.commands.clusters",
+    "tarmac.cli.cluster_words",
     "tarmac.cli.commands.ls",
     "tarmac.cli.commands.metrics",
     "tarmac.cli.people.tokens",

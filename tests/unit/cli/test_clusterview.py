@@ -11,7 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from tarmac import api
-from tarmac.cli.commands.clusters import CLUSTERS, cluster_line, cluster_page, described
+from tarmac.cli.cluster_words import cluster_text
+from tarmac.cli.commands.clusters import CLUSTERS, cluster_line, cluster_page
 from tarmac.cli.views.table import table_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import QueueOffer
@@ -138,7 +139,7 @@ def test_a_cluster_with_a_queue_of_its_own_says_what_its_pools_take() -> None:
 
 def test_settings_may_stand_on_the_command_line() -> None:
     settings = [("partition", "gpu"), ("pools.train.qos", "a=b"), ("pools.train.extra.mem", "")]
-    text = described("site", "slurm", [*settings, ("extra.exclusive", "true")])
+    text = cluster_text("site", "slurm", [*settings, ("extra.exclusive", "true")])
     assert json.loads(text) == {
         "name": "site",
         "engine": "slurm",
@@ -149,4 +150,4 @@ def test_settings_may_stand_on_the_command_line() -> None:
         },
     }
     with pytest.raises(click.UsageError, match="'extra' has a value already"):
-        described("site", "slurm", [("extra", "x"), ("extra.mem", "1G")])
+        cluster_text("site", "slurm", [("extra", "x"), ("extra.mem", "1G")])

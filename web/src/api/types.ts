@@ -245,14 +245,14 @@ export interface Operations {
   "POST /credits": { query: {  }; body: GrantBody; answer: CreditAccount };
   "GET /credits/entries": { query: { account?: string | null; before?: number | null; limit?: number }; body: undefined; answer: CreditEntry[] };
   "PATCH /clusters/{cluster}/pools": { query: {  }; body: PoolBody; answer: Cluster };
-  "POST /clusters": { query: {  }; body: ClusterBody; answer: Cluster };
-  "GET /clusters": { query: {  }; body: undefined; answer: Cluster[] };
-  "DELETE /clusters/{cluster}": { query: {  }; body: undefined; answer: Cluster };
-  "GET /clusters/{cluster}": { query: {  }; body: undefined; answer: Cluster };
   "PUT /clusters/{cluster}/machines": { query: {  }; body: MachinesBody; answer: ClusterChange };
   "GET /clusters/{cluster}/machines": { query: {  }; body: undefined; answer: ClusterStatus };
   "POST /clusters/{cluster}/down": { query: {  }; body: DownBody; answer: ClusterChange };
   "GET /clusters/{cluster}/change": { query: { after?: number }; body: undefined; answer: ClusterChange };
+  "POST /clusters": { query: {  }; body: ClusterBody; answer: Cluster };
+  "GET /clusters": { query: {  }; body: undefined; answer: Cluster[] };
+  "DELETE /clusters/{cluster}": { query: {  }; body: undefined; answer: Cluster };
+  "GET /clusters/{cluster}": { query: {  }; body: undefined; answer: Cluster };
   "GET /clusters/{cluster}/check": { query: {  }; body: undefined; answer: Finding[] };
   "GET /artifacts": { query: { run?: string | null; text?: string; limit?: number | null }; body: undefined; answer: Artifact[] };
   "GET /artifacts/{artifact}": { query: { kind?: string }; body: undefined; answer: ArtifactContent };

@@ -4,16 +4,14 @@
 """
 
 import json
-import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath
-from typing import Any
 
 import click
 
 from tarmac import api
+from tarmac.cli.cluster_words import cluster_text, login_of_shell, nested, rule_value
 from tarmac.cli.dialogue import answer, connect, print_list, print_text, print_warnings, remark, wants_json
 from tarmac.cli.lazy import Subcommands, calls_subcommand
 from tarmac.cli.options import complete_cluster, flag, json_option, key_value, pairs_option, together
@@ -22,10 +20,8 @@ from tarmac.cli.views.amounts import age, counted, duration, number, size
 from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.client import Client
-from tarmac.client.launching import json_text
 from tarmac.model.cluster import MachineState, Policy, QueueOffer
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.secret import LEAST_BYTES
 
 _KIND_TEXTS = {"own": "this machine's own", "added": "added", "rehearsal": "for one run alone"}
 
@@ -210,70 +206,12 @@ def add(
         source = read_text(file, what="a cluster file")
         text, filename = source.text, source.filename
     else:
-        of_shell, secrets = ({}, dict(credentials)) if credentials else _from_shell(client, file, engine)
+        of_shell, secrets = ({}, dict(credentials)) if credentials else login_of_shell(client, file, engine)
         given = (*of_shell.items(), *settings)
-        text, filename = described(file, engine, given, secrets), "command line"
+        text, filename = cluster_text(file, engine, given, secrets), "command line"
     cluster = client.add_cluster(text, filename=filename, replace=replace)
     print_warnings(f"{file}: {warning}" for warning in cluster.warnings)
     answer(cluster, f"there is {cluster_line(cluster)}")
-
-
-NO_SECRETS: Mapping[str, str] = {}
-
-
-def _from_shell(client: Client, cluster: str, engine: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Settings and the names of secrets, by use, with the credentials that the shell has for this engine.
-
-    The values become secrets of the user, except names that are too short for that.
-    """
-    from tarmac.systems.registry import credential_variables
-
-    settings: dict[str, str] = {}
-    secrets: dict[str, str] = {}
-    for use, variable in credential_variables(engine, os.environ).items():
-        value, name = os.environ[variable], f"{cluster}-{use}".replace("_", "-")
-        if use == "user" and len(value.encode()) < LEAST_BYTES:
-            settings[use] = value
-            continue
-        client.set_secret(name, value)
-        secrets[use] = name
-        remark(f"{variable} of your shell is now your secret {name}")
-    return settings, secrets
-
-
-def described(
-    name: str, engine: str, settings: Iterable[tuple[str, str]], credentials: Mapping[str, str] = NO_SECRETS
-) -> str:
-    """The text of a cluster file with these settings."""
-    secrets = {"credentials": credentials} if credentials else {}
-    tree = _tree(settings, "--set", _word)
-    return json_text({"name": name, "engine": engine, "settings": tree, **secrets})
-
-
-def _tree(pairs: Iterable[tuple[str, str]], what: str, read: Callable[[str], Any]) -> dict[str, Any]:
-    """The values by name; a dot selects a nested mapping; empty means null."""
-    tree: dict[str, Any] = {}
-    for key, value in pairs:
-        *path, last = key.split(".")
-        place = tree
-        for part in path:
-            place = place.setdefault(part, {})
-            if not isinstance(place, dict):
-                raise click.UsageError(f"{what} {key}: {part!r} has a value already")
-        place[last] = read(value)
-    return tree
-
-
-def _word(text: str) -> Any:
-    return _VALUES.get(text, text)
-
-
-def _rule(text: str) -> Any:
-    return float(text) if re.fullmatch(r"\d+(\.\d*)?", text, re.ASCII) else _word(text)
-
-
-_VALUES = {"": None, "null": None, "true": True, "false": False}
-"""Texts with another value; null removes a directive."""
 
 
 @clusters.command("set")
@@ -289,7 +227,7 @@ def set_pool(*, pool: str, rules: tuple[tuple[str, str], ...]) -> None:
     cluster_name, slash, name = pool.partition("/")
     if not slash:
         raise click.UsageError(f"a pool with its cluster is expected, such as lab/default, not {pool!r}")
-    changed = connect().set_pool(cluster_name, name, _tree(rules, "RULE", _rule))
+    changed = connect().set_pool(cluster_name, name, nested(rules, "RULE", rule_value))
     answer(changed, cluster_page(changed, stdout_terminal()))
 
 

@@ -121,8 +121,7 @@ class ControlState:
         self._table = NodeTable(())
         self._looked_at = float("-inf")
         self._look_every_s = float("inf") if alone else FEED_PERIOD_S
-        self.inventory = NodeInventory(self.engines, pools, self.server)
-        self.inventory.tell = self.event_bus.tell
+        self.inventory = NodeInventory(self.engines, pools, self.server, tell=self.event_bus.tell)
 
     @property
     def server(self) -> str:

@@ -24,8 +24,10 @@ class NodeInventory:
     `rules` are of pools of the cluster `own`. `tell` gets the paths whose answers show another offer.
     """
 
-    def __init__(self, engines: Engines, rules: Iterable[Pool], own: str = LOCAL_CLUSTER) -> None:
-        self.tell: Listener = lambda _changed: None
+    def __init__(
+        self, engines: Engines, rules: Iterable[Pool], own: str = LOCAL_CLUSTER, *, tell: Listener
+    ) -> None:
+        self._tell = tell
         self._own_cluster = own
         self._engines = engines
         self._local_rules = {pool.name: pool for pool in rules}
@@ -87,7 +89,7 @@ class NodeInventory:
         if made_of != self._made_of:
             self._made_of = made_of
             self._offer = self._make(parts, clusters)
-            self.tell(_SHOW_NODES)
+            self._tell(_SHOW_NODES)
         return self._offer
 
     def _parts(self, clusters: Iterable[Cluster]) -> tuple[Sequence[Node], ...]:

@@ -19,7 +19,7 @@ from typing import Optional
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import Unreadable, read_document
 from tarmac.node.files import untrusted
-from tarmac.node.files.codestore import PACK_SUFFIX, PACKS, PARTIAL_PREFIX, is_digest
+from tarmac.node.files.codestore import PACK_SUFFIX, PACKS, PARTIAL_PREFIX, is_digest, packs_of
 
 _SCRATCH = frozenset({protocol.WORK, protocol.VENV, protocol.FILES})
 _SIGNALS = frozenset({protocol.WAKE_FIFO, protocol.HEARTBEAT_FILE})
@@ -123,7 +123,7 @@ def clear_copies(home: str, live: Collection[str], *, unused_days: float, versio
     old = list(_older(code, before))
     unused = {os.path.basename(path) for path in old} - used
     used |= {
-        part for name in remains(code) if name not in unused for part in _parts(os.path.join(code, name))
+        part for name in remains(code) if name not in unused for part in packs_of(os.path.join(code, name))
     }
     removed = 0
     for snapshot in old:
@@ -150,17 +150,6 @@ def used_copies(home: str, live: Collection[str]) -> Iterator[str]:
                 document = read_document(os.path.join(attempts, number, protocol.ATTEMPT_FILE))
                 yield os.path.basename(document.code or "")
                 yield from (document.settings.sdk or "").split(os.sep)
-
-
-def _parts(snapshot: str) -> list[str]:
-    """The parts that a snapshot of code needs beside it: their packs have their names."""
-    if not is_digest(os.path.basename(snapshot)):
-        return []
-    try:
-        with open(snapshot, encoding="ascii") as file:
-            return [pack.removesuffix(PACK_SUFFIX) for pack in json.loads(file.readline())["packs"]]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return []
 
 
 def _older(directory: str, before: float) -> Iterator[str]:

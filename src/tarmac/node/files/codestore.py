@@ -13,6 +13,7 @@ Both are written to temporary files and renamed: a snapshot is never visible inc
 from __future__ import annotations
 
 import io
+import json
 import os
 from contextlib import suppress
 from typing import Any, BinaryIO, Iterable, Iterator
@@ -35,6 +36,17 @@ def digest(text: str) -> str:
     import hashlib  # noqa: PLC0415 -- a large library, which every runner would be forked with
 
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def packs_of(snapshot: str) -> list[str]:
+    """The digests in the names of the packs that a snapshot needs; none for another file."""
+    if not is_digest(os.path.basename(snapshot)):
+        return []
+    try:
+        with open(snapshot, encoding="ascii") as file:
+            return [pack[: -len(PACK_SUFFIX)] for pack in json.loads(file.readline())["packs"]]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return []
 
 
 def receive(stream: BinaryIO, directory: str, digest: str) -> None:
