@@ -118,7 +118,7 @@ def _to_span(row: Sequence[Any]) -> AttemptSpan | None:
         end=ended_at,
         slots=granted.slots,
         released=tuple(
-            (each["at"], granted.slots_of[each["role"], each["replica"]])
+            (each["at"], granted.slots_of.get((each["role"], each["replica"]), 0))
             for each in (json.loads(released) if released is not None else ())
         ),
     )
