@@ -23,7 +23,7 @@ from slurm_clusters import Missing, running_slurm
 pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("firecrest")]
 
 CLIENT, SECRET = "a-client", "the secret of a client"
-RUNS = 12
+RUNS = int(os.environ.get("SITE_RUNS", "12"))
 
 TRAINS = """name: trains
 cluster: daint

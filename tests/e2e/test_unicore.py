@@ -21,7 +21,7 @@ from unicore_sites import serving
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("unicore")]
 
-RUNS = 8
+RUNS = int(os.environ.get("SITE_RUNS", "8"))
 
 TRAINS = """name: trains
 cluster: juwels

@@ -24,7 +24,7 @@ CODE_LINES = {
     "client": 1763,
     "control": 6923,
     "dialects": 3396,
-    "engines": 9602,
+    "engines": 9604,
     "launch": 918,
     "model": 2794,
     "node": 11979,

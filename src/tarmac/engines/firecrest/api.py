@@ -29,6 +29,9 @@ second: servers refuse a token that has less than 30 s left."""
 WAITS = frozenset({408, 425, 429, 502, 503, 504})
 """The states of an answer that a later call may not have: 503 while a service of the system is unhealthy."""
 
+NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL, RuntimeError)
+"""The errors of a call without an answer; the last one if its engine was closed meanwhile."""
+
 Credentials = Callable[[], tuple[str, str]]
 
 
@@ -69,7 +72,7 @@ class Tokens:
         try:
             answer = self._client.post(self._url, data=form)
             given = answer.json() if answer.is_success else {}
-        except (httpx.HTTPError, ValueError) as error:
+        except (*NO_ANSWER, ValueError) as error:
             raise Unavailable(f"no token from {self._url}: {error}") from None
         token, life_s = given.get("access_token"), given.get("expires_in")
         if not isinstance(token, str) or not isinstance(life_s, int | float):
@@ -135,7 +138,7 @@ class Api:
                     content += piece
                     if len(content) > MOST_BYTES:
                         raise ApiError(413, f"the answer has more than {MOST_BYTES} bytes")
-        except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:  # the last: it was closed
+        except NO_ANSWER as error:
             words = str(error) or type(error).__name__
             raise Unavailable(f"{self.url} does not answer: {words}") from None
         if answer.is_success:

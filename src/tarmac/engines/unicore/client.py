@@ -198,7 +198,7 @@ class Unicore:
             if answer.status_code == SESSION_ENDED:
                 headers.pop(SESSION, None)
                 answer = self._client().request(method, **request)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, RuntimeError) as error:  # the last: it was closed meanwhile
             reason = str(error) or type(error).__name__
             raise Unavailable(f"{self.url}: {reason[:_SHOWN]}", hint=_hint(reason)) from None
         self._session = answer.headers.get(SESSION)
