@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,9 @@ import pytest
 from mlflow_labs import ENVIRONMENT, LOSSES, PASSWORD, Tracking, User, started, user_of
 from shell import LIMIT_S, LOOK_AGAIN_S
 from slurm_clusters import Missing, running_slurm
+from unicore_sites import serving
+
+AT_THE_SITE = json.dumps({"file": "backend.yaml", "cluster": "site"})
 
 pytestmark = [
     pytest.mark.real_engine,
@@ -167,28 +171,57 @@ def test_credentials_travel_as_secrets(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A Slurm of two nodes; the directory for what its jobs share."""
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """The variables of a Slurm of two nodes."""
     try:
         with running_slurm(tmp_path / "slurm", cpus_per_node=2) as variables:
             monkeypatch.setenv("SLURM_CONF", variables["SLURM_CONF"])
             monkeypatch.delenv("TMPDIR", raising=False)
-            yield tmp_path / "shared"
+            yield variables
     except Missing as missing:
         pytest.skip(str(missing))
 
 
-def test_a_configuration_of_mantik_on_a_slurm(slurm: Path, user: User) -> None:
+def add_cluster(user: User, *settings: str) -> None:
+    """The cluster `site`, with the queue of the configuration."""
+    user.shell.tarmac("clusters", "add", "site", *settings, "--set=pools.batch.partition=batch", code=0)
+
+
+@pytest.mark.usefixtures("slurm")
+def test_a_configuration_of_mantik_on_a_slurm(tmp_path: Path, user: User) -> None:
     """A job of two nodes, whose script has no credentials: they come sealed, and the job opens them."""
     token = "t0ken-of-the-tracking-server"
     user.variables["MLFLOW_TRACKING_TOKEN"] = token
-    add = ("clusters", "add", "site", "--engine=slurm", f"--set=directory={slurm}")
-    user.shell.tarmac(*add, "--set=pools.batch.partition=batch", code=0)
-    config = json.dumps({"file": "backend.yaml", "cluster": "site"})
-    user.mlflow("--backend-config", config, "-P", "rounds=3")
+    shared = tmp_path / "shared"
+    add_cluster(user, "--engine=slurm", f"--set=directory={shared}")
+    user.mlflow("--backend-config", AT_THE_SITE, "-P", "rounds=3")
     found = user.tracking.until("FINISHED")
     assert user.tracking.points(found["run_id"], "loss") == LOSSES
     log = user.shell.tarmac("logs", user.ours()["id"]).stdout
     assert f"run: {found['run_id']} token: {len(token)} nodes: 2" in log
-    files = [path for root in (slurm, user.shell.home) for path in root.rglob("*") if path.is_file()]
+    files = [path for root in (shared, user.shell.home) for path in root.rglob("*") if path.is_file()]
     assert [path for path in files if token.encode() in path.read_bytes()] == []
+
+
+def test_a_configuration_of_mantik_at_a_site(slurm: dict[str, str], tmp_path: Path, user: User) -> None:
+    """K10: a job of two nodes behind a UNICORE, submitted with the login of the user."""
+    with serving(tmp_path / "far", **slurm) as served:
+        place = served.site.users["ada"].directory / "tarmac"
+        settings = {
+            "user": "ada",
+            "directory": place,
+            "ca": served.ca,
+            "python": sys.executable,
+            "poll": "1s",
+        }
+        given = [f"--set={name}={value}" for name, value in settings.items()]
+        user.shell.tarmac("secret", "set", "site-password", stdin="pass of ada", code=0)
+        password = "--credential=password=site-password"
+        add_cluster(user, "--engine=unicore", f"--url={served.url}", *given, password)
+        user.mlflow("--backend-config", AT_THE_SITE, "-P", "rounds=3")
+        found = user.tracking.until("FINISHED")
+        assert user.tracking.points(found["run_id"], "loss") == LOSSES
+        ours = user.ours()
+        assert "nodes: 2" in user.shell.tarmac("logs", ours["id"]).stdout
+        [attempt] = user.shell.json("show", ours["id"])["attempts"]
+        assert (ours["outcome"], len(attempt["nodes"])) == ("completed", 2)

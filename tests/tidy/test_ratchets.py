@@ -20,7 +20,7 @@ CODE_LINES = {
     "": 75,
     "api": 1154,
     "artifacts": 4752,
-    "cli": 7362,
+    "cli": 7363,
     "client": 1763,
     "control": 6923,
     "dialects": 3396,

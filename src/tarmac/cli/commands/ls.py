@@ -79,7 +79,7 @@ def ls(
         runs = _take(client, None if keys else limit, whole, expand=expand, matches=matches)
         hidden = False
     else:
-        runs, hidden = _recent(client, query, expand=expand)
+        runs, hidden = recent(client, query, expand=expand)
     lines = convert(runs, list[runview.ListedRun], from_attributes=True)
     if not expand:
         lines = [runview.as_array(line, client.array(line.id)) if line.array_id else line for line in lines]
@@ -125,13 +125,17 @@ def _digest(client: Client, run: RunSummary) -> str | None:
     return next((image.digest for image in reversed(used) if image), None)
 
 
-def _recent(client: Client, query: dict[str, Any], *, expand: bool) -> tuple[list[RunSummary], bool]:
-    """All live runs and the newest ended ones, newest first; and whether older ones are left out."""
+def recent(client: Client, query: dict[str, Any], *, expand: bool) -> tuple[list[RunSummary], bool]:
+    """All live runs and the newest ended ones, newest first; and whether older ones are left out.
+
+    A run that ends between the two questions is in both answers, and counts as ended.
+    """
     live = _take(client, None, {**query, "states": sorted(LIVE_STATES)}, expand=expand)
     ended = _take(client, ENDED_SHOWN + 1, {**query, "states": [RunState.ENDED]}, expand=expand)
     arrays = {run.array_id for run in live} - {None}
     ended = [run for run in ended if expand or run.array_id not in arrays]
-    shown = live + ended[:ENDED_SHOWN]
+    over = {run.id for run in ended}
+    shown = [*(run for run in live if run.id not in over), *ended[:ENDED_SHOWN]]
     shown.sort(key=lambda run: (run.created_at, run.id), reverse=True)
     return shown, len(ended) > ENDED_SHOWN
 
