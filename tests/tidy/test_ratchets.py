@@ -26,7 +26,7 @@ CODE_LINES = {
     "dialects": 3396,
     "engines": 9604,
     "launch": 918,
-    "model": 2794,
+    "model": 2797,
     "node": 11979,
     "samplers": 214,
     "sched": 5322,

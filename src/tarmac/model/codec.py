@@ -74,7 +74,10 @@ def decode(kind: type[T], value: Any, path: str = "") -> T:
     except ValidationError as error:
         problem, _, inside = str(error).partition(" - at `$")
         inside = inside.removesuffix("`")
-        raise InvalidInput(f"{path or kind.__name__}{inside}: {_in_words(problem, inside, value)}") from None
+        text = (
+            f"{path or kind.__name__}{inside}: {_in_words(problem, inside, value)}"  # quotes names as given
+        )
+        raise InvalidInput("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)) from None
 
 
 def _lean(record: StoredRecord) -> StoredRecord:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from examples import examples
@@ -92,6 +92,7 @@ def test_anything_that_looks_like_yaml(source: str) -> None:
     outcome(f"command: {source}")
 
 
+@example({"site": {"\n": None}})
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(FILES)
 def test_any_tree_of_fields(tree: dict[str, Any]) -> None:
