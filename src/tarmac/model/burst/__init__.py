@@ -1,0 +1,1 @@
+"""Machines rented for single runs: shapes, rentals, and the port of providers."""
