@@ -13,6 +13,7 @@ from msgspec import Struct
 from tarmac.model.actor import Lease
 from tarmac.model.burst.provider import ProviderRecord, RentedThing
 from tarmac.model.burst.shapes import Shape, Stock
+from tarmac.model.cluster import Cluster, MachineProgress
 from tarmac.model.codec import StoredRecord
 
 BURST_PREFIX = "burst-"
@@ -118,6 +119,28 @@ class RentalStep(Struct, frozen=True, kw_only=True):
 
     before: Rental | None
     after: Rental
+
+
+class RentedClusters(Protocol):
+    """Makes clusters of rented machines. Calls may take minutes, and be repeated after any crash."""
+
+    def script(self, rental: Rental, *, limit_s: float | None) -> str:
+        """The script for the first start of its machines, the same each time; the keys that it admits are
+        stored durably before.
+
+        A machine shuts down after `limit_s`, and when the server has been silent for an hour.
+        """
+
+    def start(self, rental: Rental, progress: MachineProgress) -> Cluster:
+        """Start the cluster on its machines and return it. Raises Unavailable while a machine cannot be
+        reached yet, and InvalidInput if they can never be a cluster.
+        """
+
+    def keep_alive(self, rental: Rental) -> None:
+        """Tell each machine that the server still wants it. Raises Unavailable."""
+
+    def forget(self, rental: Rental) -> None:
+        """Remove everything on this machine that served the rental."""
 
 
 class Rentals(Protocol):
