@@ -2,7 +2,8 @@
 
 Each command is a process with its own arguments, directory, environment and output; only the modules are
 imported already. A server that such a command starts is a fork of the command, in the same way. Run as a
-program, this file is the warm process: its standard input is a socket with orders.
+program, this file is the warm process: its standard input is a socket with orders, its argument the process
+id of the tests, with which it ends.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class WarmCommands:
         if self._orders is None:
             self._orders, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with its:
-                process = subprocess.Popen([sys.executable, "-P", __file__], stdin=its.fileno())
+                argv = [sys.executable, "-P", __file__, str(os.getpid())]
+                process = subprocess.Popen(argv, stdin=its.fileno())
             atexit.register(_end, self._orders, process)
         return self._orders
 
@@ -103,13 +105,19 @@ def _end(orders: socket.socket, process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def serve(orders: socket.socket) -> None:
-    """Run what is ordered until the other end closes; in a command's process, this does not return."""
+def serve(orders: socket.socket, owner: int) -> None:
+    """Run what is ordered until the other end closes; in a command's process, this does not return.
+
+    `owner` refers to the process of the tests. A fork of it may keep the other end open when it was killed.
+    """
     poll = select.poll()
     poll.register(orders, select.POLLIN)
+    poll.register(owner, select.POLLIN)
     running: dict[int, tuple[int, socket.socket]] = {}
     while True:
         for handle, _ in poll.poll():
+            if handle == owner:
+                return
             if handle in running:
                 pid, answer = running.pop(handle)
                 poll.unregister(handle)
@@ -233,4 +241,5 @@ if __name__ == "__main__":
                 import_module(module.name)
     starting.StartedServer = ForkedServer  # type: ignore[misc]
     gc.freeze()
-    serve(socket.socket(fileno=os.dup(sys.stdin.fileno())))
+    with suppress(ProcessLookupError):  # the tests have ended already
+        serve(socket.socket(fileno=os.dup(sys.stdin.fileno())), os.pidfd_open(int(sys.argv[1])))
