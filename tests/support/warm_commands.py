@@ -38,6 +38,7 @@ COMMANDS, SERVERS = "tarmac.cli.main", "tarmac.server.__main__"
 """The modules of the programs that it can become."""
 
 _ORDER_BYTES = 100_000
+_PIPE_BYTES = 1 << 16
 _NUMBER_BYTES = 16
 
 
@@ -55,19 +56,22 @@ class WarmCommands:
         environment: Mapping[str, str],
         limit_s: float,
         module: str = COMMANDS,
+        stdin: str = "",
     ) -> subprocess.CompletedProcess[str] | None:
-        """Run a command to its end, without standard input; None if the order is too long for the socket.
+        """Run a command to its end; None if the order is too long for the socket, or `stdin` for a pipe.
 
         `module` has the main function: that of commands, or of servers.
         """
         order = json.dumps([module, list(arguments), str(directory), dict(environment)]).encode()
-        if len(order) > _ORDER_BYTES:
+        given = stdin.encode()
+        if len(order) > _ORDER_BYTES or len(given) > _PIPE_BYTES:
             return None
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         out, err = os.memfd_create("out"), os.memfd_create("err")
+        files = [_pipe_with(given) if given else os.open(os.devnull, os.O_RDONLY), out, err]
         try:
             with its:
-                socket.send_fds(self._connected(), [order], [its.fileno(), out, err])
+                socket.send_fds(self._connected(), [order], [its.fileno(), *files])
             pid = int(mine.recv(_NUMBER_BYTES))
             mine.settimeout(limit_s)
             try:
@@ -78,8 +82,8 @@ class WarmCommands:
             return subprocess.CompletedProcess(list(arguments), code, _text(out), _text(err))
         finally:
             mine.close()
-            os.close(out)
-            os.close(err)
+            for file in files:
+                os.close(file)
 
     def _connected(self) -> socket.socket:
         if self._orders is None:
@@ -92,6 +96,13 @@ class WarmCommands:
 
 
 WARM = WarmCommands()
+
+
+def _pipe_with(content: bytes) -> int:
+    read, write = os.pipe()
+    os.write(write, content)
+    os.close(write)
+    return read
 
 
 def _text(handle: int) -> str:
@@ -125,7 +136,7 @@ def serve(orders: socket.socket, owner: int) -> None:
                 with answer, suppress(BrokenPipeError):  # nobody waits for it any more
                     answer.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
                 continue
-            order, files, _, _ = socket.recv_fds(orders, _ORDER_BYTES, 3, socket.MSG_CMSG_CLOEXEC)
+            order, files, _, _ = socket.recv_fds(orders, _ORDER_BYTES, 4, socket.MSG_CMSG_CLOEXEC)
             if not order:
                 return
             answer = socket.socket(fileno=files[0])
@@ -134,7 +145,7 @@ def serve(orders: socket.socket, owner: int) -> None:
                 orders.close()
                 answer.close()
                 module, arguments, directory, environment = json.loads(order)
-                _become(module, arguments, directory, environment, out=files[1], err=files[2])
+                _become(module, arguments, directory, environment, files[1:])
             for file in files[1:]:
                 os.close(file)
             watched = os.pidfd_open(pid)
@@ -144,10 +155,9 @@ def serve(orders: socket.socket, owner: int) -> None:
 
 
 def _become(
-    module: str, arguments: list[str], directory: str, environment: dict[str, str], *, out: int, err: int
+    module: str, arguments: list[str], directory: str, environment: dict[str, str], files: list[int]
 ) -> None:
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for number, handle in enumerate((nothing, out, err)):
+    for number, handle in enumerate(files):
         os.dup2(handle, number)
         os.close(handle)
     os.chdir(directory)
