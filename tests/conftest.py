@@ -22,6 +22,17 @@ settings.register_profile("tarmac", deadline=None, max_examples=examples(100))
 settings.load_profile("tarmac")
 
 
+LONGEST_ID = 200
+"""Characters of a value in the id of a test."""
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """The beginning of a long text is its id: xdist sends all ids from and to each process."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_ID:
+        return f"{val[:LONGEST_ID]!r}..."
+    return None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Collecting makes no garbage, and what it makes stays: the collector need not look at it again."""
