@@ -34,6 +34,7 @@ def configuration(
         "const.yaml",
         f"name: digits\nentrypoint: python3 train.py\nsearcher: {searcher}\nmax_restarts: 0\n"
         "resources: {slots_per_trial: 2}\nenvironment: {environment_variables: [PIP_NO_INDEX=1, "
+        "PIP_NO_WARN_CONFLICTS=0, "
         f"PIP_FIND_LINKS={index}]}}\n",
     )
 

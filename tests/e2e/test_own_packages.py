@@ -40,6 +40,7 @@ def installed(python: Path) -> list[str]:
 def mcli_file(shell: Shell, index: Path, python: Path) -> str:
     variables = {
         "PIP_NO_INDEX": "1",
+        "PIP_NO_WARN_CONFLICTS": "0",
         "PIP_FIND_LINKS": index,
         "PATH": f"{python}/bin:/usr/bin:/bin",
         "HOME": index,

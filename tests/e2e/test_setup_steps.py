@@ -18,6 +18,9 @@ from wheels import make_wheel
 USERS_PYTHON = shutil.which("python3") or sys.executable
 """What the runs of these tests find on their PATH, and must leave as it is."""
 
+UNCHECKED = "PIP_NO_WARN_CONFLICTS: '0'"
+"""pip looks for no conflicts in all that the Python of the tester has: that is half of its work."""
+
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitServer]:
@@ -43,7 +46,7 @@ def run_file(user: Shell, index: Path, setup: str, command: str, *, name: str = 
     script = "\n".join(f"  {line}" for line in command.strip().splitlines())
     return user.write(
         f"{name}.yaml",
-        f"name: {name}\nenv: {{PIP_NO_INDEX: '1', PIP_FIND_LINKS: {index}}}\n"
+        f"name: {name}\nenv: {{PIP_NO_INDEX: '1', PIP_FIND_LINKS: {index}, {UNCHECKED}}}\n"
         f"setup:\n{lines}\ncommand: |\n{script}\n",
     )
 

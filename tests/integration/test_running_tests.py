@@ -1,12 +1,17 @@
-"""How the suite itself is run: groups stay together, and what failed is tried once more alone."""
+"""How the suite itself is run: groups stay together, failures are tried once more alone, nothing is left."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from processes import ended
+from quiet_browsers import quiet
 
 TOOLS = Path(__file__).parents[2] / "tools"
 TOOL = f"""
@@ -35,6 +40,28 @@ from pathlib import Path
 def test_it(number):
     with Path(__file__).with_name("{group}.txt").open("a") as file:
         file.write(os.environ["PYTEST_XDIST_WORKER"] + "\\n")
+"""
+KILLED = f"""
+import os, sys, signal
+sys.path.insert(0, {str(TOOLS.parent / "tests/support")!r})
+from pathlib import Path
+from warm_commands import WARM
+print(WARM.run(["--version"], directory=Path("/"), environment=os.environ, limit_s=100).returncode)
+[warm] = Path(f"/proc/{{os.getpid()}}/task/{{os.getpid()}}/children").read_text().split()
+if (fork := os.fork()) == 0:
+    os.closerange(0, 3)
+    signal.pause()
+print(warm, fork, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+OPENS_SOCKETS = """
+import socket
+for family in (socket.AF_INET, socket.AF_NETLINK):
+    try:
+        socket.socket(family, socket.SOCK_DGRAM).close()
+        print("opened")
+    except OSError as error:
+        print(error.strerror)
 """
 PLAIN = "import pytest\n@pytest.mark.parametrize('number', range(12))\ndef test_it(number): ...\n"
 
@@ -107,3 +134,21 @@ def test_a_fixture_that_fails_is_tried_again_too(tmp_path: Path) -> None:
     done = run(tmp_path, "-c", TOOL, test_bad=text)
     assert done.returncode == 1
     assert "once more, alone: 1 failed" in done.stdout
+
+
+def test_the_warm_process_of_killed_tests_ends_though_a_fork_of_them_lives(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w") as out:  # no pipe: the warm process would hold it
+        done = subprocess.run([sys.executable, "-c", KILLED], stdout=out, timeout=LIMIT_S, check=False)
+    assert done.returncode == -signal.SIGKILL
+    code, warm, fork = (int(word) for word in (tmp_path / "out").read_text().split())
+    try:
+        assert code == 0
+        assert ended(warm)
+    finally:
+        os.kill(fork, signal.SIGKILL)
+
+
+def test_a_browser_gets_no_news_of_networks(tmp_path: Path) -> None:
+    program = [quiet(sys.executable, tmp_path), "-c", OPENS_SOCKETS]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["opened", "Address family not supported by protocol"]

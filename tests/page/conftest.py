@@ -23,6 +23,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from quiet_browsers import quiet
 from shell import Shell
 from tarmac.client import Client
 from tarmac.server.page.files import BUILT
@@ -48,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """A browser; skips where there is none, or where the page was not built.
 
     It ends with each file: its event loop would be the one of every later test of this process.
@@ -58,8 +59,9 @@ def browser() -> Iterator[Browser]:
     if not (BUILT / "entry.json").exists():
         pytest.skip("the page is not built: make page")
     expect.set_options(timeout=LIMIT_MS)
+    program = quiet(CHROMIUM, tmp_path_factory.mktemp("browser"))
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        browser = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
         yield browser
         browser.close()
 

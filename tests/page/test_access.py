@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect
 
+from page_acts import lose_session
 from shell import Shell
 from tarmac.client import Client
 
@@ -181,8 +182,7 @@ def test_every_page_is_for_everyone(shown: Open, name: str) -> None:
 
 def test_the_login_is_for_everyone(open_page: Open) -> None:
     page = open_page()
-    page.context.clear_cookies()
-    page.reload()
+    lose_session(page)
     expect(page.get_by_label("User")).to_be_focused()
     for size in (WIDE, NARROW):
         page.set_viewport_size(size)

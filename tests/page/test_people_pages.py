@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from page_acts import lose_session
 from shell import Shell
 from tarmac.client import Client
 
@@ -76,8 +77,7 @@ def test_a_member_sees_no_change_that_only_an_admin_makes(
 ) -> None:
     client.set_user("bob", password="correct horse battery")
     page = open_page()
-    page.context.clear_cookies()
-    page.reload()
+    lose_session(page)
     page.get_by_label("User").fill("bob")
     page.get_by_label("Password").fill("correct horse battery")
     page.get_by_role("button", name="Log in").click()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from page_acts import lose_session
 from shell import Shell
 from tarmac.client import Client
 
@@ -261,8 +262,7 @@ def test_hostile_names_are_text(open_page: Open, client: Client) -> None:
 def test_without_a_session_there_is_a_login(open_page: Open) -> None:
     page = open_page()
     rows(page, re.sub(r"\D", "", page.locator("h1 .quiet").inner_text()))
-    page.context.clear_cookies()
-    page.reload()
+    lose_session(page)
     expect(page.get_by_role("button", name="Log in")).to_be_visible()
 
 

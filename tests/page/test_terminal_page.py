@@ -11,6 +11,7 @@ from urllib.request import Request, urlopen
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from page_acts import lose_session
 from shell import Shell
 from tarmac.client import Client
 
@@ -146,8 +147,7 @@ def test_a_member_without_the_right_is_refused(open_page: Open, client: Client, 
     client.set_user("ada")  # the first user is an admin
     client.set_user("bob", password="correct horse battery")
     page = open_page()
-    page.context.clear_cookies()
-    page.goto(f"{page.url}run/{run}/terminal")
+    lose_session(page, f"run/{run}/terminal")
     page.get_by_label("User").fill("bob")
     page.get_by_label("Password").fill("correct horse battery")
     page.get_by_role("button", name="Log in").click()

@@ -40,6 +40,8 @@ class Cable:
     def _connect(self, near: socket.socket) -> None:
         self._whole.wait()
         with near, suppress(OSError), socket.create_connection(self.target) as far:
+            for end in (near, far):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a piece waits for no other
             back = Thread(target=self._carry, args=(far, near), daemon=True)
             back.start()
             self._carry(near, far)

@@ -196,8 +196,8 @@ def ssh_server(
 ) -> Iterator[SshServer | None]:
     """A real sshd for the user of the test, with keys of its own; None where there is none.
 
-    Its sessions are given `variables`. It is started by the command `before`, if any; `options` of its config
-    count before those it has by itself.
+    Its sessions are given `variables`. That user has an empty home in them: no login shell reads the tester's
+    settings. It is started by the command `before`, if any; `options` of its config count before its own.
     """
     if SSHD is None or os.geteuid() != 0:
         yield None
@@ -214,13 +214,16 @@ def ssh_server(
     kind, public = (directory / "host.pub").read_text().split()[:2]
     known = directory / "known hosts"
     known.write_text(f"[127.0.0.1]:{port} {kind} {public}\n")
+    (directory / "home").mkdir()
+    own = {"HOME": str(directory / "home"), **variables}
     config = directory / "config"
     config.write_text(
         "".join(f"{option}\n" for option in options)
         + f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {directory}/host\nPidFile none\nUsePAM no\n"
         f"AuthorizedKeysFile {directory}/authorized\nStrictModes no\nPermitRootLogin yes\n"
         "PasswordAuthentication no\nKbdInteractiveAuthentication no\nLogLevel ERROR\n"
-        + "".join(f"SetEnv {name}={value}\n" for name, value in variables.items())
+        + (_set(variables) if variables else "")
+        + f"Match User root\n{_set(own)}"
     )
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     with subprocess.Popen([*before, SSHD, "-D", "-e", "-f", str(config)], stderr=subprocess.PIPE) as sshd:
@@ -235,6 +238,11 @@ def ssh_server(
             )
         finally:
             sshd.terminate()
+
+
+def _set(variables: Mapping[str, str]) -> str:
+    """The line of a config: of several such lines the first alone counts."""
+    return "SetEnv " + " ".join(f'"{name}={value}"' for name, value in variables.items()) + "\n"
 
 
 def _until_listening(port: int, sshd: subprocess.Popen[bytes]) -> None:

@@ -48,6 +48,14 @@ def chosen(name: str) -> Act:
     return click(lambda page: page.locator(".menu-list:popover-open label").filter(has_text=name).first)
 
 
+def lose_session(page: Page, path: str = "") -> None:
+    """Open the page again, or a path below it, in a browser that has no session any more."""
+    address = page.url
+    page.goto("about:blank")  # else a request of the page, sent without the cookie, would be refused
+    page.context.clear_cookies()
+    page.goto(f"{address}{path}")
+
+
 def back(page: Page) -> None:
     page.evaluate("() => history.back()")
 

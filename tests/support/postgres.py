@@ -23,6 +23,9 @@ SERVER_URL = "TARMAC_TEST_POSTGRES_URL"
 BINARIES = "/usr/lib/postgresql"
 ROOT_BECOMES = "postgres"
 READY = b"ready to accept connections"
+MEMORY = Path("/dev/shm")
+ROOM_BYTES = 2 << 30
+"""The free memory with which databases are in memory: on a disk, most time of a test is that of its files."""
 
 
 class Missing(Exception):
@@ -77,7 +80,8 @@ def running_server() -> Iterator[Server]:
             server.drop_all()
         return
     binaries = _binaries()
-    directory = Path(tempfile.mkdtemp(prefix="tarmac-postgres-", dir="/tmp"))  # socket paths are short
+    place = MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES else "/tmp"
+    directory = Path(tempfile.mkdtemp(prefix="postgres-of-tests-", dir=place))  # socket paths are short
     try:
         if os.geteuid() == 0:
             shutil.chown(directory, ROOT_BECOMES, ROOT_BECOMES)
@@ -123,6 +127,8 @@ def _serving(binaries: Path, directory: Path) -> Iterator[None]:
         "listen_addresses": "",
         "unix_socket_directories": str(directory),
         "fsync": "off",
+        "max_wal_size": "64MB",
+        "min_wal_size": "32MB",
         "max_connections": "200",
     }
     options = [option for name, value in settings.items() for option in ("-c", f"{name}={value}")]

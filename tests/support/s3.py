@@ -76,6 +76,8 @@ class Line:
             client.close()
             return
         with client, server:
+            for end in (client, server):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a piece waits for no other
             ends = {client: server, server: client}
             with self._lock:
                 self._open |= set(ends)

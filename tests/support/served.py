@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import uvicorn
+import uvloop
 from starlette.types import ASGIApp
 
 import tarmac
@@ -377,7 +378,7 @@ def _serve(server: uvicorn.Server, made: Served, sockets: Sequence[socket.socket
         await server.serve(sockets=list(sockets))
         await watcher
 
-    asyncio.run(run())
+    uvloop.run(run())  # as the daemon does: it sends each part of an answer at once
 
 
 async def _end_streams(server: uvicorn.Server, made: Served) -> None:

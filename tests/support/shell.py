@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from tarmac.node.kernel.sockets import readable
@@ -44,25 +44,27 @@ class Shell:
         return {**own, "TARMAC_HOME": str(self.home), "TERM": "xterm-256color", "COLUMNS": "100", **variables}
 
     def tarmac(
-        self, *arguments: str, stdin: str | None = None, code: int | None = None, limit_s: float = LIMIT_S
+        self,
+        *arguments: str,
+        stdin: str = "",
+        code: int | None = None,
+        limit_s: float = LIMIT_S,
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> Result:
         """Run a command to its end; with `code`, insist on that exit code.
 
-        It is a fork of a warm process; one with `stdin`, and those of `start` and `Screen`, begin
-        in a Python of their own.
+        It is a fork of a warm process; those of `start` and `Screen` begin in a Python of their own.
         """
-        result = None
-        if stdin is None:
-            result = WARM.run(
-                arguments, directory=self.directory, environment=self.environment(), limit_s=limit_s
-            )
+        environment = self.environment(**variables)
+        result = WARM.run(
+            arguments, directory=self.directory, environment=environment, limit_s=limit_s, stdin=stdin
+        )
         if result is None:
             result = subprocess.run(
                 command(*arguments),
                 cwd=self.directory,
-                env=self.environment(),
+                env=environment,
                 input=stdin,
-                stdin=subprocess.DEVNULL if stdin is None else None,
                 capture_output=True,
                 text=True,
                 check=False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
@@ -117,7 +116,8 @@ class StandInHarness(SlurmHarness):
     def becomes(self, job: str, state: str, **more: object) -> None:
         """The system says so of a job, whatever its processes do."""
         path = Path(self.variables["STANDIN"]) / "jobs" / f"{job}.job"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "state": state, **more}))
+        with path.open("a") as file:
+            file.writelines(f"{name}={value}\n" for name, value in {"state": state, **more}.items())
 
     def calls(self, command: str) -> int:
         """How often a command was run."""

@@ -7,6 +7,7 @@ in tests/tidy run each over the tree (there must be none) and over a bad `snippe
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -20,12 +21,16 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """One parsed file. `name` is dotted for our package (tarmac.model.run), else the path from the root."""
+    """One parsed file. `name` is dotted for our package (tarmac.model.run), else the path from the root.
+
+    `nodes` are all nodes of the tree: many rules look at each.
+    """
 
     name: str
     path: str
     text: str
     tree: ast.Module
+    nodes: tuple[ast.AST, ...]
 
     @property
     def line_count(self) -> int:
@@ -39,20 +44,20 @@ class Module:
 
     def functions(self) -> Iterator[Function]:
         """Every function and method, nested ones too."""
-        return (node for node in ast.walk(self.tree) if isinstance(node, Function))
+        return (node for node in self.nodes if isinstance(node, Function))
 
     def imports(self) -> Iterator[tuple[str, int]]:
         """Everything the module imports, wherever it does so, with the line."""
         return (
             (name, node.lineno)
-            for node in ast.walk(self.tree)
+            for node in self.nodes
             if isinstance(node, ast.Import | ast.ImportFrom)
             for name in imported(node)
         )
 
     def calls(self) -> Iterator[tuple[str, ast.Call]]:
         """Every call with the dotted name of what is called ("" where it is not a plain name)."""
-        return ((dotted(node.func), node) for node in ast.walk(self.tree) if isinstance(node, ast.Call))
+        return ((dotted(node.func), node) for node in self.nodes if isinstance(node, ast.Call))
 
 
 Rule = Callable[[Module], Iterable[str]]
@@ -65,7 +70,7 @@ def offences(rule: Rule, modules: Iterable[Module]) -> list[str]:
 
 def snippet(text: str, name: str = "tarmac.sample.thing") -> Module:
     """A module made of `text`, as if it stood at `name`."""
-    return Module(name=name, path=f"{name}.py", text=text, tree=ast.parse(text))
+    return _parsed(name, f"{name}.py", text)
 
 
 @cache
@@ -106,14 +111,20 @@ def dotted(node: ast.AST) -> str:
 
 
 def _read(folder: str) -> tuple[Module, ...]:
-    modules = []
-    for path in sorted((ROOT / folder).rglob("*.py")):
-        relative = path.relative_to(ROOT)
-        text = path.read_text(encoding="utf-8")
-        modules.append(
-            Module(name=_name(relative), path=str(relative), text=text, tree=ast.parse(text, str(relative)))
+    gc.disable()  # trees are no garbage, and the collector would look at all of them again and again
+    try:
+        return tuple(
+            _parsed(_name(path.relative_to(ROOT)), str(path.relative_to(ROOT)), path.read_text("utf-8"))
+            for path in sorted((ROOT / folder).rglob("*.py"))
         )
-    return tuple(modules)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _parsed(name: str, path: str, text: str) -> Module:
+    tree = ast.parse(text, path)
+    return Module(name=name, path=path, text=text, tree=tree, nodes=tuple(ast.walk(tree)))
 
 
 def _name(relative: Path) -> str:

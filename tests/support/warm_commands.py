@@ -2,7 +2,8 @@
 
 Each command is a process with its own arguments, directory, environment and output; only the modules are
 imported already. A server that such a command starts is a fork of the command, in the same way. Run as a
-program, this file is the warm process: its standard input is a socket with orders.
+program, this file is the warm process: its standard input is a socket with orders, its argument the process
+id of the tests, with which it ends.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ COMMANDS, SERVERS = "tarmac.cli.main", "tarmac.server.__main__"
 """The modules of the programs that it can become."""
 
 _ORDER_BYTES = 100_000
+_PIPE_BYTES = 1 << 16
 _NUMBER_BYTES = 16
 
 
@@ -54,19 +56,22 @@ class WarmCommands:
         environment: Mapping[str, str],
         limit_s: float,
         module: str = COMMANDS,
+        stdin: str = "",
     ) -> subprocess.CompletedProcess[str] | None:
-        """Run a command to its end, without standard input; None if the order is too long for the socket.
+        """Run a command to its end; None if the order is too long for the socket, or `stdin` for a pipe.
 
         `module` has the main function: that of commands, or of servers.
         """
         order = json.dumps([module, list(arguments), str(directory), dict(environment)]).encode()
-        if len(order) > _ORDER_BYTES:
+        given = stdin.encode()
+        if len(order) > _ORDER_BYTES or len(given) > _PIPE_BYTES:
             return None
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         out, err = os.memfd_create("out"), os.memfd_create("err")
+        files = [_pipe_with(given) if given else os.open(os.devnull, os.O_RDONLY), out, err]
         try:
             with its:
-                socket.send_fds(self._connected(), [order], [its.fileno(), out, err])
+                socket.send_fds(self._connected(), [order], [its.fileno(), *files])
             pid = int(mine.recv(_NUMBER_BYTES))
             mine.settimeout(limit_s)
             try:
@@ -77,19 +82,27 @@ class WarmCommands:
             return subprocess.CompletedProcess(list(arguments), code, _text(out), _text(err))
         finally:
             mine.close()
-            os.close(out)
-            os.close(err)
+            for file in files:
+                os.close(file)
 
     def _connected(self) -> socket.socket:
         if self._orders is None:
             self._orders, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with its:
-                process = subprocess.Popen([sys.executable, "-P", __file__], stdin=its.fileno())
+                argv = [sys.executable, "-P", __file__, str(os.getpid())]
+                process = subprocess.Popen(argv, stdin=its.fileno())
             atexit.register(_end, self._orders, process)
         return self._orders
 
 
 WARM = WarmCommands()
+
+
+def _pipe_with(content: bytes) -> int:
+    read, write = os.pipe()
+    os.write(write, content)
+    os.close(write)
+    return read
 
 
 def _text(handle: int) -> str:
@@ -103,13 +116,19 @@ def _end(orders: socket.socket, process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def serve(orders: socket.socket) -> None:
-    """Run what is ordered until the other end closes; in a command's process, this does not return."""
+def serve(orders: socket.socket, owner: int) -> None:
+    """Run what is ordered until the other end closes; in a command's process, this does not return.
+
+    `owner` refers to the process of the tests. A fork of it may keep the other end open when it was killed.
+    """
     poll = select.poll()
     poll.register(orders, select.POLLIN)
+    poll.register(owner, select.POLLIN)
     running: dict[int, tuple[int, socket.socket]] = {}
     while True:
         for handle, _ in poll.poll():
+            if handle == owner:
+                return
             if handle in running:
                 pid, answer = running.pop(handle)
                 poll.unregister(handle)
@@ -117,7 +136,7 @@ def serve(orders: socket.socket) -> None:
                 with answer, suppress(BrokenPipeError):  # nobody waits for it any more
                     answer.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
                 continue
-            order, files, _, _ = socket.recv_fds(orders, _ORDER_BYTES, 3, socket.MSG_CMSG_CLOEXEC)
+            order, files, _, _ = socket.recv_fds(orders, _ORDER_BYTES, 4, socket.MSG_CMSG_CLOEXEC)
             if not order:
                 return
             answer = socket.socket(fileno=files[0])
@@ -126,7 +145,7 @@ def serve(orders: socket.socket) -> None:
                 orders.close()
                 answer.close()
                 module, arguments, directory, environment = json.loads(order)
-                _become(module, arguments, directory, environment, out=files[1], err=files[2])
+                _become(module, arguments, directory, environment, files[1:])
             for file in files[1:]:
                 os.close(file)
             watched = os.pidfd_open(pid)
@@ -136,10 +155,9 @@ def serve(orders: socket.socket) -> None:
 
 
 def _become(
-    module: str, arguments: list[str], directory: str, environment: dict[str, str], *, out: int, err: int
+    module: str, arguments: list[str], directory: str, environment: dict[str, str], files: list[int]
 ) -> None:
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for number, handle in enumerate((nothing, out, err)):
+    for number, handle in enumerate(files):
         os.dup2(handle, number)
         os.close(handle)
     os.chdir(directory)
@@ -233,4 +251,5 @@ if __name__ == "__main__":
                 import_module(module.name)
     starting.StartedServer = ForkedServer  # type: ignore[misc]
     gc.freeze()
-    serve(socket.socket(fileno=os.dup(sys.stdin.fileno())))
+    with suppress(ProcessLookupError):  # the tests have ended already
+        serve(socket.socket(fileno=os.dup(sys.stdin.fileno())), os.pidfd_open(int(sys.argv[1])))

@@ -66,5 +66,5 @@ def unknown_callers(module: Module) -> Iterator[str]:
 @cache
 def _known_names() -> frozenset[str]:
     defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    names = {node.name for m in package_modules() for node in ast.walk(m.tree) if isinstance(node, defined)}
+    names = {node.name for m in package_modules() for node in m.nodes if isinstance(node, defined)}
     return frozenset(names | {part for module in package_modules() for part in module.name.split(".")})

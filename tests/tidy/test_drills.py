@@ -7,20 +7,19 @@ field or its attribute in code, comments and docstrings left out. The checklist 
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
-from pathlib import Path
+from functools import cache
 
 import pytest
 from msgspec.structs import asdict
 
 from answers import a_summary
+from source_tree import ROOT, Module, package_modules
 from tarmac.cli.views.runview import COLUMNS, DIGEST, ListedRun, column_names, ordered, run_table, sort_keys
 from tarmac.cli.views.table import Column
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.summary import RunSummary
 
-ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "tarmac"
+SOURCE = "src/tarmac/"
 CHECKLIST = (ROOT / "docs/contributing/checklists/new-field.md").read_text(encoding="utf-8")
 
 MOST_FILES_OF_A_FIELD = 6
@@ -37,11 +36,10 @@ OTHERS = ("systems/", "cli/doctor/")
 """Readers of other systems set a field only if their system has it; `doctor` measures the machine itself."""
 
 
-@lru_cache
-def words_of(path: Path) -> frozenset[str]:
+def words_of(module: Module) -> frozenset[str]:
     """Every name and whole text in the code of a file."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in module.nodes:
         match node:
             case (
                 ast.Name(id=word)
@@ -57,13 +55,16 @@ def words_of(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
+@cache
+def words_by_file() -> dict[str, frozenset[str]]:
+    """The words of every file of the source, but for `OTHERS`."""
+    named = ((module.path.removeprefix(SOURCE), module) for module in package_modules())
+    return {name: words_of(module) for name, module in named if not name.startswith(OTHERS)}
+
+
 def files_naming(words: set[str]) -> set[str]:
     """The files of the source whose code has one of these words."""
-    return {
-        str(path.relative_to(SOURCE))
-        for path in SOURCE.rglob("*.py")
-        if words & words_of(path) and not str(path.relative_to(SOURCE)).startswith(OTHERS)
-    }
+    return {name for name, found in words_by_file().items() if words & found}
 
 
 @pytest.mark.parametrize("field", FIELDS)

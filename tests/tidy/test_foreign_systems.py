@@ -6,10 +6,10 @@ Run by `make check`. `.importlinter` holds the imports of the core; here its tex
 from __future__ import annotations
 
 import re
+from functools import cache
 
-from source_tree import ROOT
+from source_tree import package_modules
 
-SOURCE = ROOT / "src" / "tarmac"
 NAMES = re.compile(
     r"(?<![a-z])(determined|clusterfudge|mcli|isc|mantik|strong compute)(?![a-z])", re.IGNORECASE
 )
@@ -38,11 +38,11 @@ def test_the_list_has_no_place_too_many() -> None:
     assert {place for place in places if not any(name.startswith(place) for name in naming())} == set()
 
 
-def naming() -> set[str]:
+@cache
+def naming() -> frozenset[str]:
     """The files outside of `systems` that name one."""
-    return {
-        name
-        for path in SOURCE.rglob("*.py")
-        if not (name := str(path.relative_to(SOURCE))).startswith("systems/")
-        and NAMES.search(path.read_text(encoding="utf-8"))
-    }
+    return frozenset(
+        module.path.removeprefix("src/tarmac/")
+        for module in package_modules()
+        if module.package != "systems" and NAMES.search(module.text)
+    )

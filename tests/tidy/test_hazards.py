@@ -107,18 +107,16 @@ def broad_excepts(module: Module) -> Iterator[str]:
 
 
 def _broad_handlers(module: Module) -> Iterator[tuple[str, int]]:
-    owners = {
-        handler: function.name
-        for function in module.functions()
-        for handler in ast.walk(function)
-        if isinstance(handler, ast.ExceptHandler)
-    }
-    for node in ast.walk(module.tree):
-        if not isinstance(node, ast.ExceptHandler) or _raises_again(node):
-            continue
-        caught = [node.type] if not isinstance(node.type, ast.Tuple) else list(node.type.elts)
-        if any(kind is None or (isinstance(kind, ast.Name) and kind.id in BROAD_NAMES) for kind in caught):
-            yield f"{module.name}:{owners.get(node, '')}", node.lineno
+    broad = [node for node in module.nodes if isinstance(node, ast.ExceptHandler) and _is_broad(node)]
+    for handler in broad:
+        owners = [each.name for each in module.functions() if handler in ast.walk(each)]
+        yield f"{module.name}:{owners[-1] if owners else ''}", handler.lineno
+
+
+def _is_broad(handler: ast.ExceptHandler) -> bool:
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    broad = any(kind is None or (isinstance(kind, ast.Name) and kind.id in BROAD_NAMES) for kind in caught)
+    return broad and not _raises_again(handler)
 
 
 def _raises_again(handler: ast.ExceptHandler) -> bool:

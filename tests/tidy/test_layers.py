@@ -137,6 +137,8 @@ def _imports() -> Graph:
 
 
 def _inner_imports(module: Module) -> Iterator[str]:
+    if not any(isinstance(node, ast.Import | ast.ImportFrom) and node.col_offset for node in module.nodes):
+        return
     for function in module.functions():
         for node in ast.walk(function):
             for name in imported(node):

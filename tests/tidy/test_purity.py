@@ -44,7 +44,7 @@ def impure(module: Module) -> Iterator[str]:
     for name, line in module.imports():
         if name.split(".")[0] in IMPURE_MODULES and name not in EXCEPTIONS.get(module.name, ()):
             yield f"line {line}: imports {name}"
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Attribute) and dotted(node).startswith("os."):
             yield f"line {node.lineno}: uses {dotted(node)}"
     for name, call in module.calls():

@@ -75,7 +75,7 @@ def _lines(token: tokenize.TokenInfo) -> range:
 
 def docstrings(module: Module) -> Iterator[ast.Constant]:
     """The docstrings of a module, its classes and functions."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         first = node.body[0] if node.body else None
@@ -89,7 +89,7 @@ def mirrored(modules: tuple[Module, ...]) -> set[str]:
     records = {
         f"{module.name}:{node.name}": fields
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ClassDef) and len(fields := _fields(node)) >= _LEAST_FIELDS
     }
     return {

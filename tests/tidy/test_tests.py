@@ -67,7 +67,7 @@ def patches(module: Module) -> Iterator[str]:
     for name, line in module.imports():
         if name.startswith("unittest.mock"):
             yield f"line {line}: imports {name}: give the code a fake instead"
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.arg) and node.arg == "mocker":
             yield f"line {node.lineno}: uses mocker: give the code a fake instead"
     for name, call in module.calls():

@@ -244,7 +244,7 @@ def banned_words(module: Module) -> Iterator[str]:
     if module.package not in CORE:
         return
     native = {word for name, words in NATIVE.items() if module.name.startswith(name) for word in words}
-    for name, line in _defined_names(module.tree):
+    for name, line in _defined_names(module):
         for word in _words(name):
             if word in INSTEAD and word not in native:
                 yield f"line {line}: {name!r} says {word!r}; the glossary says {INSTEAD[word]!r}"
@@ -252,13 +252,13 @@ def banned_words(module: Module) -> Iterator[str]:
 
 def missing_units(module: Module) -> Iterator[str]:
     """Numbers whose name is a quantity without its unit."""
-    for name, line in _numbers(module.tree):
+    for name, line in _numbers(module):
         if set(_words(name)[-1:]) & QUANTITIES and name not in FOREIGN_NAMES:
             yield f"line {line}: {name!r} is a number without its unit (_s, _bytes, ...)"
 
 
-def _defined_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(tree):
+def _defined_names(module: Module) -> Iterator[tuple[str, int]]:
+    for node in module.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name, node.lineno
         elif isinstance(node, ast.arg):
@@ -269,8 +269,8 @@ def _defined_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
             yield node.attr, node.lineno
 
 
-def _numbers(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(tree):
+def _numbers(module: Module) -> Iterator[tuple[str, int]]:
+    for node in module.nodes:
         if isinstance(node, ast.arg) and node.annotation and NUMBER.search(_annotation(node.annotation)):
             yield node.arg, node.lineno
         elif isinstance(node, ast.AnnAssign) and NUMBER.search(_annotation(node.annotation)):

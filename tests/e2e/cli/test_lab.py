@@ -9,7 +9,6 @@ import signal
 import socket
 import ssl
 import stat
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -64,8 +63,8 @@ def test_two_people_and_a_program_use_one_server_over_tls(lab: Shell, port: int,
     variables = {"TARMAC_HOME": "", "XDG_CONFIG_HOME": str(tmp_path / "config")}
 
     def tarmac(*arguments: str, said: str = "", **more: str) -> tuple[int | None, str, str]:
-        with lab.start(*arguments, variables={**variables, **more}, stdin=subprocess.PIPE) as process:
-            return (*process.communicate(said, timeout=LIMIT_S), process.returncode)[::-1]
+        done = lab.tarmac(*arguments, stdin=said, variables={**variables, **more})
+        return done.returncode, done.stderr, done.stdout
 
     assert tarmac("login", url, "--user", "bob", "--ca", ca, said="wrong wrong wrong\n")[0] == 1
     status, problem, text = tarmac("login", url, "--user", "bob", "--ca", ca, said=f"{PASSWORD}\n")
@@ -97,8 +96,8 @@ def test_a_lab_is_reached_over_tls_with_its_authority(lab: Shell, port: int) -> 
     variables = {"TARMAC_URL": url, "TARMAC_TOKEN": token}
 
     def tarmac(*arguments: str) -> tuple[int | None, str, str]:
-        with lab.start(*arguments, variables=variables) as process:
-            return (*process.communicate(timeout=LIMIT_S), process.returncode)[::-1]
+        done = lab.tarmac(*arguments, variables=variables)
+        return done.returncode, done.stderr, done.stdout
 
     status, problem, _ = tarmac("ls")
     assert status == 1

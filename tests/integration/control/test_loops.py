@@ -209,7 +209,7 @@ def test_an_engine_that_never_answers_holds_up_no_run_of_another_nor_the_end_of_
         answers.wait()
 
     far.reach = never
-    plane = a_plane(store, an_engine(), engines={"far": far})
+    plane = a_plane(store, an_engine(slots=10), engines={"far": far})
     loops = Loops(plane)
     loops.start()
     try:
@@ -224,7 +224,9 @@ def test_an_engine_that_never_answers_holds_up_no_run_of_another_nor_the_end_of_
         answers.set()
         wait_for(plane, stuck, RunState.ENDED)
         answers.clear()
-        wake_all(plane)
+        hanging.clear()
+        submit(plane, "far")
+        assert hanging.wait(LIMIT_S)
         began_at = time.monotonic()
     finally:
         loops.stop()

@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from argon2 import PasswordHasher
 
 from determined_calls import Answer, DeterminedCalls
 from determined_experiments import SINGLE, create, logged_in, model_definition, turn
 from served import TOKEN, Served
 from tarmac.client import Client
 from tarmac.model.actor import Action, ActorRole
+from tarmac.model.codec import replace
 from tarmac.model.people.account import AccountSettings, Visibility, salted
 from tarmac.systems.determined.gateway.tokens import Claim, TokenKind, TokenMaker
 
 OLGA, BOB, VERA, CLEO = "olga", "bob", "vera", "cleo"
 NIGHTLY = "nightly"
+QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+"""Each hash says what it costs to check it: those of these tests cost nothing."""
 
 
 def password_of(name: str) -> str:
@@ -25,10 +29,14 @@ def password_of(name: str) -> str:
 @pytest.fixture
 def admin(here: Served) -> Client:
     """The owner at the socket of the home, who has added the accounts: olga is the first, an admin."""
-    client = here.client()
-    for name, role in ((OLGA, ActorRole.ADMIN), (BOB, ActorRole.MEMBER), (VERA, ActorRole.VIEWER)):
-        client.set_user(name, AccountSettings(role=role), password=password_of(name))
-    client.set_user(CLEO, AccountSettings(), password=password_of(CLEO))
+    client, records = here.client(), here.store.accounts
+    client.set_user(OLGA)  # the first is an admin
+    client.set_user(BOB, AccountSettings(role=ActorRole.MEMBER))
+    client.set_user(VERA, AccountSettings(role=ActorRole.VIEWER))
+    client.set_user(CLEO)
+    for account in records.people().accounts.values():
+        hashed = QUICK.hash(salted(password_of(account.name)))
+        records.put_account(replace(account, has_password=True), password=hashed)
     client.set_user(NIGHTLY, AccountSettings(service=True))
     return client
 

@@ -107,7 +107,7 @@ def test_a_search_that_is_restored_after_every_event_draws_the_same(
     method: SearchMethod, pruner: str | None
 ) -> None:
     """As after a `kill -9` at any write: what was kept with the last event is all there is."""
-    spec = search(method, pruner, max_trials=18)
+    spec = search(method, pruner, max_trials=18, max_time=8)
     whole, restored = Play(spec), Play(spec, restore=True)
     assert whole.created == restored.created
     assert whole.steps == restored.steps

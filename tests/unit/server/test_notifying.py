@@ -264,7 +264,7 @@ def test_no_part_of_a_password_is_in_a_failure_or_the_log(
     password: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: Any) -> AuthResult:
-        return AuthResult(success=False)
+        return AuthResult(success=False, handled=False)  # else the server would send no answer
 
     with mail_server(authenticator=refuse, auth_required=True, auth_require_tls=False) as (server, _):
         with_user = dataclasses.replace(server, user="tarmac", password_secret="password")
