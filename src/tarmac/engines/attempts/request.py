@@ -23,11 +23,15 @@ HIDDEN = "(hidden)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactStoring:
-    """How artifacts are stored: the store, the command, and how long it retries while the store is down."""
+    """How artifacts are stored: the store, the command, and how long it retries while the store is down.
+
+    `piece_bytes`: the size of the pieces of bigger files; 0: the usual one.
+    """
 
     store: str
     command: tuple[str, ...]
     patience_s: float
+    piece_bytes: int = 0
 
 
 NO_RULES = GitRules()
@@ -123,7 +127,12 @@ def render(launch: Launch, layout: Layout, settings: AttemptSettings) -> Attempt
 def _sync(sync: ArtifactSync | None, keeping: ArtifactStoring | None) -> ArtifactSync | None:
     if sync is None or keeping is None:
         return None
-    return sync._replace(command=keeping.command, store=keeping.store, patience_s=keeping.patience_s)
+    return sync._replace(
+        command=keeping.command,
+        store=keeping.store,
+        patience_s=keeping.patience_s,
+        piece_bytes=keeping.piece_bytes,
+    )
 
 
 def _container(

@@ -29,6 +29,11 @@ from tarmac.node.starting import NODE_DIRECTORY, Installation
 LARGEST_MODULE_BYTES = 1 << 20
 TRIAL_S = 60.0
 
+SITE_PIECE_BYTES = 3 << 20
+"""The size of pieces in a store that the server reads through an interface: one answer of firecREST has at
+most 5 MiB, in base64.
+"""
+
 RELAY = "relay"
 """The scheme of the URL of a store that nodes reach through the server (see `relaying`)."""
 
@@ -76,6 +81,7 @@ class Sidecar:
             store=f"{RELAY}:{quote(str(relay))}" if relay is not None and self.is_directory else self.store,
             command=(installation.python, str(program)),
             patience_s=self.patience_s,
+            piece_bytes=SITE_PIECE_BYTES if self.at_site else 0,
         )
 
 
