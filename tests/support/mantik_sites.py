@@ -72,7 +72,13 @@ def mantik_slurm(directory: Path, home: Path, *, cpus_per_node: int = 4) -> Iter
 
     Raises slurm_clusters.Missing.
     """
-    with running_slurm(directory, cpus_per_node=cpus_per_node, gpus="a100:2", accounting=True) as variables:
+    with running_slurm(
+        directory,
+        cpus_per_node=cpus_per_node,
+        gpus="a100:2",
+        accounting=True,
+        memory_mib=16_000,
+    ) as variables:
         features = ("availablefeatures=fast,gpu", "activefeatures=fast,gpu")
         scontrol(variables, "update", "nodename=n1,n2", *features)
         yield {**variables, "HOME": str(home)}
