@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("site-guides"), p
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     try:
         directory = tmp_path_factory.mktemp("cluster") / "slurm"
-        with running_slurm(directory, cpus_per_node=8, gpus="gh200:4") as variables:
+        with running_slurm(directory, cpus_per_node=8, gpus="gh200:4", accounting=True) as variables:
             yield variables
     except Missing as missing:
         pytest.skip(str(missing))
@@ -71,6 +71,8 @@ def test_the_page_of_unicore_does_what_it_says(slurm: dict[str, str], tmp_path: 
         places = {
             "https://uc.example.org:9112/JUWELS/rest/core": served.url,
             "/p/project/ab12/ada": str(served.site.users["ada"].directory),
+            "account=ab12": "account=proj",
+            "account: ab12": "account: proj",
             "partition=booster": "partition=batch",
             "partition: booster": "partition: batch",
         }
