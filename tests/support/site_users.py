@@ -25,16 +25,21 @@ from unicore_sites import serving as serving_unicore
 CLIENT, SECRET = "a-client", "the secret of a client"
 COMMON = ("--set=partition=batch", "--set=poll=1s", f"--set=python={sys.executable}")
 
-PROGRAM = """
+WEIGHTS_BYTES = 9 << 20
+"""More than an interface sends at once."""
+
+PROGRAM = f"""
 import os, time, tarmac
 found = tarmac.latest_checkpoint()
 step = int((found / "step").read_text()) if found else 0
 print("begins at", step, flush=True)
-while step < 3 or not os.path.exists("%s"):
+while step < 4 or not os.path.exists("GATE"):
     step += 1
     tarmac.report(step=step, loss=1 / step)
     with tarmac.checkpoint(step=step) as place:
         (place / "step").write_text(str(step))
+        if step > 3:
+            (place / "weights").write_bytes(os.urandom({WEIGHTS_BYTES}))
     print("step", step, flush=True)
     if tarmac.should_pause():
         raise SystemExit(0)
@@ -106,7 +111,7 @@ class SiteUser:
     def train_with_a_pause(self, file: str) -> str:
         """Train, pause after three steps, resume and fetch the results; what the training printed."""
         shell, gate = self.shell, self.place / "gate"
-        shell.write("train.py", PROGRAM % gate)
+        shell.write("train.py", PROGRAM.replace("GATE", str(gate)))
         shell.tarmac("run", shell.write("trains.yaml", file), "--detach", code=0)
         shell.until("logs", "trains", said="step 3")
         shell.tarmac("pause", "trains", "--wait", code=0)
@@ -122,6 +127,8 @@ class SiteUser:
         shell.tarmac("artifacts", "get", "trains", "-o", "fetched", code=0)
         last = max(int(path.read_text()) for path in (shell.directory / "fetched").rglob("step"))
         assert f"step {last}" in text
+        weights = [path.stat().st_size for path in (shell.directory / "fetched").rglob("weights")]
+        assert set(weights) == {WEIGHTS_BYTES}
         return text
 
 

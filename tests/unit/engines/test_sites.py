@@ -123,6 +123,13 @@ def test_a_large_whole_is_one_part_unless_the_interface_has_no_way_for_it(site: 
     assert (code.parent / "packs" / f"{code.name}.pack").read_bytes() == pack
 
 
+def test_a_store_at_a_site_has_pieces_that_one_answer_holds() -> None:
+    sidecar = installing.Sidecar(store="/home/ada/artifacts", patience_s=1.0, packages=())
+    python = Installation(sys.executable, "/somewhere/tarmac/node")
+    assert sidecar.at(python).piece_bytes == 0
+    assert sidecar.in_directory(Path("/scratch")).at(python).piece_bytes * 4 / 3 < 5 << 20
+
+
 def test_large_files_of_artifacts_are_joined_by_the_next_job(site: Site) -> None:
     store = HostStoreFiles(site.host, site.home / "artifacts")
     content = os.urandom((2 << 20) + 5)

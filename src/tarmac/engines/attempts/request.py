@@ -5,7 +5,7 @@ Rendered by engines without touching the disk; the dry run prints this very obje
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tarmac.engines.attempts.layout import Layout
@@ -127,12 +127,7 @@ def render(launch: Launch, layout: Layout, settings: AttemptSettings) -> Attempt
 def _sync(sync: ArtifactSync | None, keeping: ArtifactStoring | None) -> ArtifactSync | None:
     if sync is None or keeping is None:
         return None
-    return sync._replace(
-        command=keeping.command,
-        store=keeping.store,
-        patience_s=keeping.patience_s,
-        piece_bytes=keeping.piece_bytes,
-    )
+    return sync._replace(**asdict(keeping))
 
 
 def _container(

@@ -15,7 +15,7 @@ from threading import Event, Lock
 from typing import IO, Any, NamedTuple
 
 from tarmac.engines.firecrest.api import Api, ApiError
-from tarmac.engines.firecrest.jobs import JOBS, parse_jobs
+from tarmac.engines.firecrest.jobs import JOBS, records
 from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.model.errors import Unavailable
 
@@ -163,7 +163,7 @@ class Transfers:
         """Whether a transfer's job has succeeded; None if it has not ended in time, or has not begun."""
         rest_s = FIRST_REST_S
         while True:
-            state = self._state(job_id)
+            state = next((job.state for job in records(self._api, job_id)), "")
             stage, now = meaning(state).stage, time.monotonic()
             if stage is Stage.OVER:
                 return state == "COMPLETED"
@@ -171,15 +171,6 @@ class Transfers:
                 return None
             Event().wait(rest_s)
             rest_s = min(LONGEST_REST_S, rest_s * 1.5)
-
-    def _state(self, job_id: str) -> str:
-        try:
-            jobs = parse_jobs(self._api.get(f"{JOBS}/{job_id}", allusers="false"))
-        except ApiError as error:
-            if error.status != 404:  # a new job is unknown for a while
-                raise
-            return ""
-        return jobs[0].state if jobs else ""
 
     def _copy(self, path: str, facts: Facts) -> Staged:
         """The copy of a file in the object store, once it is complete."""
