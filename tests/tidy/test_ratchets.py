@@ -24,7 +24,7 @@ CODE_LINES = {
     "client": 1763,
     "control": 6923,
     "dialects": 3396,
-    "engines": 9856,
+    "engines": 9851,
     "launch": 918,
     "model": 2797,
     "node": 11980,

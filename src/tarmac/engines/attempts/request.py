@@ -5,7 +5,7 @@ Rendered by engines without touching the disk; the dry run prints this very obje
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from tarmac.engines.attempts.layout import Layout
@@ -21,19 +21,6 @@ from tarmac.node.files.gitrules import GitRules
 HIDDEN = "(hidden)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactStoring:
-    """How artifacts are stored: the store, the command, and how long it retries while the store is down.
-
-    `piece_bytes`: the size of the pieces of bigger files; 0: the usual one.
-    """
-
-    store: str
-    command: tuple[str, ...]
-    patience_s: float
-    piece_bytes: int = 0
-
-
 NO_RULES = GitRules()
 NO_CONTAINER_RULES = ContainerRules()
 NO_SETTINGS = document.NodeSettings()
@@ -43,13 +30,14 @@ NO_SETTINGS = document.NodeSettings()
 class AttemptSettings:
     """The settings for all attempts of an engine, wherever its nodes are; each engine completes `node`.
 
-    The command that stores artifacts is on the nodes (`keeping` None: artifacts stay in place).
+    The command that stores artifacts is on the nodes (`keeping` None: artifacts stay in place); `keeping` has
+    no intervals and inputs, which are those of a launch.
     `own_packages`: each run has packages of its own, whatever its launch specifies. `least_uid`: the lowest
     uid of a system user whose runs it takes; None: it takes none of any.
     """
 
     node: document.NodeSettings = NO_SETTINGS
-    keeping: ArtifactStoring | None = None
+    keeping: ArtifactSync | None = None
     git: GitRules = NO_RULES
     containers: ContainerRules = NO_CONTAINER_RULES
     own_packages: bool = False
@@ -124,10 +112,10 @@ def render(launch: Launch, layout: Layout, settings: AttemptSettings) -> Attempt
     return AttemptRequest(directory=directory, document=described)
 
 
-def _sync(sync: ArtifactSync | None, keeping: ArtifactStoring | None) -> ArtifactSync | None:
+def _sync(sync: ArtifactSync | None, keeping: ArtifactSync | None) -> ArtifactSync | None:
     if sync is None or keeping is None:
         return None
-    return sync._replace(**asdict(keeping))
+    return keeping._replace(every_s=sync.every_s, inputs=sync.inputs, rejected_by=sync.rejected_by)
 
 
 def _container(

@@ -209,12 +209,12 @@ class FirecrestFiles:
         piece = content[offset - begin :][:limit]
         return piece if piece or not mark or rest.rstrip(LOST) == content[lost:].decode() else None
 
-    def _has_ranges(self, path: str, begin: int, size: int, text: str) -> bool:
+    def _has_ranges(self, path: str, begin: int, size_bytes: int, text: str) -> bool:
         """Whether the text is that of a range; found out once, at the first range inside of a file."""
         if self._ranges is None and begin and text:
             read = len(text.replace(LOST, "?").encode())
             self._ranges = read <= (self._size(path) or 0) - begin
-        return self._ranges is not False and len(text) <= size
+        return self._ranges is not False and len(text) <= size_bytes
 
 
 def _entry(found: dict[str, Any]) -> RemoteEntry:

@@ -207,8 +207,8 @@ def _fields(found: Mapping[str, Any]) -> dict[str, Any]:
     return {name.replace("_", "").lower(): value for name, value in found.items()}
 
 
-def _pieces(content: IO[bytes], size: int) -> Iterator[bytes]:
+def _pieces(content: IO[bytes], size_bytes: int) -> Iterator[bytes]:
     """The next bytes of a file."""
-    while size > 0 and (piece := content.read(min(size, PIECE_BYTES))):
-        size -= len(piece)
+    while size_bytes > 0 and (piece := content.read(min(size_bytes, PIECE_BYTES))):
+        size_bytes -= len(piece)
         yield piece

@@ -25,7 +25,7 @@ from tarmac.launch.quoting import quote as shell_quote
 PACKED = "packed"
 SUM = "sum"
 PART = "part-{:05}"
-HELD_BYTES = 8 << 20
+IN_MEMORY_BYTES = 8 << 20
 """The most bytes in memory; more are in a temporary file."""
 
 LARGE_BYTES = 32 << 20
@@ -90,7 +90,7 @@ class Packed:
 
     def put(self, target: str, pieces: Iterable[bytes]) -> None:
         """Bring all that becomes the target."""
-        with tempfile.SpooledTemporaryFile(max_size=HELD_BYTES) as whole:
+        with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES) as whole:
             digest = hashlib.sha256()
             for piece in pieces:
                 digest.update(piece)

@@ -96,7 +96,7 @@ class ArtifactSync(NamedTuple):
     `piece_bytes`; 0: of the usual size.
     """
 
-    every_s: Mapping[str, float]
+    every_s: Mapping[str, float] = {}
     inputs: tuple[str, ...] = ()
     rejected_by: Optional[int] = None
     command: Argv = ()
