@@ -82,7 +82,7 @@ start_munge() {
 }
 
 write_configuration() {
-    local dir=$1 flavour=$2 tuning= accounts=none tracking=linuxproc tasks=none counted=CR_CPU memory=1000
+    local dir=$1 flavour=$2 tuning= accounts=none tracking=linuxproc tasks=none counted=CR_CPU memory=${SLURM_CLUSTER_MEMORY:-1000}
     if [ "$flavour" = tuned ]; then
         tuning='SchedulerParameters=bf_interval=1,sched_min_interval=0,batch_sched_delay=0,default_queue_depth=10000,bf_max_job_test=10000,sched_max_job_start=0,max_rpc_cnt=0'
         tuning+=$'\nSlurmctldDebug=error\nSlurmdDebug=error'

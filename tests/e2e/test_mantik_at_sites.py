@@ -5,21 +5,15 @@ from __future__ import annotations
 import getpass
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-import unicore_sites
-from firecrest_calls import SYSTEM
-from firecrest_far_side import FarSide
-from firecrest_server import Client, Firecrest, serving
+from mantik_sites import DOCUMENTED, LOGINS, PLACES, Place, make_home, mantik_slurm, of_workers, scontrol
 from shell import Shell
-from slurm_clusters import Missing, running_slurm
+from slurm_clusters import Missing
 from trainings import EXAMPLE, HELD, TRAINING_S, position
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("mantik-sites"), pytest.mark.timeout(900)]
@@ -32,18 +26,10 @@ entry_points:
     parameters: {epochs: {type: float, default: 4}}
     command: "NODE_RANK=${{SLURM_PROCID}} EPOCHS={epochs} python3 held.py"
 """
-APPTAINER = """#!/bin/bash
-echo "apptainer $* on $SLURMD_NODENAME in task $SLURM_PROCID, $(stat -c %s image.sif) bytes" >&2
-while [ "$1" != image.sif ]; do shift; done
-shift
-exec "$@"
-"""
-"""Runs what follows the image, as Apptainer would inside of it."""
-
 IMAGE_BYTES = 10 << 20
-UNICORE = "UnicoreApiUrl: https://zam2125.zam.kfa-juelich.de:9112/JUWELS/rest/core\n"
 HOOKS = f"""
-{UNICORE}Environment:
+{DOCUMENTED}
+Environment:
   PreRunCommandOnLoginNode: [echo 1 >> order, echo login before]
   PreRunCommandOnComputeNode: [echo 2 >> order, export FROM_BEFORE=yes]
   PostRunCommandOnComputeNode: [echo 4 >> order]
@@ -70,11 +56,6 @@ REQUESTS = {
 }
 
 
-def scontrol(variables: dict[str, str], *arguments: str) -> None:
-    """What an administrator does."""
-    subprocess.run(["scontrol", *arguments], env={**os.environ, **variables}, check=True, timeout=60)
-
-
 @pytest.fixture
 def reservation(slurm: dict[str, str]) -> Iterator[str]:
     """Both nodes, for the user alone."""
@@ -85,83 +66,13 @@ def reservation(slurm: dict[str, str]) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of a user at the site, whose login shells find Apptainer and Python."""
-    home = tmp_path_factory.mktemp("home")
-    (home / "bin").mkdir()
-    (home / "bin/apptainer").write_text(APPTAINER)
-    (home / "bin/apptainer").chmod(0o755)
-    programs = f"{home}/bin:{Path(sys.executable).parent}"
-    (home / ".bash_profile").write_text(f'export PATH="{programs}:$PATH" GLOO_SOCKET_IFNAME=lo\n')
-    return home
-
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[dict[str, str]]:
-    """A Slurm of two nodes with GPUs and accounts, in whose jobs the home is that of the user."""
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     try:
-        directory = tmp_path_factory.mktemp("cluster") / "slurm"
-        with running_slurm(directory, cpus_per_node=4, gpus="a100:2", accounting=True) as variables:
-            scontrol(variables, "update", "nodename=n1,n2", "availablefeatures=fast", "activefeatures=fast")
-            yield {**variables, "HOME": str(home)}
+        home = make_home(tmp_path_factory.mktemp("home"))
+        with mantik_slurm(tmp_path_factory.mktemp("cluster") / "slurm", home) as variables:
+            yield variables
     except Missing as missing:
         pytest.skip(str(missing))
-
-
-@dataclass(frozen=True)
-class Place:
-    """A cluster of a user: its directory, the options of a run for it, and its address in a configuration."""
-
-    directory: Path
-    options: tuple[str, ...] = ()
-    address: str = UNICORE
-
-    def config(self, text: str) -> str:
-        """A configuration for the place: nothing but the address is different."""
-        return text.replace(UNICORE, self.address)
-
-
-Made = Callable[[Shell, dict[str, str], Path, ExitStack], Place]
-COMMON = ("--set=partition=batch", "--set=account=proj", f"--set=python={sys.executable}")
-
-
-def of_slurm(shell: Shell, slurm: dict[str, str], directory: Path, _closing: ExitStack) -> Place:
-    """On the machine of the server: a file goes there only if the user says so."""
-    shell.tarmac("clusters", "add", "site", "--engine=slurm", f"--set=directory={directory}", *COMMON, code=0)
-    return Place(directory, ("--cluster", "site"))
-
-
-def of_firecrest(shell: Shell, slurm: dict[str, str], directory: Path, closing: ExitStack) -> Place:
-    """Behind a firecREST, with the login in Mantik's variables."""
-    directory.mkdir()
-    client = Client("secret of ada", FarSide("root", (), slurm))
-    server = closing.enter_context(serving(Firecrest({"client of ada": client}, (str(directory),))))
-    address = f"Firecrest:\n  ApiUrl: {server.url}/\n  TokenUrl: {server.token_url}\n  Machine: {SYSTEM}\n"
-    where = (f"--url={server.url}", f"--token-url={server.token_url}", f"--system={SYSTEM}")
-    more = ("--set=gpus_per_node=2", "--set=poll=1s", f"--set=directory={directory}/{{user}}")
-    shell.tarmac("clusters", "add", "site", "--engine=firecrest", *where, *more, *COMMON, code=0)
-    return Place(directory / getpass.getuser(), address=address)
-
-
-def of_unicore(shell: Shell, slurm: dict[str, str], directory: Path, closing: ExitStack) -> Place:
-    """Behind a UNICORE, with the login in Mantik's variables."""
-    served = closing.enter_context(unicore_sites.serving(directory, **slurm))
-    more = ("--set=gpus_per_node=2", "--set=poll=1s", f"--set=ca={served.ca}")
-    more += (f"--set=directory={directory}/ada/tarmac",)
-    shell.tarmac("clusters", "add", "site", "--engine=unicore", f"--url={served.url}", *more, *COMMON, code=0)
-    return Place(
-        directory / "ada/tarmac",
-        address=f"UnicoreApiUrl: {served.url.removesuffix('/rest/core')}/rest/core\n",
-    )
-
-
-PLACES: dict[str, Made] = {"slurm": of_slurm, "firecrest": of_firecrest, "unicore": of_unicore}
-LOGINS = {
-    "MANTIK_UNICORE_USERNAME": "ada",
-    "MANTIK_UNICORE_PASSWORD": "pass of ada",
-    "MANTIK_FIRECREST_CLIENT_ID": "client of ada",
-    "MANTIK_FIRECREST_CLIENT_SECRET": "secret of ada",
-}
 
 
 @pytest.fixture(params=PLACES)
@@ -179,11 +90,6 @@ def site(
     with ExitStack() as closing:
         yield PLACES[request.param](shell, slurm, tmp_path / "shared", closing)
         shell.close()
-
-
-def of_workers(output: str) -> str:
-    """The lines of a log without the names of workers."""
-    return "\n".join(line.partition("| ")[2] or line for line in output.splitlines())
 
 
 def test_a_training_in_an_image_is_paused_resumed_and_fetched(shell: Shell, site: Place) -> None:
@@ -233,7 +139,7 @@ def test_commands_run_in_their_order_and_what_they_print_is_in_the_setup_log(
     order = shell.directory.parent / "order"
     shell.write("MLproject", HOOKED.replace("order", str(order)))
     text = site.config(HOOKS).replace("order", str(order))
-    if "Firecrest" in text:
+    if not site.has_login_node:
         refused = shell.tarmac("check", shell.write("hooks.yaml", text), code=2).stderr
         assert refused.count("firecREST runs nothing on the login node") == 2
         text = re.sub(r"(?m)^  P\w+OnLoginNode: .*\n", "", text)
@@ -242,12 +148,12 @@ def test_commands_run_in_their_order_and_what_they_print_is_in_the_setup_log(
     shell.tarmac("files", "hooked", "result.txt", "-o", "fetched", code=0)
     assert (shell.directory / "fetched").read_text() == "result\n"
     shell.until("show", "hooked", said="completed")
-    if "Firecrest" not in text:
+    if site.has_login_node:
         shell.until("logs", "hooked", "--role", "setup", said="login after\n")
         setup = of_workers(shell.tarmac("logs", "hooked", "--role", "setup", code=0).stdout).splitlines()
         said = [line for line in setup if not line.startswith("+")]
         assert said[-7:] == ["login before", *"12345", "login after"]
-    assert "".join(order.read_text().split()) == ("234" if "Firecrest" in text else "12345")
+    assert "".join(order.read_text().split()) == ("12345" if site.has_login_node else "234")
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -259,7 +165,7 @@ def test_the_request_reaches_the_job(
     if "Reservation" in resources:
         request.getfixturevalue("reservation")
     shell.write("MLproject", SHOW_JOB)
-    text = site.config(f"{UNICORE}Resources: {{Queue: batch, {resources}}}\n")
+    text = site.config(f"{DOCUMENTED}\nResources: {{Queue: batch, {resources}}}\n")
     result = shell.tarmac("run", shell.write("request.yaml", text), *site.options, code=0)
     assert [part for part in expected if part not in result.stdout] == [], result.stdout
 
@@ -270,7 +176,7 @@ def test_the_account_of_the_shell_is_that_of_the_job(
     """K10: Mantik's variable wins over the account of the cluster."""
     monkeypatch.setenv("MANTIK_COMPUTE_BUDGET_ACCOUNT", "other")
     shell.write("MLproject", SHOW_JOB)
-    config = shell.write("a.yaml", site.config(f"{UNICORE}Resources: {{Queue: batch}}\n"))
+    config = shell.write("a.yaml", site.config(f"{DOCUMENTED}\nResources: {{Queue: batch}}\n"))
     shown = shell.tarmac("run", config, *site.options, "--dry-run", code=0).stdout
     assert "#SBATCH --account=other\n" in shown
     elsewhere = shell.write("b.yaml", "UnicoreApiUrl: https://a.b/rest/core\nResources: {Queue: batch}\n")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request
 
-from firecrest_far_side import Failure, FarSide
+from firecrest_far_side import OPS_LIMIT, Failure, FarSide
 
 SYSTEM = "local"
 
@@ -80,7 +81,10 @@ def _file_type(far: FarSide, call: Call) -> Any:
 
 
 def _download(far: FarSide, call: Call) -> Any:
-    return far.command(["cat", "--", call.file("path")])
+    text = far.command(["base64", "--wrap=0", "--", call.file("path")])
+    if len(text) >= OPS_LIMIT:
+        raise Failure(502, "Command output exceeded buffer limit.")
+    return b64decode(text)
 
 
 def _mkdir(far: FarSide, call: Call) -> Any:

@@ -26,6 +26,7 @@ from starlette.routing import Route
 
 from firecrest_calls import FILES, SYSTEM, Call
 from firecrest_far_side import OPS_LIMIT, Failure, FarSide, error_body
+from firecrest_store import TRANSFER, ObjectStore
 
 EXCHANGES = Path(__file__).parents[1] / "data/firecrest/exchanges.jsonl"
 """Calls of a real firecREST, one a line, with their answers."""
@@ -36,7 +37,9 @@ OPS, JOBS, STATUS = f"/filesystem/{SYSTEM}/ops", f"/compute/{SYSTEM}/jobs", f"/s
 
 @dataclass
 class Knobs:
-    """What this server does wrong. `fails`: the states of the next answers of a route, by its name.
+    """What this server does wrong, or else. `has_store`: large files pass through its object store.
+
+    `fails`: the states of the next answers of a route, by its name.
 
     `loses`: as many answers to submissions are lost after the job was accepted. `hides`: new jobs are missing
     for so many seconds. `sick`: the scheduler is unhealthy; `lies`: and the list of systems does not say so.
@@ -51,6 +54,7 @@ class Knobs:
     knows_names: bool = True
     has_ranges: bool = True
     corrupts: int = 0
+    has_store: bool = False
     fails: dict[str, list[int]] = field(default_factory=dict)
 
 
@@ -78,6 +82,7 @@ class Firecrest:
         self.accounts = accounts
         self.now = now
         self.knobs = Knobs()
+        self.store = ObjectStore(lambda: self.url)
         self.url = ""
         self.calls: Counter[str] = Counter()
         self.submitted: list[Mapping[str, Any]] = []
@@ -94,7 +99,10 @@ class Firecrest:
         self._tokens.clear()
 
     def app(self) -> Starlette:
-        routes = [Route("/token", self._token, methods=["POST"])]
+        routes = [
+            Route("/token", self._token, methods=["POST"]),
+            Route("/store/{name}", self.store.answer, methods=["GET", "PUT", "POST"]),
+        ]
         for (method, path), handler in self._handlers().items():
             anywhere = path.replace(f"/{SYSTEM}", "/{system}")
             routes.append(Route(anywhere, self._route(handler), methods=[method], name=f"{method} {path}"))
@@ -182,6 +190,8 @@ class Firecrest:
             **{(method, f"{OPS}/{name}"): handler for (method, name), handler in FILES.items()},
             ("GET", f"{OPS}/view"): self._view,
             ("POST", f"{OPS}/upload"): self._upload,
+            ("POST", f"{TRANSFER}/upload"): self._transfer_upload,
+            ("POST", f"{TRANSFER}/download"): self._transfer_download,
         }
 
     def _systems(self, _far: FarSide, _call: Call) -> Any:
@@ -194,6 +204,8 @@ class Firecrest:
             "message": None if healthy else "no answer to a ping",
         }
         system["fileSystems"] = [{**system["fileSystems"][0], "path": root} for root in self.roots]
+        if self.knobs.has_store:
+            system["dataOperation"]["data_transfer"] = {"serviceType": "s3"}
         return found
 
     def _nodes(self, far: FarSide, _call: Call) -> Any:
@@ -238,6 +250,8 @@ class Firecrest:
 
     def _view(self, far: FarSide, call: Call) -> Any:
         offset, size = int(call.query.get("offset", 0)), int(call.query.get("size", OPS_LIMIT))
+        if size > OPS_LIMIT:
+            raise Failure(400, f"`size` value must be less than {OPS_LIMIT} bytes")
         if not self.knobs.has_ranges:
             offset, size = 0, OPS_LIMIT
         return {"output": far.view(call.file("path"), offset, size)}
@@ -251,6 +265,12 @@ class Firecrest:
             content = content[:-1]
         far.upload(f"{call.file('path')}/{name}", content)
         return 204, None
+
+    def _transfer_upload(self, far: FarSide, call: Call) -> Any:
+        return self.store.upload(far, call)
+
+    def _transfer_download(self, far: FarSide, call: Call) -> Any:
+        return self.store.download(far, call)
 
     def _is_hidden(self, job_id: str) -> bool:
         return time.monotonic() - self._new.get(job_id, float("-inf")) < self.knobs.hides_s

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
 from collections import Counter
 from pathlib import Path
+from typing import IO
 
 from tarmac.engines.sites.wire import PART_BYTES, RemoteEntry
 from tarmac.node.files import untrusted
@@ -17,6 +19,7 @@ class LocalFiles:
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
+        self.sends = True
 
     def listing(self, directory: str, *, recursive: bool = False) -> list[RemoteEntry] | None:
         self.calls["listing"] += 1
@@ -37,6 +40,13 @@ class LocalFiles:
         assert len(content) <= PART_BYTES
         self.calls["write"] += 1
         untrusted.replace(path, content, mode=0o600 if private else 0o644)
+
+    def send(self, path: str, content: IO[bytes], *, size_bytes: int, digest: str) -> bool:
+        """In place, if it `sends`; else half of it arrives."""
+        self.calls["send"] += 1
+        data = content.read(size_bytes if self.sends else size_bytes // 2)
+        Path(path).write_bytes(data)
+        return hashlib.sha256(data).hexdigest() == digest
 
     def create(self, path: str, content: bytes) -> bytes:
         try:

@@ -41,12 +41,14 @@ def running_slurm(
     accounting: bool = False,
     gpus: str = "",
     memory: bool = False,
+    memory_mib: int = 1000,
 ) -> Iterator[dict[str, str]]:
     """What the user of a real Slurm needs; raises Missing where none is installed.
 
     `lines` are added to its configuration, which has one partition, `batch`. `accounting`: slurmdbd keeps
     accounts, of which the user has `proj`, and their limits hold. Each node has `gpus`, such as
-    "a100:2,v100:1". `memory`: jobs are held to it, 64 MiB for a processor (see `can_hold_memory`).
+    "a100:2,v100:1", and shows `memory_mib`. `memory`: jobs are held to it, 64 MiB for a processor (see
+    `can_hold_memory`).
     """
     programs = PROGRAMS + (ACCOUNTING if accounting else ())
     missing = [name for name in programs if shutil.which(name) is None]
@@ -54,6 +56,7 @@ def running_slurm(
         raise Missing(f"Slurm is not installed: {', '.join(missing)}")
     env = {**os.environ, "SLURM_CLUSTER_PORT": str(_free_ports(nodes + 3)), "SLURM_CLUSTER_LINES": lines}
     env["SLURM_CLUSTER_NODES"] = str(nodes)
+    env["SLURM_CLUSTER_MEMORY"] = str(memory_mib)
     env["SLURM_CLUSTER_GPUS"] = gpus
     env["SLURM_CLUSTER_ACCOUNTING"] = "1" if accounting else ""
     env["SLURM_CLUSTER_CGROUPS"] = "1" if memory else ""

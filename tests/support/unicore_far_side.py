@@ -38,6 +38,8 @@ class Knobs:
 
     delay_s: float = 0.0
     down: bool = False
+    largest: int | None = None
+    """The most bytes of a request: a gateway may limit them."""
     fails_after: list[str] = field(default_factory=list)
     """Parts of paths: the next request to each is done, and answered with 502."""
     forgets_sessions: bool = False
@@ -112,6 +114,10 @@ class Unicore:
         self.sessions: dict[str, str] = {}
         self._lock = RLock()
         self._over = Event()
+
+    def counted(self, text: str) -> int:
+        """The number of requests with this text."""
+        return sum(text in request for request in self.requests)
 
     # --- who asks --------------------------------------------------------------------------------
 

@@ -140,6 +140,8 @@ def _answer(site: Unicore, act: Act, request: Request, body: bytes) -> Response:
     site.preferences.append(request.headers.get("X-UNICORE-User-Preferences", ""))
     if site.knobs.delay_s:
         Event().wait(site.knobs.delay_s)
+    if site.knobs.largest is not None and len(body) > site.knobs.largest:
+        return JSONResponse({"errorMessage": "Request Entity Too Large"}, 413)
     if site.knobs.down:
         return JSONResponse({"errorMessage": "The server is shutting down"}, 503)
     try:

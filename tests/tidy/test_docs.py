@@ -15,6 +15,8 @@ from source_tree import ROOT, package_modules
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 VARIABLE = re.compile(r"\bTARMAC_[A-Z0-9_]*[A-Z0-9]\b")
+TEST = re.compile(r"`(test_\w+)`")
+DEFINED = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
 
@@ -28,6 +30,13 @@ def test_a_broken_link_would_be_found(tmp_path: Path) -> None:
     good = "[a](other.md) [b](other.md#a-heading-here) [c](https://example.org) [d](#this)\n# This\n"
     assert not list(broken_links(page, good))
     assert len(list(broken_links(page, "[a](missing.md) [b](other.md#nothing) [c](#nowhere)"))) == 3
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    named = {name for page in _pages() for name in TEST.findall(page.read_text())}
+    files = (ROOT / "tests").rglob("test_*.py")
+    known = {name for file in files for name in (file.stem, *DEFINED.findall(file.read_text()))}
+    assert named - known == set()
 
 
 def test_every_variable_is_explained() -> None:

@@ -18,7 +18,7 @@ from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.metric_intake import MetricSubscriber
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.request import ArtifactStoring, AttemptSettings
+from tarmac.engines.attempts.request import AttemptSettings
 from tarmac.engines.firecrest.kind import FirecrestKind
 from tarmac.engines.hosts.installing import Forward, Sidecar, Supplies
 from tarmac.engines.local.engine import LocalEngine
@@ -30,7 +30,7 @@ from tarmac.engines.unicore.kind import UnicoreKind
 from tarmac.model.cluster import LOCAL_ENGINE
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
-from tarmac.node.attempt.document import NodeSettings
+from tarmac.node.attempt.document import ArtifactSync, NodeSettings
 from tarmac.node.host.relay import loopback
 from tarmac.node.starting import NODE_DIRECTORY
 from tarmac.samplers import searcher_of
@@ -122,7 +122,7 @@ class _Joining:
     def __init__(self, home: Home, settings: Settings, access: Access, *, take_over: bool) -> None:
         self._home, self._settings = home, settings
         self._clock = SystemClock()
-        self._storing = ArtifactStoring(
+        self._storing = ArtifactSync(
             store=settings.artifacts.store or str(home.artifacts.resolve()),
             command=(sys.executable, "-P", "-m", "tarmac.artifacts.versions.sidecar"),
             patience_s=settings.artifacts.patience_s,

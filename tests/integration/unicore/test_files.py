@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,6 +49,20 @@ def test_a_file_is_written_as_a_whole_and_read_in_ranges(files: UnicoreFiles, ho
     assert sorted(entry.path for entry in files.listing(home) or ()) == ["a file, with %41", "empty"], (
         "no draft is left"
     )
+
+
+def test_a_large_file_is_one_request_which_a_gateway_may_limit(
+    site: Served, files: UnicoreFiles, home: str
+) -> None:
+    content = os.urandom((12 << 20) + 5)
+    digest = hashlib.sha256(content).hexdigest()
+    assert files.send(f"{home}/large", io.BytesIO(content), size_bytes=len(content), digest=digest)
+    assert Path(f"{home}/large").read_bytes() == content
+    begins = range(0, 13 << 20, 1 << 20)
+    pieces = [files.read(f"{home}/large", offset=begin, limit=1 << 20) for begin in begins]
+    assert b"".join(piece or b"" for piece in pieces) == content
+    site.site.knobs.largest = 1 << 20
+    assert not files.send(f"{home}/other", io.BytesIO(content), size_bytes=len(content), digest=digest)
 
 
 def test_a_private_file_and_directory_are_for_their_user_alone(files: UnicoreFiles, home: str) -> None:

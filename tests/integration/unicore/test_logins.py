@@ -29,11 +29,15 @@ ADA = user_scope("ada")
 
 
 class Users:
-    """A cluster of a server whose users have logins of their own at the site."""
+    """A cluster of a server whose users have logins of their own at the site.
 
-    def __init__(self, directory: Path, site: Served) -> None:
-        names = site.site.users
-        self.logins = {user_scope(name): {"user": name, "password": names[name].password} for name in names}
+    Their `names` are in a setting, as here, or in secrets.
+    """
+
+    def __init__(self, directory: Path, site: Served, names: str) -> None:
+        known = site.site.users
+        self.logins = {user_scope(name): {"user": name, "password": known[name].password} for name in known}
+        credentials = {"user": "site-user", "password": "site-password"}
         self.attempts: dict[str, str] = {}
         settings = {
             "url": site.url,
@@ -43,11 +47,15 @@ class Users:
             "ca": str(site.ca),
             "poll": "1s",
         }
+        if names == "setting":
+            settings["user"] = "{user}"
+            for secrets in (*self.logins.values(), credentials):
+                del secrets["user"]
         self.cluster = Cluster(
             name="site",
             engine="unicore",
             settings=settings,
-            credentials={"user": "site-user", "password": "site-password"},
+            credentials=credentials,
             added_by="ada",
         )
         supplies = Supplies(copies=directory / "copies", runs_as=user_scope, credentials=self._credentials)
@@ -76,10 +84,13 @@ class Users:
             Event().wait(AGAIN_S)
 
 
-def test_each_run_is_a_job_of_the_login_of_its_user(tmp_path: Path, slurm: dict[str, str]) -> None:
+@pytest.mark.parametrize("names", ["secret", "setting"])
+def test_each_run_is_a_job_of_the_login_of_its_user(
+    tmp_path: Path, slurm: dict[str, str], names: str
+) -> None:
     """N15: with its token, in its directory; a login that is gone stops the watching of its runs alone."""
     with serving(tmp_path / "site", **slurm) as site:
-        users = Users(tmp_path, site)
+        users = Users(tmp_path, site, names)
         for name in ("ada", "bob"):
             users.submit(name)
         for name, attempt in users.attempts.items():

@@ -17,6 +17,7 @@ from tarmac.artifacts.versions.manifest import (
     check_path,
     from_bytes,
     parse_id,
+    read_chunk,
     read_manifest,
     to_bytes,
     versions,
@@ -61,6 +62,18 @@ def write(path: Path, text: str, *, at: float = LONG_AGO) -> Path:
     path.write_text(text)
     os.utime(path, (at, at))
     return path
+
+
+def test_a_bigger_file_is_stored_in_pieces_of_the_size_of_its_place(root: Path, blobs: Watched) -> None:
+    """An interface to a site may send less at once than a store takes."""
+    write(root / "model", "0123456789")
+    place = Place(
+        run_id="r1", attempt=1, kind="lossy", rank=0, root=str(root), seen_at=(str(root),), piece_bytes=4
+    )
+    found = Syncer(blobs, place).sync()
+    assert found is not None
+    (model,) = [entry for entry in found.entries if entry.path == "model"]
+    assert [read_chunk(blobs, chunk) for chunk in model.chunks] == [b"0123", b"4567", b"89"]
 
 
 def paths(manifest: Manifest | None) -> list[str]:

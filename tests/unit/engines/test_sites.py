@@ -17,8 +17,9 @@ from tarmac.engines.attempts.writing import attempt_files
 from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.host import HostStoreFiles
 from tarmac.engines.sites.host import SiteHost
-from tarmac.engines.sites.packing import unpacking
+from tarmac.engines.sites.packing import LARGE_BYTES, unpacking
 from tarmac.engines.sites.settings import check_credentials, read_settings
+from tarmac.engines.sites.wire import PART_BYTES
 from tarmac.engines.slurm.delivery import COMPILE
 from tarmac.launch.quoting import join
 from tarmac.model.errors import InvalidInput, Unavailable
@@ -105,6 +106,28 @@ def test_parts_that_are_damaged_or_incomplete_are_not_unpacked(site: Site) -> No
     assert site.unpack(version) == [1]
     total.write_bytes(digest)
     assert site.unpack(version) == [0]
+
+
+@pytest.mark.parametrize("sends", [True, False])
+def test_a_large_whole_is_one_part_unless_the_interface_has_no_way_for_it(site: Site, sends: bool) -> None:
+    """Half of it, after a failure, is in no job's way."""
+    site.files.sends = sends
+    site.host.make_directory(site.home / "node/version", installing.collect((NODE_DIRECTORY,)))
+    code = site.home / "code" / ("a" * 64)
+    pack = os.urandom(LARGE_BYTES)
+    site.host.take_code(code.parent, code.name, iter([b"1 %d\nl" % len(pack), pack]))
+    assert site.files.calls["send"] == 1
+    assert (site.files.calls["write"] > LARGE_BYTES // PART_BYTES) is not sends
+    assert len(list((site.home / "packed").iterdir())) == 2
+    assert site.unpack(code) == [0]
+    assert (code.parent / "packs" / f"{code.name}.pack").read_bytes() == pack
+
+
+def test_a_store_at_a_site_has_pieces_that_one_answer_holds() -> None:
+    sidecar = installing.Sidecar(store="/home/ada/artifacts", patience_s=1.0, packages=())
+    python = Installation(sys.executable, "/somewhere/tarmac/node")
+    assert sidecar.at(python).piece_bytes == 0
+    assert sidecar.in_directory(Path("/scratch")).at(python).piece_bytes * 4 / 3 < 5 << 20
 
 
 def test_large_files_of_artifacts_are_joined_by_the_next_job(site: Site) -> None:

@@ -37,7 +37,7 @@ from tarmac.artifacts.versions import quiescence, restore
 from tarmac.artifacts.versions.blobs import Blobs, check_store
 from tarmac.artifacts.versions.fenced import Order, open_store, read_order
 from tarmac.artifacts.versions.logs import Logs, newest_checkpoint
-from tarmac.artifacts.versions.manifest import Broken, Entry, Manifest
+from tarmac.artifacts.versions.manifest import CHUNK_BYTES, Broken, Entry, Manifest
 from tarmac.artifacts.versions.select_stable import Ending, Unstable, is_full
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.errors import NotFound, Refused, TarmacError
@@ -282,6 +282,7 @@ class Sidecar:
             rank=order.part.rank,
             root=root,
             seen_at=tuple(dict.fromkeys((root, self._paths.get(kind, root)))),
+            piece_bytes=order.sync.piece_bytes or CHUNK_BYTES,
         )
         if kind != _CHECKPOINT:
             return Syncer(self._blobs, place)

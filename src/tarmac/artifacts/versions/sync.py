@@ -50,7 +50,10 @@ class _Moment(Unstable):
 
 
 class Place(NamedTuple):
-    """One artifact directory of a run on a node. `seen_at` are the paths under which programs know it."""
+    """One artifact directory of a run on a node. `seen_at` are the paths under which programs know it.
+
+    Files bigger than `piece_bytes` are stored in pieces.
+    """
 
     run_id: str
     attempt: int
@@ -58,6 +61,7 @@ class Place(NamedTuple):
     rank: int
     root: str
     seen_at: tuple[str, ...]
+    piece_bytes: int = CHUNK_BYTES
 
 
 class Syncer:
@@ -262,7 +266,7 @@ class Syncer:
                 if item.kind == FILE and self._same(item, known.get(item.path)):
                     entries[number] = entries[number]._replace(chunks=known[item.path].chunks)
                 elif item.kind == FILE:
-                    starts = range(0, item.size_bytes, CHUNK_BYTES)
+                    starts = range(0, item.size_bytes, self._place.piece_bytes)
                     pending[number] = [
                         pool.submit(self._send_piece, item, handles, start) for start in starts
                     ]
@@ -281,7 +285,7 @@ class Syncer:
 
     def _send_piece(self, item: Found, handles: Mapping[str, int], start: int) -> Chunk | None:
         """Store one piece of a file; None if the file has become shorter."""
-        length = min(CHUNK_BYTES, item.size_bytes - start)
+        length = min(self._place.piece_bytes, item.size_bytes - start)
         opened = handles.get(item.path)
         handle = self._open(item) if opened is None else opened
         try:

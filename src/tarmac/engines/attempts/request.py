@@ -21,15 +21,6 @@ from tarmac.node.files.gitrules import GitRules
 HIDDEN = "(hidden)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactStoring:
-    """How artifacts are stored: the store, the command, and how long it retries while the store is down."""
-
-    store: str
-    command: tuple[str, ...]
-    patience_s: float
-
-
 NO_RULES = GitRules()
 NO_CONTAINER_RULES = ContainerRules()
 NO_SETTINGS = document.NodeSettings()
@@ -39,13 +30,14 @@ NO_SETTINGS = document.NodeSettings()
 class AttemptSettings:
     """The settings for all attempts of an engine, wherever its nodes are; each engine completes `node`.
 
-    The command that stores artifacts is on the nodes (`keeping` None: artifacts stay in place).
+    The command that stores artifacts is on the nodes (`keeping` None: artifacts stay in place); `keeping` has
+    no intervals and inputs, which are those of a launch.
     `own_packages`: each run has packages of its own, whatever its launch specifies. `least_uid`: the lowest
     uid of a system user whose runs it takes; None: it takes none of any.
     """
 
     node: document.NodeSettings = NO_SETTINGS
-    keeping: ArtifactStoring | None = None
+    keeping: ArtifactSync | None = None
     git: GitRules = NO_RULES
     containers: ContainerRules = NO_CONTAINER_RULES
     own_packages: bool = False
@@ -120,10 +112,10 @@ def render(launch: Launch, layout: Layout, settings: AttemptSettings) -> Attempt
     return AttemptRequest(directory=directory, document=described)
 
 
-def _sync(sync: ArtifactSync | None, keeping: ArtifactStoring | None) -> ArtifactSync | None:
+def _sync(sync: ArtifactSync | None, keeping: ArtifactSync | None) -> ArtifactSync | None:
     if sync is None or keeping is None:
         return None
-    return sync._replace(command=keeping.command, store=keeping.store, patience_s=keeping.patience_s)
+    return keeping._replace(every_s=sync.every_s, inputs=sync.inputs, rejected_by=sync.rejected_by)
 
 
 def _container(

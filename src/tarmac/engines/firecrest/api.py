@@ -5,6 +5,7 @@ httpx instead of the client of firecREST's makers: docs/contributing/decisions h
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +29,9 @@ second: servers refuse a token that has less than 30 s left."""
 
 WAITS = frozenset({408, 425, 429, 502, 503, 504})
 """The states of an answer that a later call may not have: 503 while a service of the system is unhealthy."""
+
+TOO_LARGE = "exceeded buffer limit"
+"""The words of an answer that is larger than the site allows, whatever its state."""
 
 NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL, RuntimeError)
 """The errors of a call without an answer; the last one if its engine was closed meanwhile."""
@@ -129,24 +133,38 @@ class Api:
                 raise Unavailable(f"{self.url} refuses the token: {error.message}") from None
             raise
 
+    def at_store(self, method: str, url: str, /, **given: Any) -> tuple[httpx.Response, bytes]:
+        """The answer of the site's object store to a signed URL; it gets no token. Raises ApiError."""
+        try:
+            answer, content = self._answer(method, url, **given)
+        except NO_ANSWER as error:
+            raise ApiError(0, f"the site's object store does not answer: {type(error).__name__}") from None
+        if not answer.is_success or b"<Error>" in content[:1000]:  # of a completion, also after success
+            raise ApiError(answer.status_code, f"the site's object store: status {answer.status_code}")
+        return answer, content
+
     def _call(self, token: str, method: str, path: str, given: Mapping[str, Any]) -> bytes:
         url, headers = f"{self.url}{path.format(system=self.system)}", {"Authorization": f"Bearer {token}"}
         try:
-            with self._client.stream(method, url, headers=headers, **given) as answer:
-                content = b""
-                for piece in answer.iter_bytes():
-                    content += piece
-                    if len(content) > MOST_BYTES:
-                        raise ApiError(413, f"the answer has more than {MOST_BYTES} bytes")
+            answer, content = self._answer(method, url, headers=headers, **given)
         except NO_ANSWER as error:
             words = str(error) or type(error).__name__
             raise Unavailable(f"{self.url} does not answer: {words}") from None
         if answer.is_success:
             return content
         message = _message_of(content) or f"status {answer.status_code}"
-        if answer.status_code in WAITS:
+        if answer.status_code in WAITS and TOO_LARGE not in message.lower():
             raise Unavailable(f"{self.url}, system {self.system}: {message} (status {answer.status_code})")
         raise ApiError(answer.status_code, message)
+
+    def _answer(self, method: str, url: str, **given: Any) -> tuple[httpx.Response, bytes]:
+        with self._client.stream(method, url, **given) as answer:
+            written = io.BytesIO()
+            for piece in answer.iter_bytes():
+                written.write(piece)
+                if written.tell() > MOST_BYTES:
+                    raise ApiError(413, f"the answer has more than {MOST_BYTES} bytes")
+            return answer, written.getvalue()
 
     def _json(self, content: bytes) -> Any:
         try:

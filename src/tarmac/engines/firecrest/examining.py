@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
 
 from tarmac.engines.firecrest.api import Api, wrong_form
+from tarmac.engines.sites.examining import (
+    SHOWN,
+    Checked,
+    check_accounts,
+    check_directory,
+    check_queue,
+    findings,
+)
 from tarmac.engines.sites.wire import SiteFiles
-from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
+from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.errors import Unavailable, listed
-
-SHOWN = 8
-Checked = tuple[bool, str]
+from tarmac.model.errors import listed
 
 
 def examined(api: Api, files: SiteFiles, settings: SlurmSettings) -> Iterator[Finding]:
@@ -20,21 +24,11 @@ def examined(api: Api, files: SiteFiles, settings: SlurmSettings) -> Iterator[Fi
     steps: Mapping[str, Callable[[], Checked]] = {
         "token": lambda: _token(api),
         "system": lambda: _system(api),
-        "directory": lambda: _writable(files, str(settings.directory)),
-        "queue": lambda: _queue(api, settings.pools),
-        "account": lambda: _account(api, settings.pools),
+        "directory": lambda: check_directory(files, str(settings.directory)),
+        "queue": lambda: check_queue(settings.pools, _partitions(api)),
+        "account": lambda: check_accounts(settings.pools, _accounts(api)),
     }
-    for what, step in steps.items():
-        try:
-            with wrong_form():
-                ok, text = step()
-        except Unavailable as error:
-            ok, text = False, str(error)
-        except OSError as error:
-            ok, text = False, f"{error.filename}: {error.strerror}"
-        yield Finding(what=what, ok=ok, text=text)
-        if not ok:
-            return
+    return findings({what: wrong_form()(step) for what, step in steps.items()})
 
 
 def _token(api: Api) -> Checked:
@@ -55,41 +49,11 @@ def _system(api: Api) -> Checked:
     return True, f"{api.system} is healthy"
 
 
-def _writable(files: SiteFiles, directory: str) -> Checked:
-    path = f"{directory}/.tarmac-check"
-    files.make_directory(directory)
-    files.write(path, b"tried\n")
-    files.remove(path)
-    return True, f"{directory} can be written"
+def _partitions(api: Api) -> Mapping[str, str]:
+    """The states of all partitions."""
+    found = api.get("/status/{system}/partitions")["partitions"]
+    return {str(each["name"]): str(each.get("state") or each.get("partition") or "unknown") for each in found}
 
 
-def _queue(api: Api, pools: Sequence[PoolSettings]) -> Checked:
-    known = {str(each["name"]): each for each in api.get("/status/{system}/partitions")["partitions"]}
-    for pool in pools:
-        for name in pool.partition.split(","):
-            if name not in known:
-                there = listed(sorted(known), SHOWN) or "none"
-                return False, f"pool {pool.name}: there is no partition {name}; there are {there}"
-            if (state := _state(known[name])) != "UP":
-                return False, f"pool {pool.name}: partition {name} is {state.lower()}"
-    return True, f"there are the partitions {', '.join(pool.partition for pool in pools)}"
-
-
-def _account(api: Api, pools: Sequence[PoolSettings]) -> Checked:
-    known = [str(each["name"]) for each in api.get("/status/{system}/userinfo").get("accounts") or ()]
-    given = _accounts(pools)
-    unknown = [name for name in given if known and name not in known]
-    if unknown:
-        return False, f"{', '.join(unknown)} is none of your accounts: {listed(known, SHOWN)}"
-    return (
-        True,
-        f"{', '.join(given) or 'the default one'}; yours are {listed(known, SHOWN) or 'not shown'}",
-    )
-
-
-def _state(partition: Mapping[str, Any]) -> str:
-    return str(partition.get("state") or partition.get("partition") or "unknown").upper()
-
-
-def _accounts(pools: Sequence[PoolSettings]) -> list[str]:
-    return sorted({pool.terms["account"] for pool in pools if "account" in pool.terms})
+def _accounts(api: Api) -> list[str]:
+    return [str(each["name"]) for each in api.get("/status/{system}/userinfo").get("accounts") or ()]

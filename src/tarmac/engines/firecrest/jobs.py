@@ -50,14 +50,7 @@ class FirecrestJobs:
         return self._listed()
 
     def recorded(self, job_ids: Sequence[str]) -> Sequence[Job]:
-        found: list[Job] = []
-        for job_id in job_ids[:RECORDS_AT_ONCE]:
-            try:
-                found += parse_jobs(self._api.get(f"{JOBS}/{job_id}", allusers="false"))
-            except ApiError as error:
-                if error.status != 404:
-                    raise Unavailable(complaint(error)) from None
-        return found
+        return [job for job_id in job_ids[:RECORDS_AT_ONCE] for job in records(self._api, job_id)]
 
     def named(self, name: str) -> Job | None:
         """Servers before 2.5.7 know neither parameter: they refuse or ignore them."""
@@ -92,6 +85,16 @@ class FirecrestJobs:
             return parse_jobs(self._api.get(JOBS, allusers="false", **params))
         except ApiError as error:
             raise Unavailable(complaint(error)) from None
+
+
+def records(api: Api, job_id: str) -> list[Job]:
+    """The records of a job; a new one may have none yet. Raises Unavailable."""
+    try:
+        return parse_jobs(api.get(f"{JOBS}/{job_id}", allusers="false"))
+    except ApiError as error:
+        if error.status != 404:
+            raise Unavailable(complaint(error)) from None
+    return []
 
 
 def parse_jobs(answer: Any) -> list[Job]:

@@ -48,7 +48,7 @@ class FirecrestKind:
 
             site, supplies = of_login(settings.site, self._supplies, cluster, login)
             api = Api(site.url, settings.system, settings.token_url, credentials)
-            files = FirecrestFiles(api)
+            files = FirecrestFiles(api, site.slurm.pools[0].terms.get("account"))
             jobs = FirecrestJobs(api, files, cluster.name, site.slurm)
             return engine(
                 *(NAME, cluster.name, site, supplies),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from tarmac.engines.attempts.request import DEFAULT_ATTEMPTS, ArtifactStoring, AttemptSettings
+from tarmac.engines.attempts.request import DEFAULT_ATTEMPTS, AttemptSettings
 from tarmac.engines.hosts.host import STORE_DIRECTORY, Host
 from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.model.abilities import StoreFiles
@@ -22,12 +22,18 @@ from tarmac.model.engine_kinds import NO_CONTAINER_SETTINGS, ContainerSettings
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import StreamsCode
 from tarmac.model.secret import CredentialValues, SecretValues, no_credentials, no_secrets
+from tarmac.node.attempt.document import ArtifactSync
 from tarmac.node.container.making import Trial
 from tarmac.node.files import untrusted
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
 LARGEST_MODULE_BYTES = 1 << 20
 TRIAL_S = 60.0
+
+SITE_PIECE_BYTES = 3 << 20
+"""The size of pieces in a store that the server reads through an interface: one answer of firecREST has at
+most 5 MiB, in base64.
+"""
 
 RELAY = "relay"
 """The scheme of the URL of a store that nodes reach through the server (see `relaying`)."""
@@ -66,16 +72,17 @@ class Sidecar:
         """The same with a store in the directory of a cluster, whose nodes do not see the server's disk."""
         return replace(self, store=str(directory / STORE_DIRECTORY), at_site=True)
 
-    def at(self, installation: Installation, *, relay: Path | None = None) -> ArtifactStoring:
+    def at(self, installation: Installation, *, relay: Path | None = None) -> ArtifactSync:
         """The same for an installation; no `-I`: the node's own packages reach a store behind a URL.
 
         `relay` is the directory of the cluster on nodes that do not see the server's disk: see `relaying`.
         """
         program = Path(installation.package).with_name("artifacts") / "versions"
-        return ArtifactStoring(
+        return ArtifactSync(
             store=f"{RELAY}:{quote(str(relay))}" if relay is not None and self.is_directory else self.store,
             command=(installation.python, str(program)),
             patience_s=self.patience_s,
+            piece_bytes=SITE_PIECE_BYTES if self.at_site else 0,
         )
 
 

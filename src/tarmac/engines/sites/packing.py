@@ -2,8 +2,8 @@
 
 An interface limits a call to about 1 MiB, and joins no parts. The parts are in a directory below `packed`,
 named after their target; a file with the digest of the whole completes them. The next job to begin joins,
-compares and unpacks all complete ones; of several jobs the first one puts them in their places. Used by
-`SiteOperations` and `SiteEngine`.
+compares and unpacks all complete ones; of several jobs the first one puts them in their places. A large whole
+is one part, if the interface has a way for that. Used by `SiteOperations` and `SiteEngine`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import hashlib
 import io
 import os
 import tarfile
+import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import IO
 from urllib.parse import quote, unquote
 
 from tarmac.engines.sites.wire import PART_BYTES, RemoteEntry, SiteFiles
@@ -21,6 +24,13 @@ from tarmac.launch.quoting import quote as shell_quote
 
 PACKED = "packed"
 SUM = "sum"
+PART = "part-{:05}"
+IN_MEMORY_BYTES = 8 << 20
+"""The most bytes in memory; more are in a temporary file."""
+
+LARGE_BYTES = 32 << 20
+"""What is larger is sent as a whole, if possible: in parts it takes minutes."""
+
 GZIP_WINDOW = 31
 """For zlib: with the header of gzip."""
 
@@ -72,7 +82,6 @@ class Packed:
     def __init__(self, files: SiteFiles, home: str) -> None:
         self._files = files
         self._home = home
-        self._open: dict[str, Parts] = {}
 
     def begin(self, target: str) -> Parts:
         """Begin parts that become the target."""
@@ -81,10 +90,21 @@ class Packed:
 
     def put(self, target: str, pieces: Iterable[bytes]) -> None:
         """Bring all that becomes the target."""
-        parts = self.begin(target)
-        for piece in pieces:
-            parts.add(piece)
-        parts.complete()
+        with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES) as whole:
+            digest = hashlib.sha256()
+            for piece in pieces:
+                digest.update(piece)
+                whole.write(piece)
+            size_bytes = whole.tell()
+            whole.seek(0)
+            if size_bytes >= LARGE_BYTES:
+                if self.begin(target).send(whole, size_bytes, digest.hexdigest()):
+                    return
+                whole.seek(0)
+            parts = self.begin(target)
+            for piece in iter(partial(whole.read, PART_BYTES), b""):
+                parts.add(piece)
+            parts.complete()
 
     def complete(self) -> Mapping[str, RemoteEntry]:
         """The targets of complete parts, each with the bytes and the time of its parts."""
@@ -120,16 +140,30 @@ class Parts:
             self._write(self._rest[:PART_BYTES])
             self._rest = self._rest[PART_BYTES:]
 
+    def send(self, whole: IO[bytes], size_bytes: int, digest: str) -> bool:
+        """Bring all as one part, and complete it; False if this interface cannot, or failed."""
+        self._files.make_directory(self._directory)
+        path = f"{self._directory}/{PART.format(0)}"
+        sent = self._files.send(path, whole, size_bytes=size_bytes, digest=digest)
+        if sent:
+            self._write_sum(digest)
+        else:
+            self._files.remove(self._directory)  # a late arrival has no place, and no digest
+        return sent
+
     def complete(self) -> None:
         """Write the last part, and the digest of all: from then on a job may join them."""
         if self._rest or not self._count:
             self._write(self._rest)
-        self._files.write(f"{self._directory}/{SUM}", f"{self._digest.hexdigest()}\n".encode())
+        self._write_sum(self._digest.hexdigest())
+
+    def _write_sum(self, digest: str) -> None:
+        self._files.write(f"{self._directory}/{SUM}", f"{digest}\n".encode())
 
     def _write(self, content: bytes) -> None:
         if not self._count:
             self._files.make_directory(self._directory)
-        self._files.write(f"{self._directory}/part-{self._count:05}", content)
+        self._files.write(f"{self._directory}/{PART.format(self._count)}", content)
         self._digest.update(content)
         self._count += 1
 

@@ -91,12 +91,17 @@ def of_login(
 
     The directory may name its user. Nodes cannot access an artifact store on this machine: theirs is there.
     """
-    user = re.sub(r"[^A-Za-z0-9._@+-]", "-", owner_text(login or user_scope(cluster.added_by)))
-    directory = Path(str(settings.slurm.directory).replace(USER, user))
+    directory = Path(of_user(str(settings.slurm.directory), cluster, login))
     sidecar = supplies.sidecar
     if sidecar is not None and sidecar.is_directory:
         supplies = replace(supplies, sidecar=sidecar.in_directory(directory))
     return replace(settings, slurm=replace(settings.slurm, directory=directory)), supplies
+
+
+def of_user(text: str, cluster: Cluster, login: str | None) -> str:
+    """The text of a setting for the user whose login it is."""
+    user = owner_text(login or user_scope(cluster.added_by))
+    return text.replace(USER, re.sub(r"[^A-Za-z0-9._@+-]", "-", user))
 
 
 def refuse_pool_rules(cluster: Cluster) -> None:

@@ -7,7 +7,7 @@ the interface's answers, and decides nothing else. Thread-safe.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import IO, NamedTuple, Protocol
 
 from tarmac.engines.slurm.partition import Partition
 from tarmac.engines.slurm.queue import Job
@@ -30,7 +30,7 @@ class SiteFiles(Protocol):
     """Files of one user at a site, by absolute path.
 
     Calls raise Unavailable if there is no answer, with or without effect, and OSError for failures there.
-    Content that is written has at most `PART_BYTES`.
+    Content that is written has at most `PART_BYTES`; `send` alone brings more.
     """
 
     def listing(self, directory: str, *, recursive: bool = False) -> list[RemoteEntry] | None:
@@ -43,6 +43,12 @@ class SiteFiles(Protocol):
         """Replace a file in an existing directory, and compare digests; `private`: for its user alone.
 
         If the interface cannot exchange files, a reader may see a part of the new content.
+        """
+
+    def send(self, path: str, content: IO[bytes], *, size_bytes: int, digest: str) -> bool:
+        """Bring a file of any size in one transfer; its SHA-256 is `digest`.
+
+        False if the interface has no way for that, or the file did not arrive: it may still appear later.
         """
 
     def create(self, path: str, content: bytes) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from tarmac.engines.hosts.installing import Supplies
-from tarmac.engines.sites.settings import credential_values, of_login, refuse_pool_rules
+from tarmac.engines.sites.settings import credential_values, of_login, of_user, refuse_pool_rules
 from tarmac.engines.unicore.settings import check_credentials, read_settings
 from tarmac.model.cluster import Cluster
 
@@ -42,7 +42,7 @@ class UnicoreKind:
 
         def make(engine: type[E], login: str | None, beside: UnicoreEngine | None = None) -> E:
             def credentials() -> Mapping[str, str]:
-                named = {} if settings.user is None else {"user": settings.user}
+                named = {} if settings.user is None else {"user": of_user(settings.user, cluster, login)}
                 return {**named, **credential_values(cluster, self._supplies, login)}
 
             site, supplies = of_login(settings.site, self._supplies, cluster, login)

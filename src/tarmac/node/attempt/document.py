@@ -92,15 +92,17 @@ class ArtifactSync(NamedTuple):
     `rejected_by` is the number of an attempt that failed soon after resuming from its checkpoint: this
     attempt resumes from the version before; 0: from the newest again. The hook fills its directories in both
     cases. The engine adds the command (the sidecar), the store, and how long the attempt retries at its start
-    and end while the store is unreachable (`patience_s`).
+    and end while the store is unreachable (`patience_s`). Bigger files are stored in pieces of
+    `piece_bytes`; 0: of the usual size.
     """
 
-    every_s: Mapping[str, float]
+    every_s: Mapping[str, float] = {}
     inputs: tuple[str, ...] = ()
     rejected_by: Optional[int] = None
     command: Argv = ()
     store: str = ""
     patience_s: float = 0.0
+    piece_bytes: int = 0
 
 
 class ContainerLaunch(NamedTuple):
