@@ -71,7 +71,7 @@ def add(connection: Connection, steps: Iterable[RunStep]) -> None:
     if added:
         names = [column.name for column in (*_KEYS, usage_day.c.day_at, *_AMOUNTS)]
         rows = [dict(zip(names, (*key, *amounts), strict=True)) for key, amounts in sorted(added.items())]
-        connection.execute(add_to(usage_day, connection.dialect.name), rows)
+        add_to(usage_day, connection.dialect.name).execute(connection, rows)
 
 
 def _ending(steps: Iterable[RunStep]) -> Iterator[AttemptSpan]:

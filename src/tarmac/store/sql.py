@@ -78,7 +78,6 @@ class SqlStore:
         self.run_views = SqlRunViews(database)
         self.experiments: Experiments = SqlExperiments(database, self._write_runs)
         self._put_attempts = sql.put_attempts(database.dialect)
-        self._add_usage = sql.add_to(usage_table, database.dialect)
         self._put_node = sql.put(node_table, database.dialect)
         self._put_cluster = sql.put(cluster_table, database.dialect)
         self._put_dataset = sql.put(dataset_table, database.dialect)
@@ -278,7 +277,7 @@ class SqlStore:
 
     def _apply_each(self, steps: Sequence[RunStep], lease: Lease | None) -> list[bool]:
         with self._database.writing(lease) as connection:
-            taken = [connection.execute(sql.STEP_RUNS, rows.of_step(step)).rowcount == 1 for step in steps]
+            taken = [sql.STEP_RUNS.execute(connection, [rows.of_step(step)]) == 1 for step in steps]
             self._record(connection, [step for step, done in zip(steps, taken, strict=True) if done])
         return taken
 
@@ -288,20 +287,19 @@ class SqlStore:
             _insert(connection, new)
         if steps:
             updates = [rows.of_step(step) for step in steps]
-            if connection.execute(sql.STEP_RUNS, updates).rowcount != len(steps):
+            if sql.STEP_RUNS.execute(connection, updates) != len(steps):
                 raise Stale
             self._record(connection, steps)
 
     def _record(self, connection: Connection, steps: Sequence[RunStep]) -> None:
         """Write the events, attempts, usage and messages of applied steps."""
         if events := [event for step in steps for event in rows.of_step_events(step)]:
-            connection.execute(sql.INSERT_EVENTS, events)
-        if attempts := [rows.of_attempt(step.attempt) for step in steps if step.attempt is not None]:
-            put = connection.execute(self._put_attempts, attempts)
-            if put.rowcount != len(attempts):
-                raise IllegalStep("an attempt that has ended, or runs, cannot go back")
+            sql.INSERT_EVENTS.execute(connection, events)
+        attempts = [rows.of_attempt(step.attempt) for step in steps if step.attempt is not None]
+        if attempts and self._put_attempts.execute(connection, attempts) != len(attempts):
+            raise IllegalStep("an attempt that has ended, or runs, cannot go back")
         if used := rows.of_usage(steps):
-            connection.execute(self._add_usage, used)
+            sql.add_to(usage_table, self._database.dialect).execute(connection, used)
         spans.add(connection, steps)
         if messages := [message for step in steps for message in step.notifications]:
             self.notifications.insert(connection, messages)
@@ -315,11 +313,11 @@ def _known_by_key(connection: Connection, new: Sequence[NewRun]) -> dict[checks.
 
 
 def _insert(connection: Connection, new: Sequence[NewRun]) -> None:
-    connection.execute(sql.INSERT_RUNS, [rows.of_new_run(item.run) for item in new])
-    connection.execute(sql.INSERT_SPECS, list(rows.of_specs(item.run for item in new)))
-    connection.execute(sql.INSERT_EVENTS, [event for item in new for event in rows.of_first_events(item)])
+    sql.INSERT_RUNS.execute(connection, [rows.of_new_run(item.run) for item in new])
+    sql.INSERT_SPECS.execute(connection, list(rows.of_specs(item.run for item in new)))
+    sql.INSERT_EVENTS.execute(connection, [event for item in new for event in rows.of_first_events(item)])
     if labels := [label for item in new for label in rows.of_labels(item.run.id, item.run.spec.labels)]:
-        connection.execute(sql.INSERT_LABELS, labels)
+        sql.INSERT_LABELS.execute(connection, labels)
 
 
 FINDINGS = 3

@@ -20,6 +20,7 @@ from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, TERMINAL_STATES, 
 from tarmac.model.progress import Event
 from tarmac.model.run import Attempt, Run
 from tarmac.model.summary import RunQuery, RunSummary
+from tarmac.store.prepared import Prepared
 from tarmac.store.schema import (
     LIVE_ATTEMPT,
     attempt,
@@ -91,11 +92,11 @@ _LIMIT = sa.bindparam("limit", type_=sa.Integer)
 
 # --- runs -------------------------------------------------------------------------------------------
 
-INSERT_RUNS = sa.insert(run)
-INSERT_SPECS = sa.insert(run_spec)
-INSERT_LABELS = sa.insert(run_label)
+INSERT_RUNS = Prepared(sa.insert(run))
+INSERT_SPECS = Prepared(sa.insert(run_spec))
+INSERT_LABELS = Prepared(sa.insert(run_label))
 
-STEP_RUNS: sa.Update = (
+STEP_RUNS = Prepared(
     sa.update(run)
     .where(
         run.c.id == sa.bindparam("guard_id"),
@@ -206,23 +207,24 @@ ATTEMPTS = _ATTEMPTS.where(attempt.c.run_id == sa.bindparam("run_id")).order_by(
 LIVE_ATTEMPTS = _ATTEMPTS.where(LIVE_ATTEMPT).order_by(attempt.c.run_id, attempt.c.number)
 
 
-def put_attempts(dialect: str) -> sa.Insert:
+def put_attempts(dialect: str) -> Prepared:
     """Insert attempts, or replace them if their state may become the new one."""
     statement = _insert(attempt, dialect)
     new = statement.excluded
-    statement = statement.on_conflict_do_update(
-        index_elements=[attempt.c.run_id, attempt.c.number],
-        set_=_others(attempt, statement),
-        where=sa.or_(
-            attempt.c.state == new.state,
-            *(
-                (attempt.c.state == before.value) & (new.state == after.value)
-                for before, following in ATTEMPT_TABLE.items()
-                for after in sorted(following)
+    return Prepared(
+        statement.on_conflict_do_update(
+            index_elements=[attempt.c.run_id, attempt.c.number],
+            set_=_others(attempt, statement),
+            where=sa.or_(
+                attempt.c.state == new.state,
+                *(
+                    (attempt.c.state == before.value) & (new.state == after.value)
+                    for before, following in ATTEMPT_TABLE.items()
+                    for after in sorted(following)
+                ),
             ),
-        ),
+        )
     )
-    return statement.execution_options(preserve_rowcount=True)  # the number of rows, if none is refused
 
 
 # --- usage --------------------------------------------------------------------------------------------
@@ -235,16 +237,17 @@ USAGE = (
 
 
 @cache
-def add_to(table: sa.Table, dialect: str) -> sa.Insert:
+@cache
+def add_to(table: sa.Table, dialect: str) -> Prepared:
     """Add amounts to the rows with these keys."""
     statement, keys = _insert(table, dialect), list(table.primary_key.columns)
     added = {each.name: each + statement.excluded[each.name] for each in table.c if each not in keys}
-    return statement.on_conflict_do_update(index_elements=keys, set_=added)
+    return Prepared(statement.on_conflict_do_update(index_elements=keys, set_=added))
 
 
 # --- events -----------------------------------------------------------------------------------------
 
-INSERT_EVENTS = sa.insert(event).inline()
+INSERT_EVENTS = Prepared(sa.insert(event).inline())
 
 _EVENTS = sa.select(*(event.c[name] for name in EVENT_FIELDS))
 
