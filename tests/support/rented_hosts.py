@@ -2,7 +2,8 @@
 
 As a program it is the commands of a provider of the kind `machines`: `rented_hosts.py DIRECTORY create`,
 `list` and `delete` read and print JSON. Each host runs the script of its request at its first start, as root;
-when it powers itself off, all of it ends. Its hours pass when a test says so.
+when it powers itself off, all of it ends. Its hours pass when a test says so. This machine reaches it only at
+its address for SSH, its neighbours only at the inner one.
 
 `account` makes such an account, and ends all that it ever rented.
 """
@@ -28,6 +29,10 @@ from pathlib import Path
 from typing import Any
 
 NO_CAPACITY, UNKNOWN_SHAPE = 10, 12
+BRIDGES = ("b", "i")
+"""The network with this machine, and the inner one of the hosts, in which this machine has no address."""
+
+INNER = "198.18.0"
 LIMIT_S = 120.0
 _COUNT = itertools.count()
 
@@ -146,14 +151,15 @@ def account(directory: Path, *, path: str) -> Iterator[Account]:
         (image / "bin" / name).chmod(0o755)
     (image / "sshd_config").write_text(SSHD_CONFIG)
     (image / "profile").write_text(f"export PATH={path}:$PATH\n")
-    if not _run("ip", "link", "add", f"{prefix}b", "type", "bridge"):
+    if not all(_run("ip", "link", "add", f"{prefix}{each}", "type", "bridge") for each in BRIDGES):
         raise Missing("no network can be made here")
     try:
         taken = subprocess.run(["ip", "-4", "addr"], capture_output=True, text=True, check=True).stdout
         subnets = (f"10.{180 + n // 250 % 60}.{n % 250}" for n in itertools.count(os.getpid() * 7))
         subnet = next(each for each in subnets if f" {each}." not in taken)
         _run("ip", "addr", "add", f"{subnet}.1/24", "dev", f"{prefix}b")
-        _run("ip", "link", "set", f"{prefix}b", "up")
+        for each in BRIDGES:
+            _run("ip", "link", "set", f"{prefix}{each}", "up")
         _write(directory / "account.json", {"prefix": prefix, "subnet": subnet})
         made = Account(directory)
         made.stock()
@@ -162,7 +168,8 @@ def account(directory: Path, *, path: str) -> Iterator[Account]:
         for record in Account(directory).records():
             _power_off(record)
             _remove_network(record)
-        _run("ip", "link", "del", f"{prefix}b")
+        for each in BRIDGES:
+            _run("ip", "link", "del", f"{prefix}{each}")
 
 
 # --- the commands
@@ -224,23 +231,41 @@ def _begin(directory: Path, question: dict[str, Any], script: Path) -> dict[str,
     settings = json.loads((directory / "account.json").read_text())
     number = len(_records(directory)) + 1
     name, space = f"host{number}", f"{settings['prefix']}n{number}"
-    address = f"{settings['subnet']}.{10 + number}"
+    address, inner = f"{settings['subnet']}.{10 + number}", f"{INNER}.{10 + number}"
     record = {
         **{key: question[key] for key in ("owner", "run")},
         **{"id": name, "request": question["id"], "machine": question["shape"]["machine"]},
-        **{"space": space, "address": address, "since": time.time(), "pid": 0},
+        **{"space": space, "address": address, "inner_address": inner, "since": time.time(), "pid": 0},
     }
     _write(directory / "hosts" / f"{name}.json", record)
     hosts = Path("/etc/netns", space)
     hosts.mkdir(parents=True)
-    (hosts / "hosts").write_text(f"127.0.0.1 localhost\n{address} {name}\n")
+    (hosts / "hosts").write_text(f"127.0.0.1 localhost\n{inner} {name}\n")
     inside = ("ip", "netns", "exec", space, "ip")
     for argv in (
         ("ip", "netns", "add", space),
-        ("ip", "link", "add", f"{space}o", "type", "veth", "peer", "name", "eth0", "netns", space),
-        ("ip", "link", "set", f"{space}o", "master", f"{settings['prefix']}b", "up"),
-        (*inside, "addr", "add", f"{address}/24", "dev", "eth0"),
-        (*inside, "link", "set", "eth0", "up"),
+        *(
+            argv
+            for bridge, device, own in (("b", "eth0", address), ("i", "eth1", inner))
+            for argv in (
+                (
+                    "ip",
+                    "link",
+                    "add",
+                    f"{space}{bridge}",
+                    "type",
+                    "veth",
+                    "peer",
+                    "name",
+                    device,
+                    "netns",
+                    space,
+                ),
+                ("ip", "link", "set", f"{space}{bridge}", "master", f"{settings['prefix']}{bridge}", "up"),
+                (*inside, "addr", "add", f"{own}/24", "dev", device),
+                (*inside, "link", "set", device, "up"),
+            )
+        ),
         (*inside, "link", "set", "lo", "up"),
     ):
         subprocess.run(argv, check=True, capture_output=True)
@@ -264,7 +289,8 @@ def _begin(directory: Path, question: dict[str, Any], script: Path) -> dict[str,
 def _thing(record: dict[str, Any]) -> dict[str, Any]:
     on = _is_on(record)
     thing = {key: record[key] for key in ("id", "owner", "request", "run", "since")}
-    return {**thing, "state": "running" if on else "gone", **({"address": record["address"]} if on else {})}
+    addresses = {key: record[key] for key in ("address", "inner_address")}
+    return {**thing, "state": "running" if on else "gone", **(addresses if on else {})}
 
 
 def _is_on(record: dict[str, Any]) -> bool:

@@ -69,7 +69,9 @@ def _through(tunnel: Ssh, endpoint: Endpoint) -> socket.socket:
     argv += ["-W", f"{host}:{endpoint.port}", dashes, target]
     near, far = socket.socketpair()
     with far:
-        ssh = subprocess.Popen(argv, stdin=far, stdout=far, stderr=subprocess.DEVNULL, start_new_session=True)
+        ssh = subprocess.Popen(
+            argv, stdin=far.fileno(), stdout=far.fileno(), stderr=subprocess.DEVNULL, start_new_session=True
+        )
     Thread(target=ssh.wait, name="tarmac-tunnel", daemon=True).start()
     return near
 

@@ -7,7 +7,7 @@ call can be repeated after a crash at any point.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import copytree
@@ -18,7 +18,7 @@ from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.ray.servers import commands, ray_servers, rental_files
 from tarmac.engines.ray.servers.rental_files import CONFIG, SCRIPT
 from tarmac.launch.machine_script import SIGN
-from tarmac.model.burst.provider import RentedThing, ThingKind
+from tarmac.model.burst.provider import RentedThing, ThingKind, ThingState
 from tarmac.model.burst.rentals import Rental
 from tarmac.model.cluster import Cluster, Machine, MachineProgress, Pool
 from tarmac.model.codec import replace
@@ -84,16 +84,22 @@ class RentedRays:
                     raise problem
 
     def keep_files(self, rental: Rental) -> None:
-        problems: list[Unavailable | OSError] = []
-        for attempt in sorted(self._copied(rental).glob("[1-9]*")):
-            place = self._kept.runs / rental.run_id / "attempts" / attempt.name
-            draft = place.with_name(f"{attempt.name}.new")
-            untrusted.discard_tree(str(draft))
-            copytree(attempt, draft, symlinks=True)
-            problems += self._keep_logs(rental, f"{rental.run_id}.{attempt.name}", draft)
+        drafts: dict[str, Path] = {}
+        for attempt in (Layout(self._copies / rental.cluster).runs / rental.run_id / "attempts").glob(
+            "[1-9]*"
+        ):
+            attempt_id = f"{rental.run_id}.{attempt.name}"
+            drafts[attempt_id] = self._kept.runs / rental.run_id / "attempts" / f"{attempt.name}.new"
+            untrusted.discard_tree(str(drafts[attempt_id]))
+            copytree(attempt, drafts[attempt_id], symlinks=True)
+        there = [machine for machine, thing in _machines(rental).items() if thing.state is ThingState.RUNNING]
+        with ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="rented") as pool:
+            found = list(pool.map(lambda machine: self._keep_logs(rental.cluster, machine, drafts), there))
+        for draft in drafts.values():
+            place = draft.with_suffix("")
             untrusted.discard_tree(str(place))
             draft.rename(place)
-        if problems:
+        if problems := [problem for problem in found if problem is not None]:
             raise Unavailable(f"some logs were not copied: {problems[0]}")
 
     def forget(self, rental: Rental) -> None:
@@ -119,22 +125,22 @@ class RentedRays:
             return error
         return None
 
-    def _copied(self, rental: Rental) -> Path:
-        return Layout(self._copies / rental.cluster).runs / rental.run_id / "attempts"
-
-    def _keep_logs(self, rental: Rental, attempt_id: str, draft: Path) -> Iterator[Unavailable | OSError]:
-        """Copy the logs of an attempt from every machine; yields why that failed for one."""
+    def _keep_logs(
+        self, cluster: str, machine: Machine, drafts: Mapping[str, Path]
+    ) -> Unavailable | OSError | None:
+        """Copy the logs of attempts from a machine; the reason if that fails."""
         from tarmac.engines.hosts.remote import SshHost  # noqa: PLC0415 - as in `ray_servers`
 
-        for machine in _machines(rental):
-            layout = Layout(Path(commands.Place(rental.cluster, machine).runs))
-            host = SshHost(layout.home, self.ssh(machine.target), python=commands.PYTHON, copies=self._copies)
-            directory = layout.attempt(attempt_id)
-            assert directory is not None, "the id of an attempt"
-            try:
+        layout = Layout(Path(commands.Place(cluster, machine).runs))
+        host = SshHost(layout.home, self.ssh(machine.target), python=commands.PYTHON, copies=self._copies)
+        try:
+            for attempt_id, draft in drafts.items():
+                directory = layout.attempt(attempt_id)
+                assert directory is not None, "the id of an attempt"
                 rental_files.keep_logs(host, directory, place=draft)
-            except (Unavailable, OSError) as error:
-                yield error
+        except (Unavailable, OSError) as error:
+            return error
+        return None
 
 
 def _machines(rental: Rental) -> dict[Machine, RentedThing]:
