@@ -13,6 +13,7 @@ from memory_metrics import MemoryMetrics
 from memory_notifications import MemoryNotifications
 from memory_numbers import MemoryNumbers
 from memory_queries import newest_of
+from memory_rentals import MemoryRentals
 from memory_run_records import MemoryRunRecords
 from memory_run_views import MemoryRunViews
 from memory_secrets import MemorySecrets
@@ -81,6 +82,7 @@ class MemoryStore(MemoryReservations):
         self.run_records = MemoryRunRecords(self._runs, self._lock)
         self.metrics = MemoryMetrics(self._runs, self._write, self._fence, self.run_records.keep)
         self.notifications = MemoryNotifications(self._write, self._fence)
+        self.rentals = MemoryRentals(self._write, self._fence)
         fenced = self._write, self._lock, self._fence, self._write_runs
         self.experiments: Experiments = MemoryExperiments(*fenced)
 
