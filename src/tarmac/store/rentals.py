@@ -20,11 +20,10 @@ from tarmac.store.statements import insert_or_skip, put
 T = TypeVar("T")
 
 _RENTALS = select(rental.c.body)
-_BY_TIME = rental.c.wanted_at, rental.c.id
 _OPEN = text("state != 'ended'")
 OPEN = _RENTALS.where(_OPEN).order_by(rental.c.id)
-SINCE = _RENTALS.where(rental.c.wanted_at >= bindparam("since")).order_by(*_BY_TIME)
-OF_RUNS = _RENTALS.where(rental.c.run_id.in_(bindparam("ids", expanding=True))).order_by(*_BY_TIME)
+SINCE = _RENTALS.where(rental.c.wanted_at >= bindparam("since")).order_by(rental.c.wanted_at, rental.c.id)
+OF_RUNS = _RENTALS.where(rental.c.run_id.in_(bindparam("ids", expanding=True)))
 _UPDATE = update(rental).where(rental.c.id == bindparam("guard_id"), rental.c.seq == bindparam("guard_seq"))
 _OF_PROVIDER = delete(shape).where(shape.c.provider == bindparam("guard_provider"))
 _DROP_SHAPE = delete(shape).where(shape.c.id == bindparam("guard_id"))
@@ -96,12 +95,11 @@ class SqlRentals:
 
     def rentals(self, *, run_ids: Sequence[str] | None = None, since: float = 0.0) -> list[Rental]:
         if run_ids is not None:
-            found = list(_decoded(Rental, self._database.rows_of(OF_RUNS, run_ids)))
-            return [each for each in found if each.open or each.wanted_at >= since]
-        with self._database.reading() as connection:
-            recent = _decoded(Rental, connection.execute(SINCE, {"since": since}))
-            older = _decoded(Rental, connection.execute(OPEN))
-            found = list({each.id: each for each in (*older, *recent)}.values())
+            of_runs = _decoded(Rental, self._database.rows_of(OF_RUNS, run_ids))
+            found = [each for each in of_runs if each.open or each.wanted_at >= since]
+        else:
+            recent = _decoded(Rental, self._database.rows(SINCE, {"since": since}))
+            found = list({each.id: each for each in (*self.open_rentals(), *recent)}.values())
         return sorted(found, key=lambda each: (each.wanted_at, each.id))
 
     def _read(self, kind: type[T], statement: Select[Any]) -> list[T]:

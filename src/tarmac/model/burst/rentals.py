@@ -11,7 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from tarmac.model.actor import Lease
-from tarmac.model.burst.provider import ProviderRecord, RentedThing
+from tarmac.model.burst.provider import ProviderRecord, RentedThing, ThingKind
 from tarmac.model.burst.shapes import Shape, Stock
 from tarmac.model.cluster import BURST_PREFIX, Cluster, MachineProgress
 from tarmac.model.codec import StoredRecord
@@ -108,6 +108,24 @@ class Rental(StoredRecord, frozen=True, kw_only=True):
     def rate(self) -> float:
         """The money for all of its machines in one hour."""
         return 0.0 if self.shape is None else self.shape.rate * self.machines
+
+    def hours(self, until: float, since: float = 0.0) -> float:
+        """The hours of all its machines in a range of time, each from its creation until it was gone."""
+        begin = max(since, self.created_at or 0.0)
+        ends = (
+            (each.since or 0.0, until if each.gone_at is None else each.gone_at)
+            for each in self.machines_known
+        )
+        return sum(max(0.0, min(until, end) - max(begin, at)) for at, end in ends) / 3600.0
+
+    def cost(self, until: float, since: float = 0.0) -> float:
+        """The money for its machines in a range of time."""
+        return 0.0 if self.shape is None else self.shape.rate * self.hours(until, since)
+
+    @property
+    def machines_known(self) -> list[RentedThing]:
+        """The machines among its things."""
+        return [each for each in self.things if each.kind is ThingKind.MACHINE]
 
     @property
     def open(self) -> bool:
