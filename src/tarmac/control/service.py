@@ -25,6 +25,7 @@ from tarmac.control.admission import (
     refuse_search,
     same_request,
 )
+from tarmac.control.burst.service import BurstService
 from tarmac.control.cluster_machines import ClusterMachines
 from tarmac.control.clusters import Clusters
 from tarmac.control.decisions import steps
@@ -103,6 +104,7 @@ class ControlPlane:
         self.usage = UsageReport(self.control)
         self.reservations = NodeReservations(self.control)
         self.limits = LimitService(self.control)
+        self.burst = BurstService(self.control)
         self.tables = RunTables(self.control)
 
     # --- commands

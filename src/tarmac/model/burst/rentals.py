@@ -14,7 +14,6 @@ from tarmac.model.actor import Lease
 from tarmac.model.burst.provider import ProviderRecord, RentedThing
 from tarmac.model.burst.shapes import Shape, Stock
 from tarmac.model.cluster import Cluster, MachineProgress
-from tarmac.model.codec import StoredRecord
 
 BURST_PREFIX = "burst-"
 """Begins the name of a cluster that is rented for one run."""
@@ -60,7 +59,7 @@ class RentalEnd(StrEnum):
     TIME_LIMIT = "time_limit"
 
 
-class Rental(StoredRecord, frozen=True, kw_only=True):
+class Rental(Struct, frozen=True, kw_only=True):
     """One try to rent machines for a run, number `number` of its tries.
 
     `id` is the request id that the provider gets. `owner` is the tag of the provider at that time. `approved`
@@ -107,6 +106,12 @@ class Rental(StoredRecord, frozen=True, kw_only=True):
     def rate(self) -> float:
         """The money for all of its machines in one hour."""
         return 0.0 if self.shape is None else self.shape.rate * self.machines
+
+    def cost(self, now: float) -> float:
+        """The money until `now`, or until the last machine was gone; nothing if it rented none."""
+        if self.created_at is None or not (self.open or self.things):
+            return 0.0
+        return self.rate * max(0.0, (self.ended_at or now) - self.created_at) / 3600
 
     @property
     def open(self) -> bool:
