@@ -42,9 +42,9 @@ else:
             "WorkFiles WorkerPlacement"
         ),
         "burst_operations": (
-            "ADD_PROVIDER APPROVE ListedShape OFFERS PROVIDERS ProviderBody REFRESH_SHAPES REMOVE_PROVIDER "
-            "REMOVE_SHAPE RENTALS Rental RentalsQuery SET_SHAPES SHAPES STAGED_RUNS STRANGERS ShapeBody "
-            "ShapesBody"
+            "ADD_PROVIDER APPROVE CHECK_PROVIDER ListedShape OFFERS PROVIDERS ProviderBody REFRESH_SHAPES "
+            "REMOVE_PROVIDER REMOVE_SHAPE RENTALS Rental RentalsQuery SET_SHAPES SHAPES STAGED_RUNS "
+            "STRANGERS ShapeBody ShapesBody"
         ),
         "cluster_operations": (
             "ADD_CLUSTER CHANGE_QUEUE CHECK_CLUSTER CLUSTER CLUSTERS CLUSTER_CHANGE CLUSTER_MACHINES "

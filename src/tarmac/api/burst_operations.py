@@ -14,6 +14,7 @@ from tarmac.model.actor import Action
 from tarmac.model.burst import rentals, shapes
 from tarmac.model.burst.provider import ProviderRecord, RentedThing
 from tarmac.model.burst.shapes import Stock
+from tarmac.model.engine_kinds import Finding
 from tarmac.model.summary import RunSummary
 
 MOST_SHAPES = 10_000
@@ -66,6 +67,7 @@ class Rental(rentals.Rental, frozen=True, kw_only=True):
 PROVIDERS = Operation("GET", "/providers", Action.MANAGE, list[ProviderRecord])
 ADD_PROVIDER = Operation("POST", "/providers", Action.MANAGE, ProviderRecord, body=ProviderBody)
 REMOVE_PROVIDER = Operation("DELETE", "/providers/{provider}", Action.MANAGE, ProviderRecord)
+CHECK_PROVIDER = Operation("GET", "/providers/{provider}/check", Action.MANAGE, list[Finding])
 STRANGERS = Operation("GET", "/burst/strangers", Action.MANAGE, list[RentedThing])
 SHAPES = Operation("GET", "/shapes", Action.READ, list[ListedShape])
 SET_SHAPES = Operation("PUT", "/shapes", Action.MANAGE, list[ListedShape], body=ShapesBody)

@@ -12,6 +12,7 @@ from tarmac.model.codec import common
 if TYPE_CHECKING:
     from tarmac.model.burst.provider import ProviderRecord, RentedThing
     from tarmac.model.burst.shapes import Offer, Shape
+    from tarmac.model.engine_kinds import Finding
     from tarmac.model.summary import RunSummary
 
 NONE: Mapping[str, str] = {}
@@ -35,8 +36,12 @@ class BurstCalls(AccountCalls):
         """Remove a provider without machines, and its shapes; return its last record."""
         return self._call(api.REMOVE_PROVIDER, name)
 
+    def check_provider(self, name: str) -> list[Finding]:
+        """Check everything that a provider needs before a machine is rented; return all findings."""
+        return self._call(api.CHECK_PROVIDER, name)
+
     def strangers(self) -> list[RentedThing]:
-        """The machines, disks and addresses in the accounts that the server did not rent."""
+        """The things in the accounts that the server did not rent; each id has its provider before it."""
         return self._call(api.STRANGERS)
 
     def shapes(self) -> list[api.ListedShape]:
@@ -44,7 +49,7 @@ class BurstCalls(AccountCalls):
         return self._call(api.SHAPES)
 
     def set_shapes(self, shapes: Sequence[Shape], *, replacing: str | None = None) -> list[api.ListedShape]:
-        """Store shapes, all or none; `replacing` a provider removes all its other shapes."""
+        """Store shapes, all or none; return all. `replacing` a provider removes all its other shapes."""
         given = [api.ShapeBody(**common(api.ShapeBody, each)) for each in shapes]
         return self._call(api.SET_SHAPES, body=api.ShapesBody(shapes=given, replacing=replacing))
 

@@ -44,18 +44,17 @@ SHAPES = [
 
 @pytest.fixture
 def catalogue(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A public bucket with the catalogue of one provider."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("aws.csv", OFFERS)
-    answers = {"/aws/version": b"20261101-1", "/aws/20261101-1/catalog.zip": packed.getvalue()}
+    """A public bucket: the catalogue of one provider has offers, those of the others have none."""
 
     class Bucket(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            content = answers.get(self.path)
-            self.send_response(404 if content is None else 200)
+            provider = self.path.split("/")[1]
+            packed = io.BytesIO()
+            with zipfile.ZipFile(packed, "w") as archive:
+                archive.writestr(f"{provider}.csv", OFFERS if provider == "aws" else HEAD)
+            self.send_response(200)
             self.end_headers()
-            self.wfile.write(content or b"")
+            self.wfile.write(b"1" if self.path.endswith("/version") else packed.getvalue())
 
         def log_message(self, *_: object) -> None:
             pass
@@ -67,6 +66,7 @@ def catalogue(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         server.shutdown()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # gpuhunt closes no file
 def test_a_shape_gets_the_rate_of_the_same_machine_in_the_same_region(
     catalogue: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

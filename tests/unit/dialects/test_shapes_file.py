@@ -112,9 +112,9 @@ def test_a_shape_is_given_as_words_of_a_command() -> None:
     shape = shape_of("lab-h100", {**GIVEN, "slot_type": "h100", "spot": "true", "memory": "2TiB"})
     assert (shape.slots, shape.slot_type, shape.spot, shape.rate) == (8, "h100", True, 12.5)
     with pytest.raises(InvalidInput) as refused:
-        shape_of("lab-h100", {**GIVEN, "spot": "yes", "pric": "1", "rated_on": "2026-13-01", "rate": ""})
+        shape_of("lab-h100", {**GIVEN, "spot": "yes", "price": "1", "rated_on": "2026-13-01", "rate": ""})
     assert [str(problem).partition(" is expected")[0] for problem in refused.value.problems] == [
-        "lab-h100: unknown field 'pric' (did you mean 'rate'?)",
+        "lab-h100: unknown field 'price' (did you mean 'rate'?)",
         "lab-h100.spot: true or false",
         "lab-h100.rate: there is no value; a number from 0 to 1e+06",
         "lab-h100.rated_on: a day such as 2026-11-01",

@@ -271,6 +271,7 @@ export interface Operations {
   "GET /providers": { query: {  }; body: undefined; answer: ProviderRecord[] };
   "POST /providers": { query: {  }; body: ProviderBody; answer: ProviderRecord };
   "DELETE /providers/{provider}": { query: {  }; body: undefined; answer: ProviderRecord };
+  "GET /providers/{provider}/check": { query: {  }; body: undefined; answer: Finding[] };
   "GET /burst/strangers": { query: {  }; body: undefined; answer: RentedThing[] };
   "GET /shapes": { query: {  }; body: undefined; answer: ListedShape[] };
   "PUT /shapes": { query: {  }; body: ShapesBody; answer: ListedShape[] };

@@ -1,28 +1,27 @@
 """`tarmac providers`: accounts in which machines are rented, and what is there beside those machines."""
 
+import sys
+
 import click
 
+from tarmac.cli.commands.clusters import FINDINGS
 from tarmac.cli.dialogue import answer, connect, print_list
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import json_option, pairs_option
 from tarmac.cli.views.amounts import age
-from tarmac.cli.views.table import Cell, Column, Table
+from tarmac.cli.views.table import Cell, Column, Table, table_text
+from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.model.burst.provider import ProviderRecord, RentedThing
 
 PROVIDERS: Table[ProviderRecord] = (
     Column("PROVIDER", lambda provider, _: Cell(provider.name, "bold")),
     Column("KIND", lambda provider, _: provider.kind),
     Column("OWNER", lambda provider, _: provider.owner),
-    Column("ADDED BY", lambda provider, _: provider.added_by),
     Column("SECRETS", lambda provider, _: ", ".join(provider.credentials.values())),
-    Column(
-        "SETTINGS",
-        lambda provider, _: ", ".join(f"{name}={value}" for name, value in provider.settings.items()),
-        flexible=True,
-    ),
+    Column("SETTINGS", lambda each, _: ", ".join(map("=".join, each.settings.items())), flexible=True),
 )
 STRANGERS: Table[RentedThing] = (
-    Column("ID", lambda thing, _: thing.id),
+    Column("STRANGER", lambda thing, _: thing.id),
     Column("KIND", lambda thing, _: thing.kind),
     Column("STATE", lambda thing, _: thing.state),
     Column("OWNER", lambda thing, _: thing.owner or "not tagged"),
@@ -74,11 +73,19 @@ def rm(*, name: str) -> None:
 
 
 @providers.command()
+@_name_argument
 @json_option
-def check() -> None:
-    """List what is in the accounts and was not rented by this server, as it was last seen there.
+def check(*, name: str) -> None:
+    """Try what renting at a provider needs, and list what is there and was not rented by this server.
 
-    The server never touches it: an account may be shared. It looks every 2 minutes.
+    The server never touches that: accounts may be shared. The exit code is 1 if something is missing.
     """
-    empty = "nothing in the accounts is a stranger's"
-    print_list("strangers", connect().strangers(), STRANGERS, empty=empty)
+    client, terminal = connect(), stdout_terminal()
+    found = client.check_provider(name)
+    strangers = [thing for thing in client.strangers() if thing.id.startswith(f"{name}/")]
+    text = table_text(FINDINGS, found, terminal)
+    if strangers:
+        text += f"\n\n{table_text(STRANGERS, strangers, terminal)}"
+    answer({"provider": name, "findings": found, "strangers": strangers}, text)
+    if not all(finding.ok for finding in found):
+        sys.exit(1)

@@ -1,18 +1,21 @@
 """`tarmac shapes`: the kinds of machines that providers rent out, their rates, and the stock found."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 
 from tarmac import api
+from tarmac.cli.burst.market import present_rates
 from tarmac.cli.dialogue import answer, connect, print_list, remark, wants_json
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import flag, json_option, key_value
 from tarmac.cli.runfile import read_text
-from tarmac.cli.views.amounts import age, counted, number, size
+from tarmac.cli.views.amounts import age, counted
 from tarmac.cli.views.table import Cell, Column, Table, facts_text
 from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.dialects.schema import write_record
+from tarmac.dialects.shapes_file import SHAPE, read_shapes, shape_of
 from tarmac.model.burst.shapes import Shape
 from tarmac.model.errors import NotFound, suggestion
 from tarmac.model.resources import is_of_type
@@ -28,10 +31,10 @@ def slots_text(shape: Shape) -> str:
     return f"{shape.slots} {shape.slot_type}"
 
 
-def _stock(shape: api.ListedShape, now: float) -> str | Cell:
+def _stock(shape: api.ListedShape, now: float) -> Cell | None:
     """What the last try to rent it found."""
     if (found := shape.stock) is None:
-        return ""
+        return None
     text = f"{found.machines}" if found.machines else f"none: {found.text}" if found.text else "none"
     return Cell(f"{text}, {age(found.tried_at, now)}", "green" if found.machines else "yellow")
 
@@ -60,16 +63,8 @@ def shapes() -> None:
 @click.option("--region", metavar="NAME", help="Only those in this region.")
 @click.option("--type", "slot_type", metavar="TYPE", help="Only those with such slots: h100; gpu is any.")
 @click.option("--spot/--on-demand", default=None, help="Only one of the two.")
-@click.option("--below", type=click.FloatRange(min=0), metavar="RATE", help="Only up to this rate per hour.")
 @json_option
-def ls(
-    *,
-    provider: str | None,
-    region: str | None,
-    slot_type: str | None,
-    spot: bool | None,
-    below: float | None,
-) -> None:
+def ls(*, slot_type: str | None, **wanted: Any) -> None:
     """List shapes, the cheapest slots first.
 
     RATE and CREDITS are for one machine and hour. STOCK is what the last try to rent the shape found.
@@ -77,11 +72,8 @@ def ls(
     found = [
         shape
         for shape in connect().shapes()
-        if provider in (None, shape.provider)
-        and region in (None, shape.region)
+        if all(value in (None, getattr(shape, name)) for name, value in wanted.items())
         and is_of_type(shape.slot_type, slot_type)
-        and spot in (None, shape.spot)
-        and (below is None or shape.rate <= below)
     ]
     found.sort(key=lambda shape: (shape.rate / shape.slots, shape.id))
     empty = "there is no such shape; tarmac shapes import FILE adds those of a file"
@@ -92,28 +84,14 @@ def ls(
 @click.argument("shape_id", metavar="ID")
 @json_option
 def show(*, shape_id: str) -> None:
-    """Show a shape."""
+    """Show a shape, with the fields of a shapes file."""
     known = {shape.id: shape for shape in connect().shapes()}
     if (shape := known.get(shape_id)) is None:
         hint = suggestion(shape_id, known, "tarmac shapes ls lists them")
         raise NotFound(f"there is no shape {shape_id!r}", hint=hint)
-    stock, now = shape.stock, datetime.now(UTC).timestamp()
-    facts = {
-        "shape": shape.id,
-        "provider": shape.provider,
-        "region": shape.region,
-        "machine": shape.machine,
-        "kind": "spot" if shape.spot else "on demand",
-        "processor": shape.processor,
-        "slots": slots_text(shape),
-        "cpus": number(shape.cpus) if shape.cpus else "",
-        "memory": size(shape.memory_bytes) if shape.memory_bytes else "",
-        "rate": f"{money(shape.rate, shape)} for one machine and hour, on {shape.rated_on}",
-        "credits": f"{shape.credits_per_hour:,.2f} for one machine and hour",
-        "stock": f"{stock.machines or 'none'}, {age(stock.tried_at, now)}" if stock else "never tried",
-        "found": stock.text if stock else "",
-    }
-    answer(shape, facts_text(facts, stdout_terminal()))
+    stock = _stock(shape, datetime.now(UTC).timestamp())
+    facts = {"shape": shape.id, **write_record(shape, SHAPE), "stock": stock and stock.text}
+    answer(shape, facts_text(facts, stdout_terminal(), width=11))
 
 
 @shapes.command()
@@ -128,11 +106,9 @@ def add(*, shape_id: str, fields: tuple[tuple[str, str], ...]) -> None:
 
     `rated_on` is today, if it is not given.
     """
-    from tarmac.dialects.shapes_file import shape_of
-
     shape = shape_of(shape_id, {"rated_on": _today(), **dict(fields)})
-    (added,) = connect().set_shapes([shape])
-    answer(added, f"there is shape {added.id}: {slots_text(added)} for {money(added.rate, added)} per hour")
+    connect().set_shapes([shape])
+    answer(shape, f"there is shape {shape.id}: {slots_text(shape)} for {money(shape.rate, shape)} per hour")
 
 
 @shapes.command()
@@ -153,12 +129,10 @@ def import_(*, file: str, replace: str | None) -> None:
 
     All of them or none. A shape replaces the one of its id. FILE may be - for standard input.
     """
-    from tarmac.dialects.shapes_file import read_shapes
-
     source = read_text(file, what="a shapes file")
     found = read_shapes(source.text, filename=source.filename)
-    added = connect().set_shapes(found, replacing=replace)
-    answer({"shapes": added}, f"{counted(len(added), 'shape')} imported from {file}")
+    connect().set_shapes(found, replacing=replace)
+    answer({"shapes": found}, f"{counted(len(found), 'shape')} imported from {file}")
 
 
 @shapes.command()
@@ -175,24 +149,17 @@ def refresh(*, gpuhunt: bool, providers: tuple[str, ...]) -> None:
     if providers and not gpuhunt:
         raise click.UsageError("PROVIDER is one of gpuhunt: write --gpuhunt before it")
     client = connect()
-    before: Sequence[api.ListedShape] = client.shapes()
+    before = client.shapes()
     if gpuhunt:
-        from tarmac.cli.burst.market import present_rates
-
         rated, unknown = present_rates(before, providers, _today())
-        after = client.set_shapes(rated) if rated else []
+        after = client.set_shapes(rated)
         if unknown and not wants_json():
             remark(f"gpuhunt has no offer for {', '.join(unknown)}")
     else:
         after = client.refresh_shapes()
     rates = {shape.id: shape.rate for shape in before}
     changed = [shape for shape in after if shape.rate != rates.get(shape.id)]
-    changes: Table[api.ListedShape] = (
-        Column("SHAPE", lambda shape, _: shape.id),
-        Column("BEFORE", lambda shape, _: money(rates.get(shape.id, 0.0), shape), right=True),
-        Column("NOW", lambda shape, _: money(shape.rate, shape), right=True),
-    )
-    print_list("shapes", changed, changes, empty="no rate has changed")
+    print_list("shapes", changed, SHAPES, empty="no rate has changed")
 
 
 def _today() -> str:

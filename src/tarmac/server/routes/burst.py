@@ -9,6 +9,7 @@ from tarmac.model.burst.provider import ProviderRecord, RentedThing
 from tarmac.model.burst.rentals import BURST_PREFIX, Rental
 from tarmac.model.burst.shapes import Offer, Shape
 from tarmac.model.codec import inherited
+from tarmac.model.engine_kinds import Finding
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.summary import RunSummary, RunWindow
 from tarmac.server.http.routing import Call, Routes
@@ -38,28 +39,27 @@ def add_burst_routes(routes: Routes, service: Service) -> None:
     @routes.serve(api.RENTALS)
     def rentals(call: Call[api.RentalsQuery]) -> list[api.Rental]:
         """Return the rentals of runs, by time."""
-        query = call.query
-        run_id = None if query.run is None else plane.find(call.actor, query.run).id
-        return reported(burst.rentals(call.actor, run_id, since=query.since))
+        return reported(burst.rentals(call.actor, call.query.run, since=call.query.since))
 
     @routes.serve(api.STAGED_RUNS)
     def staged(call: Call) -> list[RunSummary]:
         """Return the burst runs that wait for an approval, the newest first."""
         window = RunWindow(mode=(Mode.BURST,), status=(RunState.QUEUED,), limit=MOST_STAGED)
-        wanted = {each.run_id for each in burst.rentals(call.actor, since=service.clock.now())}
         _, found = plane.tables.window(call.actor, window)
-        return [run for run in found if run.id not in wanted and run.cluster == BURST_PREFIX + run.id]
+        runs = [run for run in found if run.cluster == BURST_PREFIX + run.id]
+        rentals = plane.control.store.rentals.rentals(run_ids=[run.id for run in runs])
+        wanted = {each.run_id for each in rentals}
+        return [run for run in runs if run.id not in wanted]
 
     @routes.serve(api.OFFERS)
     def offers(call: Call) -> list[Offer]:
         """Return the shapes that would be tried for a run, in this order, and those that it may not rent."""
-        return burst.offers(call.actor, plane.find(call.actor, call.reference).spec)
+        return burst.offers_of(call.actor, call.reference)
 
     @routes.serve(api.APPROVE)
     def approve(call: Call) -> api.Rental:
         """Approve that machines are rented for a burst run. Repeating it has no effect."""
-        run = plane.find(call.actor, call.reference)
-        return reported([burst.approve(call.actor, run.id)])[0]
+        return reported([burst.approve(call.actor, call.reference)])[0]
 
 
 def _add_providers(routes: Routes, service: Service) -> None:
@@ -72,24 +72,25 @@ def _add_providers(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.ADD_PROVIDER)
     def add(call: Call[Query, api.ProviderBody]) -> ProviderRecord:
-        """Add a provider, or change the one of its name, after one question to it. May take long."""
-        body = call.body
-        return burst.add_provider(
-            call.actor,
-            name=body.name,
-            kind=body.kind,
-            settings=body.settings,
-            credentials=body.credentials,
-        )
+        """Add a provider, once it has answered. May take long. 409 for a name that is taken."""
+        return burst.add_provider(call.actor, **inherited(api.ProviderBody, call.body))
 
     @routes.serve(api.REMOVE_PROVIDER)
     def remove(call: Call) -> ProviderRecord:
         """Remove a provider and its shapes, and return its record. 409 while machines of it exist."""
         return burst.remove_provider(call.actor, call.reference)
 
+    @routes.serve(api.CHECK_PROVIDER)
+    def check_provider(call: Call) -> list[Finding]:
+        """Check everything that a provider needs before a machine is rented. May take long."""
+        return list(burst.examine(call.actor, call.reference))
+
     @routes.serve(api.STRANGERS)
     def strangers(call: Call) -> list[RentedThing]:
-        """Return the machines, disks and addresses in the accounts that this server did not rent."""
+        """Return the machines, disks and addresses in the accounts that this server did not rent.
+
+        As they were last seen there; each id has the name of its provider before it.
+        """
         return burst.strangers(call.actor)
 
 
@@ -107,7 +108,7 @@ def _add_shapes(routes: Routes, service: Service) -> None:
 
     @routes.serve(api.SET_SHAPES)
     def put(call: Call[Query, api.ShapesBody]) -> list[api.ListedShape]:
-        """Store shapes, all or none, and return them. 422 for a provider that is not known."""
+        """Store shapes, all or none, and return all. 422 for a provider that is not known."""
         given = [Shape(**inherited(Shape, each)) for each in call.body.shapes]
         return listed(call.actor, burst.put_shapes(call.actor, given, replacing=call.body.replacing))
 

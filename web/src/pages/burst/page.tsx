@@ -87,7 +87,8 @@ export function ShapesPage() {
 
 /** Runs that wait for an approval, if there are any. */
 function Staged() {
-  const { data: runs = [] } = useAnswer("GET /burst/staged", { everyMs: ASK_MS, runs: "all" });
+  const { data } = useAnswer("GET /burst/staged", { everyMs: ASK_MS, runs: "all" });
+  const runs = data ?? [];
   const own = runs.filter(({ user }) => mayControl(user));
   if (runs.length === 0) return null;
   return (
