@@ -52,7 +52,7 @@ def _offers(providers: Sequence[str]) -> list[CatalogItem]:
     try:
         local = os.environ.get(CATALOGUE)
         catalogue = gpuhunt.Catalog(auto_reload=False) if local else gpuhunt.default_catalog()
-        return catalogue.query(provider=[*providers] or None)
+        found: list[CatalogItem] = catalogue.query(provider=[*providers] or None)
     except ValueError as error:
         raise InvalidInput(
             f"gpuhunt: {error}", hint="some need keys in your shell, as VAST_API_KEY"
@@ -62,3 +62,4 @@ def _offers(providers: Sequence[str]) -> list[CatalogItem]:
             f"gpuhunt: {error}",
             hint=f"without its catalogue, set {CATALOGUE} to a directory that `python -m gpuhunt` has filled",
         ) from None
+    return found

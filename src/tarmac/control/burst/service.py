@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
+from tarmac.control.lookup import find_run
 from tarmac.control.permissions import Action, check
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.actor import Actor
 from tarmac.model.burst.provider import ProviderRecord, RentedThing
 from tarmac.model.burst.rentals import Rental
 from tarmac.model.burst.shapes import Offer, Shape, Stock
+from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.model.spec import RunSpec
 
@@ -86,7 +88,8 @@ class BurstService:
 
     def approve(self, actor: Actor, run_id: str) -> Rental:
         """Approve."""
-        run = self._control.store.load_runs([run_id])[run_id]
+        run = find_run(self._control.store, actor, run_id)
+        run_id = run.id
         check(actor, Action.CONTROL, owner=run.user, project=run.project)
         made = Rental(
             id=f"{run_id}-1",
@@ -117,3 +120,12 @@ class BurstService:
             Offer(shape=each, machines=1, rate=each.rate, cost=None)
             for each in sorted(self._shapes.values(), key=lambda each: each.rate)
         ]
+
+    def offers_of(self, actor: Actor, reference: str) -> list[Offer]:
+        """All."""
+        return self.offers(actor, find_run(self._control.store, actor, reference).spec)
+
+    def examine(self, actor: Actor, name: str) -> list[Finding]:
+        """All."""
+        check(actor, Action.MANAGE)
+        return [Finding(what=name, ok=True, text="fine")]

@@ -31,7 +31,7 @@ def add_burst_routes(routes: Routes, service: Service) -> None:
             api.Rental(
                 **inherited(Rental, each),
                 run_name=runs[each.run_id].name if each.run_id in runs else each.run_id,
-                cost=each.cost(now),
+                spent=each.cost(now),
             )
             for each in rentals
         ]

@@ -34,7 +34,7 @@ export function ShapesPage() {
           ["State", ({ state }) => state],
           ["Shape", ({ shape }) => shape?.id],
           ["Machines", ({ machines }) => machines || "", "right"],
-          ["Cost", ({ cost, shape }) => money(cost, shape), "right"],
+          ["Cost", ({ spent, shape }) => money(spent, shape), "right"],
           ["Since", ({ created_at, wanted_at }) => <Age at={created_at ?? wanted_at} />, "right"],
           ["Ended", endOf],
         ]}
