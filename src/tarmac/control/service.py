@@ -25,6 +25,7 @@ from tarmac.control.admission import (
     refuse_search,
     same_request,
 )
+from tarmac.control.burst.desk import NOTHING_RENTED, BurstParts
 from tarmac.control.burst.service import BurstService
 from tarmac.control.cluster_machines import ClusterMachines
 from tarmac.control.clusters import Clusters
@@ -76,8 +77,7 @@ class ControlPlane:
     """Commands and questions of actors. Every method may be called from any thread.
 
     `permissions` decides what an actor may do; a forbidden call raises Forbidden. Commands raise NotFound for
-    an unknown run, Refused (IllegalStep) if its state forbids them, and Unavailable if nothing could be made
-    durable.
+    an unknown run, Refused (IllegalStep) if its state forbids them, Unavailable if nothing was made durable.
     """
 
     def __init__(
@@ -88,23 +88,24 @@ class ControlPlane:
         resolve: ResolveReferences = no_references,
         searcher_of: SearcherOf = own_searcher,
         sender: SendsNotifications | None = None,
+        burst: BurstParts = NOTHING_RENTED,
     ) -> None:
         """`starter` creates what starts clusters on machines, `searcher_of` begins searches.
 
-        `sender` sends the messages about runs.
+        `sender` sends the messages about runs, and `burst` rents machines for them.
         """
         self.control = control
         self.sender = sender
         self._resolve = resolve
         self.clusters = Clusters(self.control)
         self.cluster_machines = ClusterMachines(self.control, self.clusters, starter)
-        self._admission = Admission(self.control)
+        self.burst = BurstService(self.control, self.clusters, burst)
+        self._admission = Admission(self.control, self.burst.refuse)
         self.searches = Searches(self.control, searcher_of)
         self.experiments = ExperimentService(self.control, self._admission, self.searches, resolve)
         self.usage = UsageReport(self.control)
         self.reservations = NodeReservations(self.control)
         self.limits = LimitService(self.control)
-        self.burst = BurstService(self.control)
         self.tables = RunTables(self.control)
 
     # --- commands
@@ -290,7 +291,8 @@ class ControlPlane:
     def why(self, actor: Actor, reference: str) -> Why:
         """The reason why the run waits."""
         run = self.find(actor, reference)
-        return replace(why(self.control, run, actor.sees), hook_changes=run.spec.hook_changes)
+        found = why(self.control, run, actor.sees, self.burst.why(run))
+        return replace(found, hook_changes=run.spec.hook_changes)
 
     def nodes(self, actor: Actor, choice: NodeChoice = ALL_NODES) -> list[NodeReport]:
         """The chosen nodes with their load and visible runs; raises NotFound if there are none."""

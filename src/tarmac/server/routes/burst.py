@@ -6,8 +6,9 @@ from tarmac import api
 from tarmac.api.operation import Query
 from tarmac.model.actor import Actor
 from tarmac.model.burst.provider import ProviderRecord, RentedThing
-from tarmac.model.burst.rentals import BURST_PREFIX, Rental
+from tarmac.model.burst.rentals import Rental
 from tarmac.model.burst.shapes import Offer, Shape
+from tarmac.model.cluster import BURST_PREFIX
 from tarmac.model.codec import inherited
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.lifecycle import Mode, RunState
