@@ -192,6 +192,12 @@ class BurstService:
         )
         return Market.read(self._control, self._desk.parts.rules, [run]).offers(run)
 
+    def offers_of(self, actor: Actor, reference: str) -> list[Offer]:
+        """The shapes that would be tried for a run, in their order."""
+        check(actor, Action.READ)
+        run = find_run(self._store, actor, reference)
+        return Market.read(self._control, self._desk.parts.rules, [run]).offers(run)
+
     def refuse(self, run: Run) -> None:
         """Refuse a new burst run that can never have machines here."""
         if is_burst(run.spec):
