@@ -6,11 +6,12 @@ Implemented by the packages below `providers`; `control` calls it. One contract 
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
 from tarmac.model.burst.shapes import Shape
+from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import TarmacError
 
 
@@ -135,6 +136,14 @@ class Provider(Protocol):
         """The present rate for one machine and hour, in the currency of the shape; None: the provider
         publishes none.
         """
+
+
+@runtime_checkable
+class ExaminesProvider(Protocol):
+    """A provider that can check everything that it needs before a machine is rented."""
+
+    def examine(self) -> Sequence[Finding]:
+        """The findings, one for each step. May take long; rents nothing."""
 
 
 class ProviderKind(Protocol):
