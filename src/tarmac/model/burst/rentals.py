@@ -157,6 +157,12 @@ class RentedClusters(Protocol):
     def keep_alive(self, rental: Rental) -> None:
         """Tell each machine that the server still wants it. Raises Unavailable."""
 
+    def keep_files(self, rental: Rental) -> None:
+        """Copy reports and logs of its run here, before its cluster is removed and its machines are deleted.
+
+        Raises Unavailable after it has copied what it can.
+        """
+
     def forget(self, rental: Rental) -> None:
         """Remove everything on this machine that served the rental."""
 
