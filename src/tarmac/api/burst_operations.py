@@ -58,7 +58,7 @@ class RentalsQuery(Query, frozen=True, kw_only=True):
 
 
 class Rental(rentals.Rental, frozen=True, kw_only=True):
-    """A rental, the name of its run, and the money that it has cost until now, in the currency of its shape."""
+    """A rental, the name of its run, and the money that it has cost so far, in the currency of its shape."""
 
     run_name: str
     spent: float

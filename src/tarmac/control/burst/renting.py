@@ -86,8 +86,8 @@ class Renting:
         due = [self._want(run, market) for run in runs if may_rent(run.spec)]
         for rental in market.rentals:
             if rental.open and rental.server == control.server:
-                due.append(self._advance(rental, market))
-                if rental.state is RentalState.WANTED:  # what is being created counts for the next one
+                due.append(at := self._advance(rental, market))
+                if rental.state is RentalState.WANTED and at == market.now:  # it counts for the next one
                     market = Market.read(control, rules, runs)
         due.append(self.reaping.turn(market))
         return min((at for at in due if at is not None), default=None)
