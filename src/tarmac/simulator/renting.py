@@ -10,12 +10,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from tarmac.control.burst.choosing import Offer
 from tarmac.control.burst.policy import HOUR_S, rents_now
 from tarmac.dialects import kinds
 from tarmac.dialects.located import Problems
@@ -24,8 +22,7 @@ from tarmac.dialects.quantities import duration_s
 from tarmac.dialects.schema import Field, attributes, read_fields, record, section_of, tuple_of
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose_table
-from tarmac.model.burst.shapes import BurstRequest, Shape
-from tarmac.model.errors import InvalidInput
+from tarmac.model.burst.shapes import BurstRequest, Offer, Shape
 from tarmac.model.lifecycle import Mode
 from tarmac.simulator.record import Record, RentedMachines
 
@@ -89,18 +86,11 @@ DECLARATION = record(
 )
 
 
-def read_rules(text: str) -> BurstRules:
-    """The rules in a declaration: a file, or its content on one line. Raises InvalidInput."""
-    name, source = "--burst", text
-    if ":" not in text:
-        name = text
-        try:
-            source = Path(text).read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise InvalidInput(f"--burst {text!r} cannot be read: {error}", hint=_EXAMPLE) from None
-    elif not text.lstrip().startswith("{"):
-        source = f"{{{text}}}"
-    problems = Problems(name)
+def read_rules(source: str, *, filename: str = "--burst") -> BurstRules:
+    """The rules in a declaration; on one line its braces may be missing. Raises InvalidInput."""
+    if "\n" not in source.strip() and not source.lstrip().startswith("{"):
+        source = f"{{{source}}}"
+    problems = Problems(filename)
     tree = compose_table(source, problems, "fields such as 'when: wait > 2h' are")
     section = section_of(Value(tree, "", problems), DECLARATION)
     assert section is not None, "the tree is a mapping"
@@ -110,9 +100,6 @@ def read_rules(text: str) -> BurstRules:
     shapes = given.pop("shapes", (Shape(id="slot", provider="", region="", machine="", rate=rate),))
     request = BurstRequest(wait_s=given.pop("wait_s"), below=given.pop("below", None))
     return BurstRules(request=request, shapes=shapes, **given)
-
-
-_EXAMPLE = "a file, or a rule such as 'when: wait > 2h, rate: 2.50/h, budget: 10000'"
 
 
 class Renting:

@@ -1,0 +1,1 @@
+"""Rents machines for single runs, and gives them back."""

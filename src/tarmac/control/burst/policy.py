@@ -5,8 +5,8 @@ Pure. Used by the loop of rentals and by simulations, so that both decide alike.
 
 from collections.abc import Sequence
 
-from tarmac.control.burst.choosing import Offer
-from tarmac.model.burst.shapes import BurstRequest
+from tarmac.model.burst.shapes import BurstRequest, Offer
+from tarmac.model.codec import replace
 
 HOUR_S = 3600.0
 
@@ -28,12 +28,18 @@ def rents_now(
         return None
     if request.budget is not None and spent >= request.budget:
         return None
-    return next((offer for offer in offers if not offer.refused and is_below(offer.rate, request)), None)
+    return next((offer for offer in within_rate(offers, request) if not offer.refused), None)
 
 
-def is_below(rate: float, request: BurstRequest) -> bool:
-    """Whether a batch run rents for this rate, of all its machines together."""
-    return request.below is None or rate <= request.below
+def within_rate(offers: Sequence[Offer], request: BurstRequest) -> list[Offer]:
+    """The same offers, where those above the rate of the request are refused."""
+    if request.below is None:
+        return list(offers)
+    text = f"its rate is above {request.below:.2f}/h, the most that the run allows"
+    return [
+        replace(offer, refused=offer.refused or text) if offer.rate > request.below else offer
+        for offer in offers
+    ]
 
 
 def end_at(created_at: float, rate: float, left: float | None, limit_s: float | None) -> float | None:

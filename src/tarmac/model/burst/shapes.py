@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from tarmac.model.codec import StoredRecord
 from tarmac.model.resources import CPU_ONLY
@@ -54,6 +54,20 @@ class Stock(StoredRecord, frozen=True, kw_only=True):
     tried_at: float
     machines: int = 0
     text: str = ""
+
+
+class Offer(Struct, frozen=True, kw_only=True):
+    """A shape for a run, and the `rate` of the `machines` that the run needs, for one hour.
+
+    `cost` is the money until the time limit of the run (None: it has none). `refused` is the reason why the
+    shape is not rented for it, or "".
+    """
+
+    shape: Shape
+    machines: int
+    rate: float
+    cost: float | None = None
+    refused: str = ""
 
 
 class BurstRequest(StoredRecord, frozen=True, kw_only=True):

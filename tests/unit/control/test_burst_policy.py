@@ -1,0 +1,76 @@
+"""The policy of a queue that rents: when a waiting batch run rents, and when its money is used up."""
+
+from __future__ import annotations
+
+import pytest
+
+from tarmac.control.burst.policy import end_at, rents_now, within_rate
+from tarmac.model.burst.shapes import BurstRequest, Offer, Shape
+
+TWO_HOURS_S = 7200.0
+
+
+def offer(rate: float, *, refused: str = "", name: str = "a") -> Offer:
+    """An offer of two machines for this rate in all."""
+    shape = Shape(id=name, provider="p", region="r", machine="m", rate=rate / 2)
+    return Offer(shape=shape, machines=2, rate=rate, refused=refused)
+
+
+def request(**more: object) -> BurstRequest:
+    """`wait > 2h`, and more."""
+    return BurstRequest(**{"wait_s": TWO_HOURS_S, **more})
+
+
+def test_a_run_rents_the_first_offer_once_it_has_waited_for_longer_than_its_rule_says() -> None:
+    offers = [offer(3.0), offer(2.0)]
+    assert rents_now(TWO_HOURS_S, request(), offers, 0.0) is None
+    assert rents_now(TWO_HOURS_S + 0.1, request(), offers, 0.0) == offers[0]
+
+
+def test_a_run_without_a_rule_never_rents() -> None:
+    """A run of mode burst does not wait for a rule; a batch run without one stays in the queue."""
+    assert rents_now(1e9, BurstRequest(budget=50.0), [offer(1.0)], 0.0) is None
+
+
+def test_offers_that_are_refused_or_above_the_rate_are_left_out() -> None:
+    offers = [offer(1.0, refused="over a limit"), offer(3.01), offer(3.0, name="b")]
+    assert rents_now(1e5, request(below=3.0), offers, 0.0) == offers[2]
+    assert rents_now(1e5, request(below=2.99), offers, 0.0) is None
+    assert rents_now(1e5, request(), [], 0.0) is None
+
+
+def test_the_reasons_of_refused_offers_are_kept_and_the_rate_of_the_run_is_one() -> None:
+    first, second, third = within_rate(
+        [offer(5.0, refused="over a limit"), offer(5.0), offer(3.0)], request(below=4)
+    )
+    assert (first.refused, third.refused) == ("over a limit", "")
+    assert second.refused == "its rate is above 4.00/h, the most that the run allows"
+
+
+def test_nothing_is_rented_for_a_used_up_budget() -> None:
+    assert rents_now(1e5, request(budget=50.0), [offer(3.0)], 49.99) is not None
+    assert rents_now(1e5, request(budget=50.0), [offer(3.0)], 50.0) is None
+    assert rents_now(1e5, request(), [offer(3.0)], 1e9) is not None
+
+
+def test_a_run_with_an_open_rental_does_not_rent_twice() -> None:
+    assert rents_now(1e5, request(), [offer(3.0)], 0.0, rented=True) is None
+
+
+@pytest.mark.parametrize(
+    ("rate", "left", "limit_s", "expected"),
+    [
+        (4.0, 50.0, None, 100.0 + 12.5 * 3600.0),
+        (4.0, 50.0, 3600.0, 3700.0),
+        (4.0, 1.0, 3600.0, 1000.0),
+        (4.0, None, 3600.0, 3700.0),
+        (4.0, 0.0, None, 100.0),
+        (4.0, -1.0, 3600.0, 100.0),
+        (0.0, 1.0, None, None),
+        (4.0, None, None, None),
+    ],
+)
+def test_a_rental_ends_with_its_budget_or_its_time_limit_whichever_is_first(
+    rate: float, left: float | None, limit_s: float | None, expected: float | None
+) -> None:
+    assert end_at(100.0, rate, left, limit_s) == expected
