@@ -124,8 +124,7 @@ _TEXTS = {
     LimitKind.LARGEST: "a run of {scope} may have {most:g} slots; this one needs {needed:g}",
     LimitKind.LONGEST: "a run of {scope} may have a time limit of {most:g} h; this one has {needed:g} h",
     LimitKind.RENT_PER_HOUR: "a run of {scope} may rent for {most:g} an hour; this one needs {needed:g}",
-    LimitKind.RENT_BUDGET: "runs of {scope} may rent for {most:g} a month and have used {used:.2f}; "
-    "this one needs {needed:.2f}",
+    LimitKind.RENT_BUDGET: "runs of {scope} may rent for {most:g} a month and have used {used:.2f}",
     LimitKind.CREDITS: "the credits of {scope} are used up: {used:.1f} used, {most:.1f} granted",
 }
 
