@@ -174,7 +174,7 @@ def offer(shape: str, **more: Any) -> dict[str, Any]:
 
 
 def test_a_run_that_rents_its_machines_lists_the_shapes_that_would_be_tried() -> None:
-    """I9, I13: with the rates of all machines, the cost up to the time limit, and what would not be rented."""
+    """I9, I13: with the rates of all machines, the cost up to the time limit, and refusals."""
     offers = [offer("a", cost=50.0), offer("b", rate=1234.5, refused="over the rate of user ada")]
     rents = answer(placement=None, nodes=[], request=None, artifact_paths={}, offers=offers)
     expected = (

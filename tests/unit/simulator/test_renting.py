@@ -110,16 +110,18 @@ def test_the_cheapest_shape_that_holds_the_job_is_rented() -> None:
 
 def test_a_preempted_job_keeps_its_work_and_waits_anew() -> None:
     """It ran for some time, was preempted, and does only the rest of its work on rented machines."""
+    rule = "when: wait > 30m, rate: 1/h, start_up: 10m"
     jobs = [job(1, 0, 40_000, 4), job(2, 1_000, 30_000, 4)]
-    record = played(jobs, RULE, policy=Policy.LEAST_ATTAINED)
-    first = record.passages[0]
-    assert first.preemptions == 1
-    assert first.rented is not None
-    before_s = 40_000 - (first.rented.ends_at - first.rented.begins_at)
-    assert 1_000 <= before_s < 40_000
-    assert first.rented.rented_at - EPOCH_S == pytest.approx(before_s + RENTS_AT, abs=1.0)
-    assert first.held_s == pytest.approx(40_000)
-    assert not first.failed
+    record = played(jobs, rule, policy=Policy.LEAST_ATTAINED)
+    passage = record.passages[1]
+    assert (passage.preemptions, passage.failed) == (1, False)
+    rented = passage.rented
+    assert rented is not None
+    rest_s = rented.ends_at - rented.begins_at
+    assert 0 < rest_s < 30_000
+    preempted_at = EPOCH_S + 1_000 + 30_000 - rest_s
+    assert rented.rented_at == pytest.approx(preempted_at + 1800 + LOOK_S)
+    assert passage.held_s == pytest.approx(30_000)
 
 
 def test_a_time_limit_ends_a_job_on_rented_machines_too() -> None:
