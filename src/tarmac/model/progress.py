@@ -46,6 +46,7 @@ class CauseCode(StrEnum):
     WALL_TIME = "wall_time"
     LEASE_EXPIRED = "lease_expired"
     CREDITS_EXHAUSTED = "credits_exhausted"
+    BUDGET_EXHAUSTED = "budget_exhausted"
     PLATFORM_FAULT = "platform_fault"
     NEVER_FITS = "never_fits"
     BUSY = "busy"

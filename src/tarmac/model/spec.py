@@ -12,7 +12,7 @@ from msgspec import field
 
 from tarmac.model.array import Dependency, RunArray
 from tarmac.model.burst.shapes import BurstRequest
-from tarmac.model.cluster import Cluster, NodeGroup, rehearsal_cluster, renamed
+from tarmac.model.cluster import BURST_PREFIX, Cluster, NodeGroup, rehearsal_cluster, renamed
 from tarmac.model.codec import StoredRecord, replace
 from tarmac.model.lifecycle import Mode
 from tarmac.model.notification import Subscription
@@ -336,10 +336,17 @@ class RunSpec(StoredRecord, frozen=True, kw_only=True):
         owner = run_id if self.trial is None else self.trial.experiment
         return None if self.rehearsal is None else self.rehearsal.cluster(owner)
 
+    @property
+    def has_own_cluster(self) -> bool:
+        """Whether its cluster exists for it alone: a rehearsal, or one that is rented."""
+        return self.rehearsal is not None or self.mode is Mode.BURST
+
     def target_of(self, run_id: str) -> Target:
-        """The nodes that the run with this id may use: in a rehearsal those of its cluster."""
+        """The nodes that the run with this id may use: those of its own cluster, if it has one."""
         cluster = self.rehearsed(run_id)
-        return self.target if cluster is None else replace(self.target, cluster=cluster.name)
+        if cluster is not None:
+            return replace(self.target, cluster=cluster.name)
+        return Target(cluster=BURST_PREFIX + run_id) if self.mode is Mode.BURST else self.target
 
     @property
     def user_at_cluster(self) -> str | None:

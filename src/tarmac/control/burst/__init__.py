@@ -1,1 +1,1 @@
-"""Rents machines for single runs, and gives them back."""
+"""Machines rented for single runs: decisions, the loop that carries them out, and its commands."""

@@ -6,7 +6,6 @@ Pure. Used by the loop of rentals and by simulations, so that both decide alike.
 from collections.abc import Sequence
 
 from tarmac.model.burst.shapes import BurstRequest, Offer
-from tarmac.model.codec import replace
 
 HOUR_S = 3600.0
 
@@ -21,25 +20,14 @@ def rents_now(
 ) -> Offer | None:
     """The offer that a batch run takes after this wait in the queue; None while it rents nothing.
 
-    `offers` are in the order in which they are tried. `spent` is the money that counts against the budget of
+    `offers` are in the order in which they are tried, those above its rate refused. `spent` is the money that counts against the budget of
     the request: of all earlier rentals of the run. `rented`: a rental of the run is open, or staged.
     """
     if rented or request.wait_s is None or run_waiting_s <= request.wait_s:
         return None
     if request.budget is not None and spent >= request.budget:
         return None
-    return next((offer for offer in within_rate(offers, request) if not offer.refused), None)
-
-
-def within_rate(offers: Sequence[Offer], request: BurstRequest) -> list[Offer]:
-    """The same offers, where those above the rate of the request are refused."""
-    if request.below is None:
-        return list(offers)
-    text = f"its rate is above {request.below:.2f}/h, the most that the run allows"
-    return [
-        replace(offer, refused=offer.refused or text) if offer.rate > request.below else offer
-        for offer in offers
-    ]
+    return next((offer for offer in offers if not offer.refused), None)
 
 
 def end_at(created_at: float, rate: float, left: float | None, limit_s: float | None) -> float | None:

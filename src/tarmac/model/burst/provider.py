@@ -59,7 +59,8 @@ class RentedThing(StoredRecord, frozen=True, kw_only=True):
 
     `owner`, `request` and `run` are its tags; None in things that tarmac did not create. `address` is the one
     that SSH reaches, `inner_address` the one at which its neighbours do (None: the same). `notice_at` is when
-    the provider will take it back, once it has said so. `since` is when it was created, if known.
+    the provider will take it back, once it has said so. `since` is when it was created, if known. `gone_at`
+    is when it was first found to be gone; no provider sets it.
     """
 
     kind: ThingKind = ThingKind.MACHINE
@@ -72,6 +73,7 @@ class RentedThing(StoredRecord, frozen=True, kw_only=True):
     inner_address: str | None = None
     since: float | None = None
     notice_at: float | None = None
+    gone_at: float | None = None
 
 
 class RentRequest(Struct, frozen=True, kw_only=True):

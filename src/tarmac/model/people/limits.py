@@ -68,8 +68,8 @@ class Limit(LimitScope, frozen=True, kw_only=True):
     """The limits of a scope; None: no limit.
 
     `slots`: at once. `queued`: waiting runs. `slot_hours`: in a calendar month (UTC). `largest`: the slots of
-    one run. `longest_s`: the time limit of a run. `rent_per_hour`: money for the machines that one run rents.
-    `rent_budget`: money for rented machines in a calendar month (UTC).
+    one run. `longest_s`: the time limit of a run. `rent_per_hour`: the rate of the machines that one run
+    rents. `rent_budget`: the money for rented machines in a calendar month (UTC), open rentals included.
     """
 
     slots: _Whole | None = None
