@@ -45,10 +45,6 @@ def test_nothing_is_rented_for_a_used_up_budget() -> None:
     assert rents_now(1e5, request(), [offer(3.0)], 1e9) is not None
 
 
-def test_a_run_with_an_open_rental_does_not_rent_twice() -> None:
-    assert rents_now(1e5, request(), [offer(3.0)], 0.0, rented=True) is None
-
-
 @pytest.mark.parametrize(
     ("rate", "left", "limit_s", "expected"),
     [
