@@ -156,7 +156,7 @@ def test_the_documented_burst_experiment_from_submission_to_credits(user: Shell,
     assert printed.count("--nproc-per-node=24") == 2
     for rank in (0, 1):
         assert f"rank {rank} of 2, together 2\n" in printed
-    user.tarmac("artifacts", "get", "foo_experiment", "--to", "kept", code=0)
+    user.tarmac("artifacts", "get", "foo_experiment", "--output", "kept", code=0)
     assert list((user.directory / "kept").rglob("model.pt"))
     charged = [
         each for each in user.json("credits", "ledger", "--user", "root")["entries"] if each["amount"] < 0
@@ -164,7 +164,7 @@ def test_the_documented_burst_experiment_from_submission_to_credits(user: Shell,
     assert all(each["key"].startswith("rental/") for each in charged), "slots cost no credits in addition"
     [last] = [each for each in hosts_rented(user) if each["state"] == "ended"]
     assert -sum(each["amount"] for each in charged) == pytest.approx(last["spent"], rel=1e-6)
-    assert [each["name"] for each in user.json("clusters", "ls")["clusters"]] == ["local"]
+    assert [each["name"] for each in user.json("clusters")["clusters"]] == ["local"]
     assert not list((user.home / "rentals").iterdir())
 
 
