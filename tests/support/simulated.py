@@ -14,6 +14,7 @@ from memory_metrics import MemoryMetrics
 from memory_store import MemoryStore
 from sim_batch import SimBatchEngine
 from sim_engine import Behaviour, SimEngine
+from tarmac.control.burst.desk import NOTHING_RENTED, BurstParts
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.limits import limits_pass
 from tarmac.control.reconcilers.reconcile import reap_pass, reconcile_pass
@@ -27,7 +28,6 @@ from tarmac.model.actor import HomeIdentity, Lease
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, Drain, Node, Pool
 from tarmac.model.errors import InvalidInput, LeaseLost, Unavailable
-from tarmac.model.experiment import Experiments
 from tarmac.model.metrics import ReportBatch
 from tarmac.model.notification import Subscription
 from tarmac.model.ports import StagedCode
@@ -53,16 +53,17 @@ class Hangs(Exception):
 class CountingIds:
     """Identifiers that count: the same in every run of a test."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: str = "") -> None:
         self._made = 0
+        self._start = start
 
     def run_id(self, now: float) -> str:
         self._made += 1
-        return f"r{self._made:05d}"
+        return f"r{self._start}{self._made:05d}"
 
     def token(self) -> str:
         self._made += 1
-        return f"t{self._made:05d}"
+        return f"t{self._start}{self._made:05d}"
 
 
 class InstantCode:
@@ -132,16 +133,19 @@ class InterruptibleMetrics(MemoryMetrics):
         )
 
 
-class InterruptibleExperiments:
-    """Experiments of the in-memory store, with a call before and after each write."""
+class InterruptibleRecords:
+    """A part of the in-memory store, with a call before and after each of these writes."""
 
-    def __init__(self, kept: Experiments, interrupted: Callable[[Callable[[], Any]], Any]) -> None:
+    def __init__(
+        self, kept: Any, interrupted: Callable[[Callable[[], Any]], Any], writes: Collection[str]
+    ) -> None:
         self._kept = kept
         self._interrupted = interrupted
+        self._writes = writes
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._kept, name)
-        if name not in ("create", "apply", "remove"):
+        if name not in self._writes:
             return method
         return lambda *values, **named: self._interrupted(lambda: method(*values, **named))
 
@@ -155,7 +159,11 @@ class InterruptibleStore(MemoryStore):
         self.metrics = InterruptibleMetrics(
             self._runs, self._write, self._fence, self.run_records.keep, interrupted=self._interrupted
         )
-        self.experiments = InterruptibleExperiments(self.experiments, self._interrupted)
+        self.experiments: Any = InterruptibleRecords(
+            self.experiments, self._interrupted, ("create", "apply", "remove")
+        )
+        self.rentals: Any = InterruptibleRecords(self.rentals, self._interrupted, ("apply", "put_stock"))
+        self.limits: Any = InterruptibleRecords(self.limits, self._interrupted, ("add",))
 
     def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
         return self._interrupted(lambda: super(InterruptibleStore, self).create_runs(new))
@@ -166,6 +174,12 @@ class InterruptibleStore(MemoryStore):
         return self._interrupted(
             lambda: super(InterruptibleStore, self).apply(steps, lease=lease, whole=whole)
         )
+
+    def put_cluster(self, cluster: Cluster) -> None:
+        self._interrupted(lambda: super(InterruptibleStore, self).put_cluster(cluster))
+
+    def remove_cluster(self, name: str) -> None:
+        self._interrupted(lambda: super(InterruptibleStore, self).remove_cluster(name))
 
     def set_drained(self, nodes: Collection[str], drain: Drain | None) -> None:
         self._interrupted(lambda: super(InterruptibleStore, self).set_drained(nodes, drain))
@@ -189,6 +203,7 @@ class Server:
     lease: Lease | None = None
     news: set[str] = field(default_factory=set)
     plan_at: float | None = None
+    burst_at: float | None = None
     hanging: Collection[str] = frozenset()
     stuck: set[tuple[str, str]] = field(default_factory=set)
 
@@ -222,6 +237,8 @@ class Server:
                     dependency_pass(control)
                     wanted = (limits_pass(control), submit_pass(control), schedule_pass(control).next_at)
                     self.plan_at = min((at for at in wanted if at is not None), default=None)
+                case "burst":
+                    self.burst_at = self.plane.burst.turn(control)
                 case "deliver":
                     deliver_pass(control, engine)
                 case "reconcile":
@@ -283,12 +300,16 @@ class Simulation:
         described: Mapping[str, Sequence[Node]] = MappingProxyType({}),
         engine_type: type[SimEngine] = SimEngine,
         notify_always: Sequence[Subscription] = (),
+        burst: BurstParts | None = None,
+        ids: str = "",
+        clock: VirtualClock | None = None,
     ) -> None:
         self.pools = pools
+        self.burst = burst
         self.notify_always = notify_always
-        self.clock = VirtualClock(1_000_000.0)
+        self.clock = clock or VirtualClock(1_000_000.0)
         self.store = InterruptibleStore()
-        self.ids = CountingIds()
+        self.ids = CountingIds(ids)
         self.engine = engine_type(self.clock, cluster, behaviour=behaviour, news_delay_s=news_delay_s)
         self.batches = {
             name: SimBatchEngine(self.clock, there, behaviour=behaviour)
@@ -302,7 +323,7 @@ class Simulation:
         }
         self.hanging: set[str] = set()
         self.engines = [self.engine, *self.others.values(), *(self.batches[name] for name in described)]
-        self.loops = [(loop, "") for loop in LOOPS] + [
+        self.loops = [(loop, "") for loop in (*LOOPS, *(["burst"] if burst is not None else []))] + [
             (loop, name) for name in (*self.others, *described) for loop in ENGINE_LOOPS
         ]
         self.crashes = 0
@@ -333,6 +354,7 @@ class Simulation:
                 notify_always=self.notify_always,
             ),
             searcher_of=searcher_of,
+            burst=self.burst or NOTHING_RENTED,
         )
 
     def survive(self, act: Callable[[], object]) -> bool:
@@ -352,8 +374,8 @@ class Simulation:
 
     def upcoming(self) -> float | None:
         """When something happens by itself, or the scheduler wants to look again."""
-        moments = [at for at in (self.clock.next_event_at(), self.server.plan_at) if at is not None]
-        return min(moments, default=None)
+        moments = (self.clock.next_event_at(), self.server.plan_at, self.server.burst_at)
+        return min((at for at in moments if at is not None), default=None)
 
     def hang(self, name: str) -> None:
         """From now on the engine of this cluster answers no call."""

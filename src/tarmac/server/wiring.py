@@ -25,6 +25,7 @@ from tarmac.engines.local.engine import LocalEngine
 from tarmac.engines.local.nodes import local_nodes, survey
 from tarmac.engines.ray.kind import RayKind
 from tarmac.engines.ray.servers import ray_servers
+from tarmac.engines.ray.servers.rented import RentedRays
 from tarmac.engines.slurm.kind import SlurmKind
 from tarmac.engines.unicore.kind import UnicoreKind
 from tarmac.model.cluster import LOCAL_ENGINE
@@ -177,6 +178,7 @@ class _Joining:
             server=self._serving.cluster,
             private_addresses=settings.private_addresses,
         )
+        self._rented = RentedRays(home.rentals, copies=home.copies, home=home.root)
         self._plane = self._control_plane()
         self._plane.clusters.check()
 
@@ -240,7 +242,7 @@ class _Joining:
                 trackers=tracking.subscriptions,
                 kinds={
                     "firecrest": FirecrestKind(supplies),
-                    "ray": RayKind(supplies),
+                    "ray": RayKind(supplies, ssh=self._rented.ssh),
                     "slurm": SlurmKind(supplies),
                     "unicore": UnicoreKind(supplies),
                 },
@@ -252,7 +254,7 @@ class _Joining:
                 private_addresses=settings.private_addresses,
                 adapters=tracking.adapters,
             ),
-            starter=lambda: ray_servers(home.cluster_tokens),
+            starter=lambda: ray_servers(home.cluster_tokens, ssh=self._rented.ssh),
             searcher_of=searcher_of,
         )
         subscriber = MetricSubscriber(tracking.select, tracking.note_events)

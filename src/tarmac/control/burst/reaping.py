@@ -5,6 +5,7 @@ same account: they are reported, and never touched. Called by `renting`.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -23,7 +24,8 @@ log = logging.getLogger(__name__)
 BUSY_S, SPOT_S, READY_S, IDLE_S = 15.0, 30.0, 60.0, 120.0
 """The pause between two looks: while something changes, with spot machines, with others, with none."""
 
-MOST_LATE_S = 90 * 86_400.0
+LONGEST_S = 600.0
+"""The longest pause after looks that failed."""
 
 _CHANGES = frozenset({RentalState.CREATING, RentalState.STARTING, RentalState.RELEASING})
 
@@ -34,6 +36,7 @@ class Reaping:
     def __init__(self, desk: Desk, rented: RentedClusters) -> None:
         self._desk, self._rented = desk, rented
         self._looked_at: dict[str, float] = {}
+        self._failures: Counter[str] = Counter()
         self.strangers: dict[str, tuple[RentedThing, ...]] = {}
         self.troubles: dict[str, str] = {}
 
@@ -45,6 +48,8 @@ class Reaping:
             del self.strangers[name]
         for record in records:
             pause_s = _pause_s(record, market.rentals)
+            if failures := self._failures[record.name]:
+                pause_s = min(pause_s * 2.0 ** min(failures, 16), LONGEST_S)
             at = self._looked_at.get(record.name, float("-inf")) + pause_s
             if market.now >= at:
                 self._looked_at[record.name] = market.now
@@ -64,8 +69,10 @@ class Reaping:
             if self.troubles.get(record.name) != error.message:
                 log.warning("provider %s: %s", record.name, error)
             self.troubles[record.name] = error.message
+            self._failures[record.name] += 1
             return
         self.troubles.pop(record.name, None)
+        self._failures.pop(record.name, None)
         for rental in before:
             of_it = rental.shape is not None and rental.shape.provider == record.name
             if of_it and rental.server == desk.control.server and not desk.jobs.busy(f"create {rental.id}"):

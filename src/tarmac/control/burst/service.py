@@ -16,10 +16,11 @@ from tarmac.control.permissions import Action, check, may_see
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.model.actor import Actor
-from tarmac.model.burst.provider import ProviderRecord, RentedThing, RentRefused, ThingState
+from tarmac.model.burst.provider import ExaminesProvider, ProviderRecord, RentedThing, RentRefused, ThingState
 from tarmac.model.burst.rentals import Rental
 from tarmac.model.burst.shapes import Offer, Shape, Stock
 from tarmac.model.codec import replace
+from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput, NotFound, Refused, suggestion
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
@@ -142,6 +143,15 @@ class BurstService:
         self._store.rentals.put_shapes(changed)
         return self._store.rentals.shapes()
 
+    def examine(self, actor: Actor, name: str) -> Sequence[Finding]:
+        """Check everything that a provider needs; its list, if its kind checks no more."""
+        check(actor, Action.MANAGE)
+        record = self._desk.provider(name)
+        provider = self._desk.open(record)
+        if isinstance(provider, ExaminesProvider):
+            return provider.examine()
+        return [Finding(what="list", ok=True, text=f"{len(self._listed(record))} things")]
+
     def strangers(self, actor: Actor) -> list[RentedThing]:
         """The things of others in the accounts, as of the last look, with their provider before their id."""
         check(actor, Action.MANAGE)
@@ -190,6 +200,12 @@ class BurstService:
             seq=1,
             created_at=self._control.clock.now(),
         )
+        return Market.read(self._control, self._desk.parts.rules, [run]).offers(run)
+
+    def offers_of(self, actor: Actor, reference: str) -> list[Offer]:
+        """The shapes that would be tried for a run, in their order."""
+        check(actor, Action.READ)
+        run = find_run(self._store, actor, reference)
         return Market.read(self._control, self._desk.parts.rules, [run]).offers(run)
 
     def refuse(self, run: Run) -> None:

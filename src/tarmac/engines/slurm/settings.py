@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tarmac.engines.hosts import setting_values as values
+from tarmac.model import setting_values as values
 from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.errors import InvalidInput
 from tarmac.model.site import check_name, check_value

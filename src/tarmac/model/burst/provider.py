@@ -6,12 +6,12 @@ Implemented by the packages below `providers`; `control` calls it. One contract 
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
 from tarmac.model.burst.shapes import Shape
-from tarmac.model.codec import StoredRecord
+from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import TarmacError
 
 
@@ -54,7 +54,7 @@ class ThingState(StrEnum):
     GONE = "gone"
 
 
-class RentedThing(StoredRecord, frozen=True, kw_only=True):
+class RentedThing(Struct, frozen=True, kw_only=True):
     """A thing in the account of a provider, as it was last listed.
 
     `owner`, `request` and `run` are its tags; None in things that tarmac did not create. `address` is the one
@@ -97,7 +97,7 @@ class RentRequest(Struct, frozen=True, kw_only=True):
         return {"tarmac-owner": self.owner, "tarmac-request": self.id, "tarmac-run": self.run}
 
 
-class ProviderRecord(StoredRecord, frozen=True, kw_only=True):
+class ProviderRecord(Struct, frozen=True, kw_only=True):
     """A provider as an administrator added it: its kind, which reads the `settings`.
 
     `credentials` name the secrets for its access, never their values. `owner` is the tag of everything that
@@ -136,6 +136,14 @@ class Provider(Protocol):
         """The present rate for one machine and hour, in the currency of the shape; None: the provider
         publishes none.
         """
+
+
+@runtime_checkable
+class ExaminesProvider(Protocol):
+    """A provider that can check everything that it needs before a machine is rented."""
+
+    def examine(self) -> Sequence[Finding]:
+        """The findings, one for each step. May take long; rents nothing."""
 
 
 class ProviderKind(Protocol):

@@ -14,7 +14,6 @@ from tarmac.model.actor import Lease
 from tarmac.model.burst.provider import ProviderRecord, RentedThing, ThingKind
 from tarmac.model.burst.shapes import Shape, Stock
 from tarmac.model.cluster import BURST_PREFIX, Cluster, MachineProgress
-from tarmac.model.codec import StoredRecord
 
 
 class RentalState(StrEnum):
@@ -59,7 +58,7 @@ class RentalEnd(StrEnum):
     TIME_LIMIT = "time_limit"
 
 
-class Rental(StoredRecord, frozen=True, kw_only=True):
+class Rental(Struct, frozen=True, kw_only=True):
     """One try to rent machines for a run, number `number` of its tries.
 
     `id` is the request id that the provider gets. `owner` is the tag of the provider at that time. `approved`
@@ -157,6 +156,12 @@ class RentedClusters(Protocol):
 
     def keep_alive(self, rental: Rental) -> None:
         """Tell each machine that the server still wants it. Raises Unavailable."""
+
+    def keep_files(self, rental: Rental) -> None:
+        """Copy reports and logs of its run here, before its cluster is removed and its machines are deleted.
+
+        Raises Unavailable after it has copied what it can.
+        """
 
     def forget(self, rental: Rental) -> None:
         """Remove everything on this machine that served the rental."""

@@ -12,7 +12,7 @@ ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,99}$"
 _Rate = Annotated[float, Meta(ge=0, le=1e6)]
 
 
-class Shape(StoredRecord, frozen=True, kw_only=True):
+class Shape(Struct, frozen=True, kw_only=True):
     """A kind of machine of a provider, and its rate for one hour.
 
     `machine` is the provider's own name for it in this `region`. `slots` are its accelerators of `slot_type`;
@@ -47,7 +47,7 @@ class Shape(StoredRecord, frozen=True, kw_only=True):
         return 0 if self.slot_type == CPU_ONLY else self.slots
 
 
-class Stock(StoredRecord, frozen=True, kw_only=True):
+class Stock(Struct, frozen=True, kw_only=True):
     """What the last try to rent a shape found: `machines` of it, or none and the reason in `text`."""
 
     shape: str

@@ -13,6 +13,7 @@ from tarmac.dialects.native.fields import IDENTIFIER, MOST_RAPID_CYCLES
 from tarmac.dialects.schema import FREE, Custom, Field, read_fields, record, section_of
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.slot_types import is_known
+from tarmac.dialects.toml_tree import compose
 from tarmac.dialects.topology import fixed_nodes
 from tarmac.model.burst.shapes import ID_PATTERN, BurstRequest
 from tarmac.model.codec import replace
@@ -22,7 +23,6 @@ from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Conventions, Process, Role, 
 from tarmac.systems.isc.commands import command_of, doubts, joined
 from tarmac.systems.isc.conventions import DATASET_AT_DATA
 from tarmac.systems.isc.fields import REQUIRED, excuse, only_credentials, warn
-from tarmac.systems.isc.toml_tree import compose
 
 NAME = "isc"
 MOST_SLOTS = 1_000_000

@@ -1,4 +1,4 @@
-"""Values in the settings of engines of remote clusters. Called by the `settings` of `slurm` and `ray`.
+"""Values in the settings of remote clusters and of providers. Called by the `settings` of each kind.
 
 Each function raises InvalidInput for an invalid value.
 """

@@ -1,0 +1,103 @@
+"""The answers of EC2 as rented things, and a request for machines as one of EC2's. Called by `adapter`."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tarmac.model.burst.provider import RentedThing, RentRequest, ThingKind, ThingState
+from tarmac.providers.ec2.settings import Ec2Settings
+
+Answer = Mapping[str, Any]
+
+_INSTANCE_STATES = {
+    "pending": ThingState.PENDING,
+    "running": ThingState.RUNNING,
+    "terminated": ThingState.GONE,
+}
+"""The other states (shutting-down, stopping, stopped) lead to no running machine."""
+
+_VOLUME_STATES = {
+    "creating": ThingState.PENDING,
+    "deleting": ThingState.LEAVING,
+    "deleted": ThingState.GONE,
+}
+
+
+def machine(instance: Answer, notices: Mapping[str, float]) -> RentedThing:
+    """An instance; `notices` has the times at which spot instances end."""
+    inner = instance.get("PrivateIpAddress")
+    return RentedThing(
+        id=instance["InstanceId"],
+        state=_INSTANCE_STATES.get(instance["State"]["Name"], ThingState.LEAVING),
+        address=instance.get("PublicIpAddress") or inner,
+        inner_address=inner,
+        since=instance["LaunchTime"].timestamp(),
+        notice_at=notices.get(instance["InstanceId"]),
+        **_tags(instance),
+    )
+
+
+def disk(volume: Answer) -> RentedThing:
+    """A volume."""
+    return RentedThing(
+        kind=ThingKind.DISK,
+        id=volume["VolumeId"],
+        state=_VOLUME_STATES.get(volume["State"], ThingState.RUNNING),
+        since=volume["CreateTime"].timestamp(),
+        **_tags(volume),
+    )
+
+
+def address(found: Answer) -> RentedThing:
+    """An elastic address."""
+    return RentedThing(
+        kind=ThingKind.ADDRESS, id=found["AllocationId"], state=ThingState.RUNNING, **_tags(found)
+    )
+
+
+def _tags(found: Answer) -> dict[str, str | None]:
+    tags = {each["Key"]: each["Value"] for each in found.get("Tags", ())}
+    return {name: tags.get(f"tarmac-{name}") for name in ("owner", "request", "run")}
+
+
+def run_request(
+    settings: Ec2Settings, request: RentRequest, subnet: str, disks: Sequence[Answer]
+) -> dict[str, Any]:
+    """The parameters of RunInstances in one subnet. Its token is the same for the same request there."""
+    token = hashlib.sha256(f"{request.owner}/{request.id}/{subnet}".encode()).hexdigest()
+    tags = [{"Key": key, "Value": value} for key, value in request.tags.items()]
+    tagged = ["instance", "volume", *(["spot-instances-request"] if request.shape.spot else [])]
+    found: dict[str, Any] = {
+        "ClientToken": token,
+        "ImageId": settings.image,
+        "InstanceType": request.shape.machine,
+        "MinCount": request.machines,
+        "MaxCount": request.machines,
+        "SubnetId": subnet,
+        "InstanceInitiatedShutdownBehavior": "terminate",
+        "MetadataOptions": {"HttpTokens": "required"},
+        "BlockDeviceMappings": disks,
+        "TagSpecifications": [{"ResourceType": kind, "Tags": tags} for kind in tagged],
+        "UserData": request.script,
+    }
+    if settings.security_groups:
+        found["SecurityGroupIds"] = list(settings.security_groups)
+    if settings.profile is not None:
+        found["IamInstanceProfile"] = {"Name": settings.profile}
+    if request.shape.spot:
+        options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
+        if request.shape.currency == "USD" and request.shape.rate:  # caps and budgets were checked with it
+            options["MaxPrice"] = f"{request.shape.rate:f}"
+        found["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
+    return found
+
+
+def disks_of(image: Answer, disk_gb: int) -> Sequence[Answer]:
+    """The disks of an image, each deleted with its machine; the first one of this size, if it is not 0."""
+    found = []
+    for mapping in image.get("BlockDeviceMappings", ()):
+        if "Ebs" in mapping:
+            root = mapping["DeviceName"] == image.get("RootDeviceName")
+            size = {"VolumeSize": disk_gb} if root and disk_gb else {}
+            found.append({"DeviceName": mapping["DeviceName"], "Ebs": {"DeleteOnTermination": True, **size}})
+    return found
