@@ -58,7 +58,7 @@ OFFERS: Table[Offer] = (
     Column("SHAPE", lambda offer, _: offer.shape.id),
     Column("REGION", lambda offer, _: offer.shape.region),
     Column("EACH", lambda offer, _: slots_text(offer.shape)),
-    Column("MACHINES", lambda offer, _: offer.machines, right=True),
+    Column("MACHINES", lambda offer, _: offer.machines or "", right=True),
     Column("PER HOUR", lambda offer, _: money(offer.rate, offer.shape), right=True),
     Column(
         "AT MOST",
