@@ -53,17 +53,18 @@ class Hangs(Exception):
 class CountingIds:
     """Identifiers that count: the same in every run of a test."""
 
-    def __init__(self, start: str = "") -> None:
+    def __init__(self, mark: str = "") -> None:
+        """`mark` is in each token: those of two servers differ, and their run ids may not."""
         self._made = 0
-        self._start = start
+        self._mark = mark
 
     def run_id(self, now: float) -> str:
         self._made += 1
-        return f"r{self._start}{self._made:05d}"
+        return f"r{self._made:05d}"
 
     def token(self) -> str:
         self._made += 1
-        return f"t{self._start}{self._made:05d}"
+        return f"t{self._mark}{self._made:05d}"
 
 
 class InstantCode:

@@ -134,12 +134,13 @@ def _merged(rental: Rental, listed: Sequence[RentedThing], now: float) -> tuple[
     known = {each.id: each for each in rental.things}
     found = {each.id: each for each in listed if each.request == rental.id or each.id in known}
     gone_at = now if rental.deleted_at is None else rental.deleted_at
+    may_appear = rental.state is not RentalState.RELEASING and now < (rental.created_at or now) + LATE_S
     merged = []
     for each in {**known, **found}.values():
         before = known.get(each.id)
         was_gone_at = None if before is None else before.gone_at
         missing = each.id not in found
-        if missing and each.state is ThingState.PENDING and rental.state is not RentalState.RELEASING:
+        if missing and each.state is ThingState.PENDING and may_appear:
             merged.append(each)
         elif missing or each.state is ThingState.GONE:
             merged.append(replace(each, gone_at=gone_at if was_gone_at is None else was_gone_at))

@@ -5,6 +5,9 @@ Used by `renting`, `reaping`, `telling` and `service`.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from tarmac.control.burst.charging import Purse, purses
 from tarmac.control.burst.choosing import MOST_GPUS, gpus, offers
@@ -22,12 +25,11 @@ LONGEST_S = 31 * 86_400.0
 """A rental that began longer before this month, and has ended, does not count in it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BurstRules:
+class BurstRules(Struct, frozen=True, kw_only=True):
     """`[burst]`: whether a run has to be approved, and the most GPUs that it may rent."""
 
     approval: bool = True
-    most_gpus: int = MOST_GPUS
+    most_gpus: Annotated[int, Meta(ge=1, le=100_000)] = MOST_GPUS
 
 
 def is_burst(spec: RunSpec) -> bool:

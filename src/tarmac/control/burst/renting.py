@@ -86,8 +86,8 @@ class Renting:
         due = [self._want(run, market) for run in runs if may_rent(run.spec)]
         for rental in market.rentals:
             if rental.open and rental.server == control.server:
-                due.append(self._advance(rental, market))
-                if rental.state is RentalState.WANTED:  # what is being created counts for the next one
+                due.append(at := self._advance(rental, market))
+                if rental.state is RentalState.WANTED and at == market.now:  # it counts for the next one
                     market = Market.read(control, rules, runs)
         due.append(self.reaping.turn(market))
         return min((at for at in due if at is not None), default=None)
@@ -215,6 +215,8 @@ class Renting:
                 return
             after = changed(intent, state=RentalState.STARTING, things=things)
             self._note(Stock(shape=shape.id, tried_at=now(), machines=len(things)))
+        if not after.open:
+            self._rented.forget(after)
         self._desk.change(intent, after)
 
     def _note(self, stock: Stock) -> None:
@@ -324,6 +326,11 @@ class Renting:
         return now + AGAIN_S
 
     def _delete(self, rental: Rental) -> None:
+        if rental.deletes == 0:
+            try:
+                self._rented.keep_files(rental)
+            except Unavailable as error:
+                log.info("%s: %s", rental.cluster, error)
         try:
             provider = self._desk.open(self._desk.provider(rental.shape.provider if rental.shape else ""))
             provider.delete([each for each in alive(rental) if each.state is not ThingState.LEAVING])
