@@ -201,7 +201,7 @@ class Play:
             limit_s = self._rules.limit_of(passage.job)
             left_s = None if limit_s is None else max(0.0, limit_s - passage.held_s)
             work_s = self._rules.restart_s + passage.job.duration_s - done_s
-            if renting.rents(number, now, work_s, left_s):
+            if renting.rents(number, self._spec(passage.job), now, work_s, left_s):
                 rented.append(stop_run(control.run_cache().runs[passage.run_id], None, now))
         control.commit(rented)
         return bool(rented)

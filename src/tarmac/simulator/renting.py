@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from math import ceil
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from tarmac.control.burst.choosing import Offer
-from tarmac.control.burst.policy import HOUR_S, rents_now
+from tarmac.control.burst.choosing import offers
+from tarmac.control.burst.policy import rents_now
 from tarmac.dialects import kinds
 from tarmac.dialects.located import Problems
 from tarmac.dialects.native.burst import LARGEST_BUDGET, RATE, SHAPE_ID, WAIT
@@ -24,9 +22,10 @@ from tarmac.dialects.quantities import duration_s
 from tarmac.dialects.schema import Field, attributes, read_fields, record, section_of, tuple_of
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose_table
-from tarmac.model.burst.shapes import BurstRequest, Shape
-from tarmac.model.errors import InvalidInput
+from tarmac.model.burst.shapes import BurstRequest, Offer, Shape
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode
+from tarmac.model.spec import RunSpec
 from tarmac.simulator.record import Record, RentedMachines
 
 START_UP_S = 480.0
@@ -44,17 +43,15 @@ class BurstRules(Struct, frozen=True, kw_only=True):
     budget: float | None = None
     start_up_s: float = START_UP_S
 
-    def offers(self, slots: int, work_s: float, spent: float) -> list[Offer]:
-        """The offers for a job with this much work, the cheapest first; refused above the budget."""
-        found = []
-        for shape in self.shapes:
-            machines = max(1, ceil(slots / shape.slots))
-            rate = shape.rate * machines
-            cost = rate * (self.start_up_s + work_s) / HOUR_S
-            over = self.budget is not None and spent + cost > self.budget
-            text = f"{cost:.2f} is more than is left of the budget" if over else ""
-            found.append(Offer(shape=shape, machines=machines, rate=rate, cost=cost, refused=text))
-        return sorted(found, key=lambda offer: offer.rate)
+    def offers(self, spec: RunSpec, longest_s: float, spent: float) -> list[Offer]:
+        """The offers for a job that works for this long at most; refused where the budget is too small."""
+        limited = replace(spec, time_limit_s=self.start_up_s + longest_s)
+        return [self._within_budget(each, spent) for each in offers(self.request, limited, self.shapes)]
+
+    def _within_budget(self, offer: Offer, spent: float) -> Offer:
+        if offer.refused or self.budget is None or spent + (offer.cost or 0.0) <= self.budget:
+            return offer
+        return replace(offer, refused=f"{offer.cost:.2f} is more than is left of the budget")
 
 
 def _either(section: Section, _found: Mapping[str, Any]) -> None:
@@ -89,18 +86,11 @@ DECLARATION = record(
 )
 
 
-def read_rules(text: str) -> BurstRules:
-    """The rules in a declaration: a file, or its content on one line. Raises InvalidInput."""
-    name, source = "--burst", text
-    if ":" not in text:
-        name = text
-        try:
-            source = Path(text).read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise InvalidInput(f"--burst {text!r} cannot be read: {error}", hint=_EXAMPLE) from None
-    elif not text.lstrip().startswith("{"):
-        source = f"{{{text}}}"
-    problems = Problems(name)
+def read_rules(source: str, *, filename: str = "--burst") -> BurstRules:
+    """The rules in a declaration; on one line its braces may be missing. Raises InvalidInput."""
+    if "\n" not in source.strip() and not source.lstrip().startswith("{"):
+        source = f"{{{source}}}"
+    problems = Problems(filename)
     tree = compose_table(source, problems, "fields such as 'when: wait > 2h' are")
     section = section_of(Value(tree, "", problems), DECLARATION)
     assert section is not None, "the tree is a mapping"
@@ -110,9 +100,6 @@ def read_rules(text: str) -> BurstRules:
     shapes = given.pop("shapes", (Shape(id="slot", provider="", region="", machine="", rate=rate),))
     request = BurstRequest(wait_s=given.pop("wait_s"), below=given.pop("below", None))
     return BurstRules(request=request, shapes=shapes, **given)
-
-
-_EXAMPLE = "a file, or a rule such as 'when: wait > 2h, rate: 2.50/h, budget: 10000'"
 
 
 class Renting:
@@ -148,13 +135,13 @@ class Renting:
             if self._is_waiting(number, since):
                 yield number
 
-    def rents(self, number: int, now: float, work_s: float, limit_s: float | None) -> bool:
+    def rents(self, number: int, spec: RunSpec, now: float, work_s: float, limit_s: float | None) -> bool:
         """Whether a waiting job rents now; its machines then have it until its work or its limit is over."""
         passage, rules = self._record.passages[number], self._rules
         assert passage.queued_at is not None, "it is queued"
         longest_s = work_s if limit_s is None else limit_s
-        offers = rules.offers(passage.job.slots, longest_s, self._spent)
-        offer = rents_now(now - passage.queued_at, rules.request, offers, self._spent)
+        found = rules.offers(spec, longest_s, self._spent)
+        offer = rents_now(now - passage.queued_at, rules.request, found, self._spent)
         if offer is None:
             self._record.without_offer.add(number)
             return False

@@ -49,9 +49,10 @@ def after_look(rental: Rental, listed: Sequence[RentedThing], now: float) -> Ren
     if rental.state is RentalState.CREATING and things:
         return changed(rental, things=things, state=RentalState.STARTING, lists=0, listed_at=None)
     since = now if rental.created_at is None else rental.created_at
-    gone = not alive(found)
-    if rental.state is RentalState.RELEASING and gone:
+    if rental.state is RentalState.RELEASING and not alive(found):
         if all(each.state is ThingState.GONE for each in things):
+            if alive(rental):  # the time of its end, and so its cost, is durable before it is charged
+                return found
             return changed(rental, things=things, state=RentalState.ENDED, ended_at=now)
     elif rental.state is not RentalState.CREATING or now < since + LATE_S:
         return found if found.lists == 0 else changed(rental, things=things, lists=0, listed_at=None)

@@ -5,35 +5,24 @@ Pure. Used by the loop of rentals and by simulations, so that both decide alike.
 
 from collections.abc import Sequence
 
-from tarmac.control.burst.choosing import Offer
-from tarmac.model.burst.shapes import BurstRequest
+from tarmac.model.burst.shapes import BurstRequest, Offer
 
 HOUR_S = 3600.0
 
 
 def rents_now(
-    run_waiting_s: float,
-    request: BurstRequest,
-    offers: Sequence[Offer],
-    spent: float,
-    *,
-    rented: bool = False,
+    run_waiting_s: float, request: BurstRequest, offers: Sequence[Offer], spent: float
 ) -> Offer | None:
-    """The offer that a batch run takes after this wait in the queue; None while it rents nothing.
+    """The offer that a batch run without an open rental takes after this wait in the queue; None: none yet.
 
-    `offers` are in the order in which they are tried. `spent` is the money that counts against the budget of
-    the request: of all earlier rentals of the run. `rented`: a rental of the run is open, or staged.
+    `offers` are in the order in which they are tried; those above its rate, or over a cap, are refused.
+    `spent` is the money that counts against the budget of the request: of all earlier rentals of the run.
     """
-    if rented or request.wait_s is None or run_waiting_s <= request.wait_s:
+    if request.wait_s is None or run_waiting_s <= request.wait_s:
         return None
     if request.budget is not None and spent >= request.budget:
         return None
-    return next((offer for offer in offers if not offer.refused and is_below(offer.rate, request)), None)
-
-
-def is_below(rate: float, request: BurstRequest) -> bool:
-    """Whether a batch run rents for this rate, of all its machines together."""
-    return request.below is None or rate <= request.below
+    return next((offer for offer in offers if not offer.refused), None)
 
 
 def end_at(created_at: float, rate: float, left: float | None, limit_s: float | None) -> float | None:

@@ -97,7 +97,7 @@ class Reaping:
         control = self._desk.control
         now, after = control.clock.now(), after_look(rental, listed, control.clock.now())
         ends = after.state is RentalState.ENDED
-        if ends or after.state is not RentalState.RELEASING:  # its end may prove to be earlier
+        if ends or after.state in (RentalState.STARTING, RentalState.READY):  # others may prove to cost less
             accounts = {each.account: each for each in control.store.limits.accounts()}
             entries, count = charges(after, accounts, now, ends=ends)
             if entries:

@@ -221,6 +221,14 @@ class BurstService:
         troubles = {} if self._renting is None else self._renting.reaping.troubles
         return telling.told(run, market, troubles)
 
+    def prospects(self, run: Run) -> tuple[str, tuple[Offer, ...]]:
+        """When a queued batch run rents, and the shapes that would be tried; ("", ()) for others."""
+        if run.state is not RunState.QUEUED or run.awaits or is_burst(run.spec) or not may_rent(run.spec):
+            return "", ()
+        market = Market.read(self._control, self._desk.parts.rules, [run])
+        found = tuple(market.offers(run))
+        return telling.rule(run, found, market.now), found
+
     def _listed(self, record: ProviderRecord) -> Sequence[RentedThing]:
         try:
             return self._desk.open(record).list()

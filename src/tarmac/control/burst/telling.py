@@ -84,3 +84,15 @@ def _tried(rental: Rental) -> str:
 
 def _because(rental: Rental) -> str:
     return f": {rental.text}" if rental.text else ""
+
+
+def rule(run: Run, found: Sequence[Offer], now: float) -> str:
+    """When a batch run in the queue rents machines, unless it starts before."""
+    wait_s = run.spec.burst.wait_s if run.spec.burst is not None else None
+    if wait_s is None or run.queued_at is None:
+        return ""
+    if not any(not each.refused for each in found):
+        return "It would rent machines after its wait, and none may be rented for it now."
+    left_s = run.queued_at + wait_s - now
+    when = f"in about {duration(left_s)}" if left_s > 1.0 else "now"
+    return f"It rents machines {when}, if it still waits then."
