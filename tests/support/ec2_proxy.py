@@ -301,6 +301,7 @@ class Ec2:
         with self.lock:
             found = self.moto(action, **more, **given).findtext(_path(of), "")
             self.books.entries[found] = Entry(id=found, kind=kind, created_at=self.now(), **_tags_of(given))
+            self._stops.add(found)
         return found
 
     def shut_down(self, instance: str) -> None:

@@ -55,7 +55,7 @@ def address(found: Answer) -> RentedThing:
     )
 
 
-def _tags(found: Answer) -> dict[str, str | None]:
+def _tags(found: Answer) -> dict[str, Any]:
     tags = {each["Key"]: each["Value"] for each in found.get("Tags", ())}
     return {name: tags.get(f"tarmac-{name}") for name in ("owner", "request", "run")}
 
