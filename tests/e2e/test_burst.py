@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import re
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator

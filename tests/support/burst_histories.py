@@ -39,7 +39,7 @@ FAULTS = {
 class BurstHistory:
     """Three shapes and a spot one in one account, some runs, and everything that may go wrong."""
 
-    def __init__(self, seed: int, *, acts: int = 50) -> None:
+    def __init__(self, seed: int, *, acts: int = 40) -> None:
         self.random = random = Random(seed)
         self.acts = acts
         self.faulty = self.crashing = True
@@ -87,7 +87,7 @@ class BurstHistory:
     def _act(self) -> None:
         random, lab = self.random, self.lab
         choice = random.random()
-        if choice < 0.1 and len(self.runs) < 6:
+        if choice < 0.1 and len(self.runs) < 4:
             self._submit()
         elif choice < 0.2 and self.runs:
             self._command(random.choice(("stop", "pause", "resume", "resume", "resume")))
@@ -225,13 +225,15 @@ class BurstHistory:
             self._approve(run_id)
             with contextlib.suppress(Refused):
                 lab.plane.resume(ADA, run_id)
-        lab.go_on(7200.0)
+        for _ in range(24):
+            if self._live():
+                lab.go_on(300.0)
         for run in self._live():
             with contextlib.suppress(Refused):
                 lab.plane.stop(ADA, run.id)
                 self.seen["stopped in the end"] += 1
         lab.go_until(lambda: not self._live() and not self._open(), within_s=DAY_S)
-        lab.go_on(1200.0)
+        lab.go_on(600.0)
 
     def _live(self) -> list[Run]:
         found = self.lab.simulation.store.load_runs(self.runs).values()

@@ -137,7 +137,7 @@ def refresh(*, gpuhunt: bool, providers: tuple[str, ...]) -> None:
     with the keys of your shell.
     """
     if providers and not gpuhunt:
-        raise click.UsageError("PROVIDER is one of gpuhunt: write --gpuhunt before it")
+        raise click.UsageError("providers of gpuhunt need --gpuhunt: tarmac shapes refresh --gpuhunt aws")
     client = connect()
     before = client.shapes()
     if gpuhunt:

@@ -7,6 +7,7 @@ Calls of providers and machines are jobs, which hold no lock.
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 
 from tarmac.control.burst.charging import WARN_S
@@ -71,7 +72,7 @@ class Renting:
         self._desk, self._rented = desk, rented
         self.reaping = Reaping(desk, rented)
         self._deletes: dict[str, tuple[int, float]] = {}  # failed tries and the time of the next, by rental
-        self._kept_at: dict[str, float] = {}
+        self._keep_at: dict[str, float] = {}
         self._told: set[str] = set()
 
     def turn(self, control: ControlState) -> float | None:
@@ -205,7 +206,9 @@ class Renting:
             things = tuple(provider.create(request))
         except RentRefused as error:
             after = ended(intent, (RentalEnd(error.refusal.value), error.message), now())
-            self._note(Stock(shape=shape.id, tried_at=now(), text=error.message))
+            self._desk.control.store.rentals.put_stock(
+                Stock(shape=shape.id, tried_at=now(), text=error.message)
+            )
         except Unavailable as error:
             after = ended(intent, (RentalEnd.UNAVAILABLE, error.message), now())
         except AnswerLost as error:
@@ -214,13 +217,11 @@ class Renting:
             if not things:
                 return
             after = changed(intent, state=RentalState.STARTING, things=things)
-            self._note(Stock(shape=shape.id, tried_at=now(), machines=len(things)))
+            found = Stock(shape=shape.id, tried_at=now(), machines=len(things))
+            self._desk.control.store.rentals.put_stock(found)
         if not after.open:
             self._rented.forget(after)
         self._desk.change(intent, after)
-
-    def _note(self, stock: Stock) -> None:
-        self._desk.control.store.rentals.put_stock(stock)
 
     def _start(self, rental: Rental) -> None:
         """Make a cluster of its machines. May take minutes: the rental may have changed since."""
@@ -235,8 +236,6 @@ class Renting:
                 self._desk.clusters.record(replace(cluster, name=rental.cluster, pools=(pool,)))
                 ready = changed(current, state=RentalState.READY, ready_at=control.clock.now())
                 self._desk.change(current, ready)
-        except Unavailable as error:
-            log.info("%s: %s", rental.cluster, error)
         except InvalidInput as error:
             if (known := self._desk.rental(rental)) is not None and known.state is RentalState.STARTING:
                 self._desk.release(known, (RentalEnd.START_FAILED, error.message))
@@ -300,16 +299,9 @@ class Renting:
 
     def _keep(self, rental: Rental, now: float) -> None:
         """Tell its machines that the server still wants them."""
-        if now >= self._kept_at.get(rental.id, float("-inf")) + KEEP_S:
-            self._kept_at[rental.id] = now
-            self._desk.jobs.begin(f"keep {rental.id}", partial(self._keep_alive, rental))
-
-    def _keep_alive(self, rental: Rental) -> None:
-        try:
-            self._rented.keep_alive(rental)
-        except Unavailable as error:
-            log.info("%s: %s", rental.cluster, error)
-            self._kept_at[rental.id] = self._desk.control.clock.now() - KEEP_S + WAIT_S
+        if now >= self._keep_at.get(rental.id, now):
+            self._keep_at[rental.id] = now + KEEP_S
+            self._desk.jobs.begin(f"keep {rental.id}", partial(self._rented.keep_alive, rental))
 
     # --- giving back
 
@@ -327,18 +319,13 @@ class Renting:
 
     def _delete(self, rental: Rental) -> None:
         if rental.deletes == 0:
-            try:
+            with suppress(Unavailable):  # it has copied what it can
                 self._rented.keep_files(rental)
-            except Unavailable as error:
-                log.info("%s: %s", rental.cluster, error)
         try:
             provider = self._desk.open(self._desk.provider(rental.shape.provider if rental.shape else ""))
             provider.delete([each for each in alive(rental) if each.state is not ThingState.LEAVING])
         except AnswerLost as error:
             log.info("%s: %s", rental.id, error)
-        except TarmacError as error:
-            log.warning("%s is not given back yet: %s", rental.id, error)
-            return
         if (known := self._desk.rental(rental)) is not None and known.state is RentalState.RELEASING:
             now = self._desk.control.clock.now()
             self._desk.change(known, changed(known, deletes=known.deletes + 1, deleted_at=now))
