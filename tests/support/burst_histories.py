@@ -266,12 +266,15 @@ class BurstHistory:
         assert [cluster.name for cluster in lab.simulation.store.clusters()] == []
         made = [each for each in books.of(owner=self._tag()) if each.kind is ThingKind.MACHINE]
         known = {thing.id: thing for each in lab.rentals() for thing in each.things}
-        assert {each.id for each in made} <= known.keys(), "a machine is in no rental"
         for rental in lab.rentals():
             charged = lab.charged(rental=rental.id)
             assert abs(charged - rental.cost(lab.now())) < 1e-6, f"{rental.id}: charged {charged}"
         assert abs(lab.charged() - sum(each.cost(lab.now()) for each in lab.rentals())) < 1e-6
         for entry in made:
+            if entry.id not in known:  # its answer was lost, and it was taken back before any list had it
+                begin = max(entry.created_at, entry.visible_at)
+                assert not [at for at in lab.aws.looks if begin <= at < entry.gone_at], f"{entry.id} is lost"
+                continue
             thing = known[entry.id]
             assert thing.since == entry.created_at
             assert thing.gone_at is not None
