@@ -175,7 +175,7 @@ def _read(name: str, output: bytes, reader: Callable[[Any], T]) -> T:
     """The answer in an output. One that cannot be read is a lost one if machines may exist."""
     try:
         return reader(json.decode(output))
-    except (DecodeError, RecursionError, InvalidInput) as error:
+    except (DecodeError, UnicodeDecodeError, RecursionError, InvalidInput) as error:
         words = f"the command {name} printed a wrong answer: {error}"
         raise (AnswerLost if name in CHANGING else Unavailable)(words) from None
 
@@ -200,7 +200,7 @@ def _things(answer: Any) -> Sequence[RentedThing]:
 
 def _created(answer: Any, request: RentRequest) -> Sequence[RentedThing]:
     """The machines of a request in the answer to it, with its tags."""
-    tags = {"owner": request.owner, "request": request.id, "run": request.run}
+    tags: dict[str, Any] = {"owner": request.owner, "request": request.id, "run": request.run}
     for each in (things := _things(answer)):
         if any(getattr(each, name) not in (None, tag) for name, tag in tags.items()):
             raise InvalidInput(f"{each.id} has the tags of another request")

@@ -55,7 +55,7 @@ def address(found: Answer) -> RentedThing:
     )
 
 
-def _tags(found: Answer) -> dict[str, str | None]:
+def _tags(found: Answer) -> dict[str, Any]:
     tags = {each["Key"]: each["Value"] for each in found.get("Tags", ())}
     return {name: tags.get(f"tarmac-{name}") for name in ("owner", "request", "run")}
 
@@ -98,6 +98,7 @@ def disks_of(image: Answer, disk_gb: int) -> Sequence[Answer]:
     for mapping in image.get("BlockDeviceMappings", ()):
         if "Ebs" in mapping:
             root = mapping["DeviceName"] == image.get("RootDeviceName")
-            size = {"VolumeSize": disk_gb} if root and disk_gb else {}
-            found.append({"DeviceName": mapping["DeviceName"], "Ebs": {"DeleteOnTermination": True, **size}})
+            size = disk_gb if root and disk_gb else mapping["Ebs"].get("VolumeSize")
+            disk = {"DeleteOnTermination": True, **({"VolumeSize": size} if size else {})}
+            found.append({"DeviceName": mapping["DeviceName"], "Ebs": disk})
     return found
