@@ -22,7 +22,7 @@ from tarmac.model.run import Attempt, Run
 GIVEN_BACK = "its rented machines were given back"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BurstParts:
     """What rents: kinds of providers by name, what makes clusters (None: nothing is rented), the rules."""
 
