@@ -19,6 +19,9 @@ SCRIPT, CONFIG, KNOWN_HOSTS, KEY, HOST_KEY = "script", "config", "known_hosts", 
 ALIAS = "rented"
 """The name of all machines of a rental in its known hosts: they have one key, and no name that lasts."""
 
+NEW = ".new"
+"""Ends the names of what is not complete yet."""
+
 KEYGEN_S = 60.0
 PIECE_BYTES = 4 << 20
 MOST_LOGS = 10_000
@@ -28,7 +31,7 @@ LARGEST_LOG_BYTES = 4 << 30
 
 def make(directory: Path, *, limit_s: float | None) -> None:
     """Make the directory of a new rental. Raises Unavailable."""
-    draft = directory.with_name(f"{directory.name}.new")
+    draft = directory.with_name(f"{directory.name}{NEW}")
     try:
         untrusted.discard_tree(str(draft))
         draft.mkdir(mode=0o700, parents=True)
@@ -80,8 +83,9 @@ def keep_logs(host: Host, attempt: Path, *, place: Path) -> None:
             continue
         path = place / LOGS / entry.name
         path.parent.mkdir(exist_ok=True)
-        with path.open("wb") as copy:
+        with (draft := path.with_name(f"{entry.name}{NEW}")).open("wb") as copy:
             while copy.tell() < LARGEST_LOG_BYTES and (
                 piece := host.read(attempt, f"{LOGS}/{entry.name}", offset=copy.tell(), limit=PIECE_BYTES)
             ):
                 copy.write(piece)
+        draft.rename(path)

@@ -16,7 +16,7 @@ from typing import Any
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.ray.servers import commands, ray_servers, rental_files
-from tarmac.engines.ray.servers.rental_files import CONFIG, SCRIPT
+from tarmac.engines.ray.servers.rental_files import CONFIG, NEW, SCRIPT
 from tarmac.launch.machine_script import SIGN
 from tarmac.model.burst.provider import RentedThing, ThingKind, ThingState
 from tarmac.model.burst.rentals import Rental
@@ -85,20 +85,17 @@ class RentedRays:
 
     def keep_files(self, rental: Rental) -> None:
         drafts: dict[str, Path] = {}
-        for attempt in (Layout(self._copies / rental.cluster).runs / rental.run_id / "attempts").glob(
-            "[1-9]*"
-        ):
-            attempt_id = f"{rental.run_id}.{attempt.name}"
-            drafts[attempt_id] = self._kept.runs / rental.run_id / "attempts" / f"{attempt.name}.new"
-            untrusted.discard_tree(str(drafts[attempt_id]))
-            copytree(attempt, drafts[attempt_id], symlinks=True)
+        copied = Layout(self._copies / rental.cluster).runs / rental.run_id / "attempts"
+        for attempt in copied.glob("[1-9]*"):
+            place = self._kept.runs / rental.run_id / "attempts" / attempt.name
+            draft = place if place.exists() else place.with_suffix(NEW)
+            copytree(attempt, draft, symlinks=True, dirs_exist_ok=True)
+            drafts[f"{rental.run_id}.{attempt.name}"] = draft
         there = [machine for machine, thing in _machines(rental).items() if thing.state is ThingState.RUNNING]
         with ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="rented") as pool:
             found = list(pool.map(lambda machine: self._keep_logs(rental.cluster, machine, drafts), there))
         for draft in drafts.values():
-            place = draft.with_suffix("")
-            untrusted.discard_tree(str(place))
-            draft.rename(place)
+            draft.rename(draft.with_suffix(""))
         if problems := [problem for problem in found if problem is not None]:
             raise Unavailable(f"some logs were not copied: {problems[0]}")
 
