@@ -59,10 +59,6 @@ class Desk:
             raise InvalidInput(f"there is no kind of provider {record.kind!r} here", hint=hint)
         self.parts.kinds[record.kind].check(record)
 
-    def tag(self, record: ProviderRecord) -> str:
-        """The tag of everything that this server rents there: a server restored elsewhere has another one."""
-        return "-".join(filter(None, (record.owner, self.control.home)))
-
     def provider(self, name: str) -> ProviderRecord:
         """The provider of this name; raises NotFound."""
         found = {each.name: each for each in self.control.store.rentals.providers()}

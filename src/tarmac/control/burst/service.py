@@ -81,9 +81,10 @@ class BurstService:
         """Remove a provider and its shapes. Raises Refused while anything with its tag exists."""
         check(actor, Action.MANAGE)
         record = self._desk.provider(name)
-        tag = self._desk.tag(record)
         own = [
-            each for each in self._listed(record) if each.owner == tag and each.state is not ThingState.GONE
+            each
+            for each in self._listed(record)
+            if each.owner == record.owner and each.state is not ThingState.GONE
         ]
         if own or not self._store.rentals.remove_provider(name):
             named = ", ".join(each.id for each in own) or "a rental is open"
