@@ -80,11 +80,10 @@ class Reaping:
         known = {each.id: each for each in (*before, *store.open_rentals())}
         covered = {thing.id for each in known.values() for thing in each.things}
         present = [each for each in listed if each.state is not ThingState.GONE]
-        tag = desk.tag(record)
-        own = [each for each in present if each.owner == tag]
+        own = [each for each in present if each.owner == record.owner]
         late = [each for each in own if each.request not in known and each.id not in covered]
         self.strangers[record.name] = tuple(
-            each for each in present if each.owner != tag and each.request not in known
+            each for each in present if each.owner != record.owner and each.request not in known
         )
         if unknown := self._reopen(late):
             try:

@@ -179,7 +179,7 @@ class Renting:
                 state=RentalState.CREATING,
                 shape=shape,
                 machines=offer.machines,
-                owner=self._desk.tag(record),
+                owner=record.owner,
                 created_at=now,
                 end_at=end_at(now + START_S, offer.rate, left, limit_s),
                 text="",
