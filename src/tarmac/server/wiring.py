@@ -31,6 +31,7 @@ from tarmac.engines.ray.servers.rented import RentedRays
 from tarmac.engines.slurm.kind import SlurmKind
 from tarmac.engines.unicore.kind import UnicoreKind
 from tarmac.model.cluster import LOCAL_ENGINE
+from tarmac.model.engine_kinds import EngineKind
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
 from tarmac.node.attempt.document import NodeSettings
@@ -181,7 +182,6 @@ class _Joining:
             server=self._serving.cluster,
             private_addresses=settings.private_addresses,
         )
-        self._rented = RentedRays(home.rentals, copies=home.copies, home=home.root)
         self._plane = self._control_plane()
         self._plane.clusters.check()
 
@@ -206,6 +206,11 @@ class _Joining:
 
     def _control_plane(self) -> ControlPlane:
         home, settings, supplies = self._home, self._settings, self._supplies()
+        rented = RentedRays(home.rentals, copies=home.copies, home=home.root)
+        sites: dict[str, EngineKind] = {
+            "firecrest": FirecrestKind(supplies),
+            "unicore": UnicoreKind(supplies),
+        }
         mail = settings.notifications.mail
         tracking = self._tracking = tracking_of(
             self._store,
@@ -243,12 +248,7 @@ class _Joining:
                 serving=self._serving,
                 notify_always=settings.notifications.every_run,
                 trackers=tracking.subscriptions,
-                kinds={
-                    "firecrest": FirecrestKind(supplies),
-                    "ray": RayKind(supplies, ssh=self._rented.ssh),
-                    "slurm": SlurmKind(supplies),
-                    "unicore": UnicoreKind(supplies),
-                },
+                kinds={"ray": RayKind(supplies, ssh=rented.ssh), "slurm": SlurmKind(supplies), **sites},
             ),
             resolve=resolve,
             sender=Sender(
@@ -257,10 +257,10 @@ class _Joining:
                 private_addresses=settings.private_addresses,
                 adapters=tracking.adapters,
             ),
-            starter=lambda: ray_servers(home.cluster_tokens, ssh=self._rented.ssh),
+            starter=lambda: ray_servers(home.cluster_tokens, ssh=rented.ssh),
             searcher_of=searcher_of,
             burst=BurstParts(
-                provider_kinds(self._secrets.values), self._rented, rules=settings.burst, jobs=Threads
+                provider_kinds(self._secrets.values), rented, rules=settings.burst, jobs=Threads
             ),
         )
         subscriber = MetricSubscriber(tracking.select, tracking.note_events)
