@@ -211,7 +211,6 @@ class _Joining:
             "firecrest": FirecrestKind(supplies),
             "unicore": UnicoreKind(supplies),
         }
-        mail = settings.notifications.mail
         tracking = self._tracking = tracking_of(
             self._store,
             self._secrets.values,
@@ -223,7 +222,7 @@ class _Joining:
             self._artifacts,
             self._datasets,
             self._secrets,
-            sends_mail=mail is not None,
+            sends_mail=settings.notifications.mail is not None,
             sources=sources_of(self._store),
             cluster_of=lambda name: self._plane.control.inventory.described(name),  # noqa: PLW0108 - made below
         )
@@ -252,16 +251,14 @@ class _Joining:
             ),
             resolve=resolve,
             sender=Sender(
-                mail=mail,
+                mail=settings.notifications.mail,
                 secrets=self._secrets.values,
                 private_addresses=settings.private_addresses,
                 adapters=tracking.adapters,
             ),
             starter=lambda: ray_servers(home.cluster_tokens, ssh=rented.ssh),
             searcher_of=searcher_of,
-            burst=BurstParts(
-                provider_kinds(self._secrets.values), rented, rules=settings.burst, jobs=Threads
-            ),
+            burst=BurstParts(provider_kinds(self._secrets.values), rented, settings.burst, Threads),
         )
         subscriber = MetricSubscriber(tracking.select, tracking.note_events)
         plane.control.metric_subscribers[tracking.name] = subscriber
