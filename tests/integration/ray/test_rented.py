@@ -145,6 +145,10 @@ def test_logs_outlive_the_machines(hosts: Account, rays: RentedRays, tmp_path: P
     for number, name in enumerate(("host1", "host2")):
         write = f"yes | head -c 9000001 > {there}/{number}.log; ln -s /etc/passwd {there}/passwd"
         hosts.run(name, "sh", "-c", f"mkdir -p {there}; {write}")
+    (tmp_path / "home/runs").write_text("in the way")
+    with pytest.raises(Unavailable, match="some logs were not copied"):
+        rays.keep_files(rented)  # nothing that goes wrong here may keep a machine from its end
+    (tmp_path / "home/runs").unlink()
     rays.keep_files(rented)
     rays.keep_files(rented)
     kept = tmp_path / "home/runs/r1/attempts/2"

@@ -46,12 +46,7 @@ class Bridge:
     """
 
     def __init__(
-        self,
-        settings: RaySettings,
-        key: str,
-        *,
-        token: Callable[[], str | None],
-        ssh: Ssh | None = None,
+        self, settings: RaySettings, key: str, *, token: Callable[[], str | None], ssh: Ssh | None = None
     ) -> None:
         self._settings = settings
         self._key = key

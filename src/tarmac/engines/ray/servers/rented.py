@@ -85,18 +85,16 @@ class RentedRays:
                     raise problem
 
     def keep_files(self, rental: Rental) -> None:
-        drafts: dict[str, Path] = {}
-        copied = Layout(self._copies / rental.cluster).runs / rental.run_id / "attempts"
-        for attempt in copied.glob("[1-9]*"):
-            place = self._kept.runs / rental.run_id / "attempts" / attempt.name
-            draft = place if place.exists() else place.with_suffix(NEW)
-            copytree(attempt, draft, symlinks=True, dirs_exist_ok=True)
-            drafts[f"{rental.run_id}.{attempt.name}"] = draft
         there = [machine for machine, thing in _machines(rental).items() if thing.state is ThingState.RUNNING]
-        with ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="rented") as pool:
-            found = list(pool.map(lambda machine: self._keep_logs(rental.cluster, machine, drafts), there))
-        for draft in drafts.values():
-            draft.rename(draft.with_suffix(""))
+        found: list[Unavailable | OSError | None] = []
+        try:
+            drafts = self._copy_reports(rental)
+            with ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="rented") as pool:
+                found += pool.map(lambda machine: self._keep_logs(rental.cluster, machine, drafts), there)
+            for draft in drafts.values():
+                draft.rename(draft.with_suffix(""))
+        except OSError as error:
+            found.append(error)
         if problems := [problem for problem in found if problem is not None]:
             raise Unavailable(f"some logs were not copied: {problems[0]}")
 
@@ -111,17 +109,26 @@ class RentedRays:
         """Leave a sign of life on a machine; the reason if that fails."""
         try:
             argv = [*self.ssh(machine.target).argv(), f"touch {SIGN}"]
-            subprocess.run(
-                argv, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=REACH_S, text=True
+            done = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=REACH_S, text=True
             )
-        except subprocess.CalledProcessError as error:
-            words = (error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[-1]
-            return Unavailable(f"{machine.name} cannot be reached yet: {words[:300]}")
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except (OSError, subprocess.TimeoutExpired, Unavailable) as error:
             return Unavailable(f"{machine.name} cannot be reached yet: {error}")
-        except Unavailable as error:
-            return error
-        return None
+        if done.returncode == 0:
+            return None
+        words = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1][:300]
+        return Unavailable(f"{machine.name} cannot be reached yet: {words}")
+
+    def _copy_reports(self, rental: Rental) -> dict[str, Path]:
+        """Copy what the engine has copied of each attempt; the places by attempt. Raises OSError."""
+        drafts = {}
+        copied = Layout(self._copies / rental.cluster).runs / rental.run_id / "attempts"
+        for attempt in copied.glob("[1-9]*"):
+            place = self._kept.runs / rental.run_id / "attempts" / attempt.name
+            draft = place if place.exists() else place.with_suffix(NEW)
+            copytree(attempt, draft, symlinks=True, dirs_exist_ok=True)
+            drafts[f"{rental.run_id}.{attempt.name}"] = draft
+        return drafts
 
     def _keep_logs(
         self, cluster: str, machine: Machine, drafts: Mapping[str, Path]
