@@ -9,7 +9,7 @@ import click
 
 from tarmac import api
 from tarmac.cli import selecting
-from tarmac.cli.burst.shapes import money, slots_text
+from tarmac.cli.burst.shapes import money
 from tarmac.cli.dialogue import (
     answer,
     connect,
@@ -24,10 +24,10 @@ from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import duration, json_option, run_argument, runs_argument
 from tarmac.cli.views.amounts import age, until
 from tarmac.cli.views.messages import title
+from tarmac.cli.views.offerview import OFFERS
 from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.model.burst.rentals import RentalState
-from tarmac.model.burst.shapes import Offer
 from tarmac.model.errors import TarmacError
 from tarmac.model.summary import RunSummary
 
@@ -53,19 +53,6 @@ STAGED: Table[RunSummary] = (
     Column("ID", lambda run, _: run.id),
     Column("USER", lambda run, _: run.user),
     Column("AGE", lambda run, now: age(run.created_at, now), right=True),
-)
-OFFERS: Table[Offer] = (
-    Column("SHAPE", lambda offer, _: offer.shape.id),
-    Column("REGION", lambda offer, _: offer.shape.region),
-    Column("EACH", lambda offer, _: slots_text(offer.shape)),
-    Column("MACHINES", lambda offer, _: offer.machines or "", right=True),
-    Column("PER HOUR", lambda offer, _: money(offer.rate, offer.shape), right=True),
-    Column(
-        "AT MOST",
-        lambda each, _: "no limit" if each.cost is None else money(each.cost, each.shape),
-        right=True,
-    ),
-    Column("REFUSED", lambda offer, _: offer.refused, flexible=True),
 )
 
 

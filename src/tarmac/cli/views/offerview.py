@@ -1,4 +1,4 @@
-"""The shapes that a run would rent, as a table. Used by `tarmac why` and by dry runs."""
+"""The shapes that a run would rent, as a table. Used by `tarmac why`, `burst` and dry runs."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from tarmac.model.burst.shapes import Offer
 OFFERS: Table[Offer] = (
     Column("SHAPE", lambda offer, _: offer.shape.id),
     Column("REGION", lambda offer, _: offer.shape.region, optional=True),
-    Column("MACHINES", lambda offer, _: offer.machines, right=True),
+    Column("MACHINES", lambda offer, _: offer.machines or "", right=True),
     Column("RATE/H", lambda offer, _: _money(offer, offer.rate), right=True),
     Column("UP TO ITS LIMIT", lambda offer, _: _money(offer, offer.cost), right=True),
     Column("RATED ON", lambda offer, _: offer.shape.rated_on, optional=True),
