@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from actors import ADA
-from fake_provider import Books, FakeProvider, Knobs
+from fake_provider import Books, Entry, FakeProvider, Knobs
 from rented_clusters import FakeKind, FakeRented, limit_of
 from sim_engine import Behaviour
 from simulated import Simulation, nodes, spec
@@ -24,6 +24,7 @@ from tarmac.model.run import Run
 from tarmac.node.attempt.document import Launch
 
 GPU = "A100"
+DAY_S = 86_400.0
 
 
 def shape(name: str, rate: float, *, provider: str = "aws", slots: int = 4, spot: bool = False) -> Shape:
@@ -161,3 +162,16 @@ class BurstLab:
         found = self.simulation.store.limits.entries(account, before=10**9, limit=10**6)
         begin = f"rental/{rental}/" if rental else ""
         return -sum(e.amount for e in found if e.kind is EntryKind.CHARGE and e.key.startswith(begin))
+
+    def machines(self, rental: Rental) -> list[Entry]:
+        """The machines of a rental in the books."""
+        return self.aws.books.of(request=rental.id)
+
+    def check_over(self) -> None:
+        """Everything is given back in time, and charged as the rentals say."""
+        self.go_until(lambda: not any(each.open for each in self.rentals()), within_s=2 * DAY_S)
+        assert self.aws.books.rented_twice() == []
+        assert [each for each in self.aws.books.left() if each.run is not None] == []
+        assert self.simulation.store.clusters() == []
+        cost = sum(each.cost(self.now()) for each in self.rentals())
+        assert abs(self.charged() - cost) < 1e-6, f"charged {self.charged()}, and it cost {cost}"

@@ -260,10 +260,7 @@ class _Joining:
             starter=lambda: ray_servers(home.cluster_tokens, ssh=self._rented.ssh),
             searcher_of=searcher_of,
             burst=BurstParts(
-                kinds=provider_kinds(self._secrets.values),
-                rented=self._rented,
-                rules=settings.burst,
-                jobs=Threads,
+                provider_kinds(self._secrets.values), self._rented, rules=settings.burst, jobs=Threads
             ),
         )
         subscriber = MetricSubscriber(tracking.select, tracking.note_events)

@@ -68,7 +68,7 @@ def test_a_dry_run_lists_the_shapes_in_the_order_in_which_they_would_be_tried(pl
     ]
     text = short_text(found, Terminal())
     assert "can never start" not in text
-    assert "eight  here           6   96.00 USD       960.00 USD  2026-11-01" in text
+    assert "eight  here    8 h100         6   96.00 USD    960.00 USD" in text
     everything = client.dry_run(ISC)
     assert [(each.shape.id, each.cost) for each in everything.offers] == [
         ("eight", None),

@@ -180,9 +180,9 @@ def test_a_run_that_rents_its_machines_lists_the_shapes_that_would_be_tried() ->
     expected = (
         "pair: nothing is started or kept\n"
         "shapes that it would rent, in this order\n"
-        "SHAPE  REGION  MACHINES        RATE/H  UP TO ITS LIMIT  RATED ON    NOT RENTED\n"
-        "a      r1             2     25.00 USD        50.00 USD  2026-11-01\n"
-        "b      r1             2  1,234.50 USD                   2026-11-01  over the rate of user ada"
+        "SHAPE  REGION  EACH   MACHINES      PER HOUR    AT MOST  REFUSED\n"
+        "a      r1      1 cpu         2     25.00 USD  50.00 USD\n"
+        "b      r1      1 cpu         2  1,234.50 USD   no limit  over the rate of user ada"
     )
     assert short_text(rents, Terminal()) == expected
     assert plan_text(rents, Terminal(), inherited={}) == expected

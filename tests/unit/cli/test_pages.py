@@ -196,8 +196,8 @@ def test_why_lists_the_shapes_that_would_be_tried() -> None:
         "queued: it rents machines\n"
         "\n"
         "shapes that it would rent, in this order\n"
-        "SHAPE  REGION  MACHINES     RATE/H  UP TO ITS LIMIT\n"
-        "a      r1             2  25.00 USD        50.00 USD"
+        "SHAPE  REGION  EACH   MACHINES   PER HOUR    AT MOST\n"
+        "a      r1      1 cpu         2  25.00 USD  50.00 USD"
     )
 
 

@@ -9,7 +9,6 @@ import click
 
 from tarmac import api
 from tarmac.cli import selecting
-from tarmac.cli.burst.shapes import money
 from tarmac.cli.dialogue import (
     answer,
     connect,
@@ -24,7 +23,7 @@ from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import duration, json_option, run_argument, runs_argument
 from tarmac.cli.views.amounts import age, until
 from tarmac.cli.views.messages import title
-from tarmac.cli.views.offerview import OFFERS
+from tarmac.cli.views.offerview import OFFERS, money
 from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.model.burst.rentals import RentalState

@@ -12,23 +12,13 @@ from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import flag, json_option, key_value
 from tarmac.cli.runfile import read_text
 from tarmac.cli.views.amounts import age, counted
+from tarmac.cli.views.offerview import money, slots_text
 from tarmac.cli.views.table import Cell, Column, Table, facts_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.dialects.schema import write_record
 from tarmac.dialects.shapes_file import SHAPE, read_shapes, shape_of
-from tarmac.model.burst.shapes import Shape
 from tarmac.model.errors import NotFound, suggestion
 from tarmac.model.resources import is_of_type
-
-
-def money(amount: float, shape: Shape | None) -> str:
-    """An amount of money in the currency of a shape: "98.32 USD"."""
-    return f"{amount:,.2f} {shape.currency}" if shape is not None else ""
-
-
-def slots_text(shape: Shape) -> str:
-    """The GPUs of a machine, or its slots without one: "8 h100", "16 cpu"."""
-    return f"{shape.slots} {shape.slot_type}"
 
 
 def _stock(shape: api.ListedShape, now: float) -> Cell | None:

@@ -76,7 +76,7 @@ def charges(
     """The charges for the periods that are over, and for the rest if it `ends`; the number of all then."""
     entries: list[CreditEntry] = []
     number, created_at, shape = rental.charges, rental.created_at, rental.shape
-    if created_at is None or shape is None:
+    if created_at is None or shape is None or not rental.machines_known:
         return entries, number
     while (begin := created_at + number * PERIOD_S) + PERIOD_S <= now or (ends and begin < now):
         until, key = min(begin + PERIOD_S, now), f"rental/{rental.id}/{number}"

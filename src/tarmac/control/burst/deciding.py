@@ -99,7 +99,7 @@ def disuse(rental: Rental, run: Run | None, attempt: Attempt | None) -> Trouble 
         return RentalEnd.RUN_ENDED, "the run has ended"
     if attempt is not None and attempt.allocation.cluster == rental.cluster:
         return None
-    if run.state is RunState.QUEUED:
+    if run.state in (RunState.PENDING, RunState.QUEUED):
         return None
     return RentalEnd.UNUSED, "the run is paused" if attempt is None else "the run is on another cluster"
 

@@ -6,7 +6,9 @@ Calls of providers and machines are jobs, which hold no lock.
 """
 
 import logging
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 
 from tarmac.control.burst.charging import WARN_S
@@ -70,13 +72,14 @@ class Renting:
     def __init__(self, desk: Desk, rented: RentedClusters) -> None:
         self._desk, self._rented = desk, rented
         self.reaping = Reaping(desk, rented)
-        self._deletes: dict[str, tuple[int, float]] = {}  # failed tries and the time of the next, by rental
-        self._kept_at: dict[str, float] = {}
+        self._next_at: dict[str, float] = {}  # when a job may begin again, by its key
+        self._deletes: Counter[str] = Counter()
         self._told: set[str] = set()
 
     def turn(self, control: ControlState) -> float | None:
         """One pass; returns the time of the next one, if there is anything to do."""
         rules, rentals = self._desk.parts.rules, control.store.rentals.open_rentals()
+        self._next_at = {key: at for key, at in self._next_at.items() if at > control.clock.now()}
         self._sweep(rentals)
         with control.lock:
             live = dict(control.run_cache().runs)
@@ -129,7 +132,7 @@ class Renting:
                 if end is not None:
                     self._desk.release(rental, end)
                 elif usable(rental):
-                    self._desk.jobs.begin(f"start {rental.id}", partial(self._start, rental))
+                    self._repeat(f"start {rental.id}", partial(self._start, rental), market.now, AGAIN_S)
                 return market.now + AGAIN_S
             case RentalState.READY:
                 return self._tend(rental, run, attempt, market)
@@ -147,7 +150,7 @@ class Renting:
             self._desk.change(rental, ended(rental, end or (RentalEnd.RUN_ENDED, ""), now))
             return None
         past = [each for each in market.of_run(run.id) if each.id != rental.id]
-        if run.awaits or any(each.open for each in past):
+        if run.awaits or run.state is RunState.PENDING or any(each.open for each in past):
             return now + WAIT_S
         found = market.offers(run)
         offer, at = next_offer(found, past, now)
@@ -176,7 +179,7 @@ class Renting:
                 state=RentalState.CREATING,
                 shape=shape,
                 machines=offer.machines,
-                owner=self._desk.tag(record),
+                owner=record.owner,
                 created_at=now,
                 end_at=end_at(now + START_S, offer.rate, left, limit_s),
                 text="",
@@ -205,7 +208,9 @@ class Renting:
             things = tuple(provider.create(request))
         except RentRefused as error:
             after = ended(intent, (RentalEnd(error.refusal.value), error.message), now())
-            self._note(Stock(shape=shape.id, tried_at=now(), text=error.message))
+            self._desk.control.store.rentals.put_stock(
+                Stock(shape=shape.id, tried_at=now(), text=error.message)
+            )
         except Unavailable as error:
             after = ended(intent, (RentalEnd.UNAVAILABLE, error.message), now())
         except AnswerLost as error:
@@ -214,13 +219,11 @@ class Renting:
             if not things:
                 return
             after = changed(intent, state=RentalState.STARTING, things=things)
-            self._note(Stock(shape=shape.id, tried_at=now(), machines=len(things)))
+            found = Stock(shape=shape.id, tried_at=now(), machines=len(things))
+            self._desk.control.store.rentals.put_stock(found)
         if not after.open:
             self._rented.forget(after)
         self._desk.change(intent, after)
-
-    def _note(self, stock: Stock) -> None:
-        self._desk.control.store.rentals.put_stock(stock)
 
     def _start(self, rental: Rental) -> None:
         """Make a cluster of its machines. May take minutes: the rental may have changed since."""
@@ -235,8 +238,6 @@ class Renting:
                 self._desk.clusters.record(replace(cluster, name=rental.cluster, pools=(pool,)))
                 ready = changed(current, state=RentalState.READY, ready_at=control.clock.now())
                 self._desk.change(current, ready)
-        except Unavailable as error:
-            log.info("%s: %s", rental.cluster, error)
         except InvalidInput as error:
             if (known := self._desk.rental(rental)) is not None and known.state is RentalState.STARTING:
                 self._desk.release(known, (RentalEnd.START_FAILED, error.message))
@@ -251,7 +252,8 @@ class Renting:
         known = None if rental.end is None else (rental.end, rental.text)
         end = known or trouble(rental, now) or disuse(rental, run, attempt) or _spent(rental, run, market)
         if end is None:
-            self._keep(rental, now)
+            keep = partial(self._rented.keep_alive, rental)
+            self._repeat(f"keep {rental.id}", keep, now, KEEP_S)
             if run is not None:
                 self._warn(rental, run, market)
             return now + WAIT_S
@@ -286,8 +288,9 @@ class Renting:
         """Warn its owner once, before money or time end."""
         if rental.warned_at is None:
             reasons = [*_ends_soon(rental, run, market)]
-            if reasons and self._desk.change(rental, changed(rental, warned_at=market.now)):
+            if reasons:
                 self._tell(run, f"{reasons[0]}: it is asked to leave then", f"end {rental.number}")
+                self._desk.change(rental, changed(rental, warned_at=market.now))
 
     def _tell(self, run: Run, text: str, about: str) -> None:
         """Send a message about a run, once: later ones with the same key are dropped."""
@@ -298,47 +301,36 @@ class Renting:
             control.store.notifications.add(found)
             control.event_bus.notify(Wakeup.NOTIFY)
 
-    def _keep(self, rental: Rental, now: float) -> None:
-        """Tell its machines that the server still wants them."""
-        if now >= self._kept_at.get(rental.id, float("-inf")) + KEEP_S:
-            self._kept_at[rental.id] = now
-            self._desk.jobs.begin(f"keep {rental.id}", partial(self._keep_alive, rental))
-
-    def _keep_alive(self, rental: Rental) -> None:
-        try:
-            self._rented.keep_alive(rental)
-        except Unavailable as error:
-            log.info("%s: %s", rental.cluster, error)
-            self._kept_at[rental.id] = self._desk.control.clock.now() - KEEP_S + WAIT_S
+    def _repeat(self, key: str, job: Callable[[], None], now: float, every_s: float) -> float:
+        """Begin a job unless that was less than `every_s` ago; returns when it may begin again."""
+        at = self._next_at.get(key, now)
+        if now < at:
+            return at
+        self._next_at[key] = now + every_s
+        self._desk.jobs.begin(key, job)
+        return now + every_s
 
     # --- giving back
 
     def _give_back(self, rental: Rental, now: float) -> float | None:
         """Delete what is left of a rental, again and again until nothing is."""
-        tries, at = self._deletes.get(rental.id, (0, now))
         if not alive(rental):
             self._deletes.pop(rental.id, None)
             return None
-        if now < at:
-            return at
-        self._deletes[rental.id] = tries + 1, now + pause_s(tries + 1)
-        self._desk.jobs.begin(f"delete {rental.id}", partial(self._delete, rental))
-        return now + AGAIN_S
+        pause = pause_s(self._deletes[rental.id] + 1)
+        return self._repeat(f"delete {rental.id}", partial(self._delete, rental), now, pause)
 
     def _delete(self, rental: Rental) -> None:
+        self._deletes[rental.id] += 1
         if rental.deletes == 0:
-            try:
+            with suppress(Unavailable):  # it has copied what it can
                 self._rented.keep_files(rental)
-            except Unavailable as error:
-                log.info("%s: %s", rental.cluster, error)
         try:
             provider = self._desk.open(self._desk.provider(rental.shape.provider if rental.shape else ""))
-            provider.delete([each for each in alive(rental) if each.state is not ThingState.LEAVING])
+            present = alive(rental)
+            provider.delete([each for each in present if each.state is not ThingState.LEAVING] or present)
         except AnswerLost as error:
             log.info("%s: %s", rental.id, error)
-        except TarmacError as error:
-            log.warning("%s is not given back yet: %s", rental.id, error)
-            return
         if (known := self._desk.rental(rental)) is not None and known.state is RentalState.RELEASING:
             now = self._desk.control.clock.now()
             self._desk.change(known, changed(known, deletes=known.deletes + 1, deleted_at=now))
