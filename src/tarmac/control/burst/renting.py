@@ -13,17 +13,8 @@ from functools import partial
 
 from tarmac.control.burst.charging import WARN_S
 from tarmac.control.burst.choosing import next_offer
-from tarmac.control.burst.deciding import (
-    START_S,
-    Trouble,
-    alive,
-    changed,
-    disuse,
-    ended,
-    pause_s,
-    trouble,
-    usable,
-)
+from tarmac.control.burst.deciding import START_S, Trouble, alive, changed, disuse, ended, pause_s, usable
+from tarmac.control.burst.deciding import trouble as trouble_of
 from tarmac.control.burst.desk import Desk
 from tarmac.control.burst.market import Market, is_burst, may_rent
 from tarmac.control.burst.policy import end_at, rents_now
@@ -128,7 +119,7 @@ class Renting:
             case RentalState.WANTED:
                 return self._choose(rental, run, attempt, market)
             case RentalState.STARTING:
-                end = trouble(rental, market.now) or disuse(rental, run, attempt)
+                end = trouble_of(rental, market.now) or disuse(rental, run, attempt)
                 if end is not None:
                     self._desk.release(rental, end)
                 elif usable(rental):
@@ -171,46 +162,29 @@ class Renting:
             record = self._desk.provider(shape.provider)
             provider = self._desk.open(record)
             limit_s = None if run.spec.time_limit_s is None else run.spec.time_limit_s - run.ran_s
-            budget = run.spec.burst.budget if run.spec.burst is not None else None
-            spent = sum(each.cost(now) for each in market.of_run(run.id))
-            left = None if budget is None else budget - spent
-            intent = changed(
-                rental,
-                state=RentalState.CREATING,
-                shape=shape,
-                machines=offer.machines,
-                owner=record.owner,
-                created_at=now,
-                end_at=end_at(now + START_S, offer.rate, left, limit_s),
-                text="",
-            )
-            own_limit_s = None if intent.end_at is None else intent.end_at - now + START_S
+            ends_at = end_at(now + START_S, offer.rate, market.left(run), limit_s)
+            state, count = RentalState.CREATING, offer.machines
+            intent = changed(rental, state=state, shape=shape, machines=count, created_at=now, text="")
+            intent = replace(intent, owner=record.owner, end_at=ends_at)
+            own_limit_s = None if ends_at is None else ends_at - now + START_S
             script = self._rented.script(intent, limit_s=own_limit_s)
         except TarmacError as error:
             failed = replace(ended(rental, (RentalEnd.INVALID, str(error)), now), shape=shape)
             self._desk.change(rental, failed)
             return
         if self._desk.change(rental, intent):
-            request = RentRequest(
-                id=rental.id,
-                owner=intent.owner,
-                run=run.id,
-                shape=shape,
-                machines=offer.machines,
-                script=script,
-            )
+            tags = {"id": rental.id, "owner": record.owner, "run": run.id}
+            request = RentRequest(**tags, shape=shape, machines=count, script=script)
             self._desk.jobs.begin(f"create {rental.id}", partial(self._rent, provider, request, intent))
 
     def _rent(self, provider: Provider, request: RentRequest, intent: Rental) -> None:
         """Call the provider, and make its answer durable; a lost one is settled by lists."""
-        now, shape = self._desk.control.clock.now, request.shape
+        now, stock = self._desk.control.clock.now, None
         try:
             things = tuple(provider.create(request))
         except RentRefused as error:
             after = ended(intent, (RentalEnd(error.refusal.value), error.message), now())
-            self._desk.control.store.rentals.put_stock(
-                Stock(shape=shape.id, tried_at=now(), text=error.message)
-            )
+            stock = Stock(shape=request.shape.id, tried_at=now(), text=error.message)
         except Unavailable as error:
             after = ended(intent, (RentalEnd.UNAVAILABLE, error.message), now())
         except AnswerLost as error:
@@ -219,8 +193,9 @@ class Renting:
             if not things:
                 return
             after = changed(intent, state=RentalState.STARTING, things=things)
-            found = Stock(shape=shape.id, tried_at=now(), machines=len(things))
-            self._desk.control.store.rentals.put_stock(found)
+            stock = Stock(shape=request.shape.id, tried_at=now(), machines=len(things))
+        if stock is not None:
+            self._desk.control.store.rentals.put_stock(stock)
         if not after.open:
             self._rented.forget(after)
         self._desk.change(intent, after)
@@ -250,7 +225,7 @@ class Renting:
         if attempt is not None and attempt.allocation.cluster != rental.cluster:
             attempt = None if run is None or run.state is RunState.QUEUED else attempt
         known = None if rental.end is None else (rental.end, rental.text)
-        end = known or trouble(rental, now) or disuse(rental, run, attempt) or _spent(rental, run, market)
+        end = known or trouble_of(rental, now) or disuse(rental, run, attempt) or _spent(rental, run, market)
         if end is None:
             keep = partial(self._rented.keep_alive, rental)
             self._repeat(f"keep {rental.id}", keep, now, KEEP_S)

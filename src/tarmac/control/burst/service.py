@@ -64,14 +64,8 @@ class BurstService:
             raise Refused(
                 f"there is a provider {name!r} already", hint=f"another name, or tarmac providers rm {name}"
             )
-        record = ProviderRecord(
-            name=name,
-            kind=kind,
-            settings=settings,
-            credentials=credentials,
-            owner=self._control.ids.token(),
-            added_by=actor.user,
-        )
+        owner, given = self._control.ids.token(), {"settings": settings, "credentials": credentials}
+        record = ProviderRecord(name=name, kind=kind, owner=owner, added_by=actor.user, **given)
         self._listed(record)
         self._store.rentals.put_provider(record)
         self._control.event_bus.notify(Wakeup.BURST)
