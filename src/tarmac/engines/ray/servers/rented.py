@@ -14,6 +14,7 @@ from shutil import copytree
 from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.hosts.remote import SshHost
 from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.ray.servers import commands, ray_servers, rental_files
 from tarmac.engines.ray.servers.rental_files import CONFIG, NEW, SCRIPT
@@ -51,7 +52,7 @@ class RentedRays:
         directory = self._rentals / rental.id
         if not directory.exists():
             rental_files.make(directory, limit_s=limit_s)
-        return (directory / SCRIPT).read_text()
+        return rental_files.read(directory / SCRIPT)
 
     def start(self, rental: Rental, progress: MachineProgress) -> Cluster:
         self.keep_alive(rental)
@@ -126,8 +127,6 @@ class RentedRays:
         self, cluster: str, machine: Machine, drafts: Mapping[str, Path]
     ) -> Unavailable | OSError | None:
         """Copy the logs of attempts from a machine; the reason if that fails."""
-        from tarmac.engines.hosts.remote import SshHost  # noqa: PLC0415 - as in `ray_servers`
-
         layout = Layout(Path(commands.Place(cluster, machine).runs))
         host = SshHost(layout.home, self.ssh(machine.target), python=commands.PYTHON, copies=self._copies)
         try:
