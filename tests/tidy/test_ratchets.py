@@ -22,7 +22,7 @@ CODE_LINES = {
     "artifacts": 4752,
     "cli": 7363,
     "client": 1763,
-    "control": 8162,
+    "control": 8169,
     "dialects": 3396,
     "engines": 9604,
     "launch": 918,

@@ -234,6 +234,8 @@ class Renting:
             attempt = None if run is None or run.state is RunState.QUEUED else attempt
         known = None if rental.end is None else (rental.end, rental.text)
         end = known or trouble_of(rental, now) or disuse(rental, run, attempt) or _spent(rental, run, market)
+        if end is None and self._desk.control.inventory.described(rental.cluster) is None:
+            end = RentalEnd.START_FAILED, "its cluster was removed"
         if end is None:
             keep = partial(self._rented.keep_alive, rental)
             self._repeat(f"keep {rental.id}", keep, now, KEEP_S)
