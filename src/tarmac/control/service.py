@@ -26,7 +26,6 @@ from tarmac.control.admission import (
     same_request,
 )
 from tarmac.control.burst.desk import NOTHING_RENTED, BurstParts
-from tarmac.control.burst.market import may_rent
 from tarmac.control.burst.service import BurstService
 from tarmac.control.cluster_machines import ClusterMachines
 from tarmac.control.clusters import Clusters
@@ -292,12 +291,8 @@ class ControlPlane:
     def why(self, actor: Actor, reference: str) -> Why:
         """The reason why the run waits."""
         run = self.find(actor, reference)
-        rented = self.burst.why(run)
-        found = why(self.control, run, actor.sees, rented)
-        if rented is None:
-            rule, offers = self.burst.prospects(run)
-            found = replace(found, offers=offers, unblocked_by=f"{found.unblocked_by} {rule}".strip())
-        return replace(found, hook_changes=run.spec.hook_changes)
+        found = why(self.control, run, actor.sees, self.burst.why(run))
+        return replace(self.burst.with_rule(run, found), hook_changes=run.spec.hook_changes)
 
     def nodes(self, actor: Actor, choice: NodeChoice = ALL_NODES) -> list[NodeReport]:
         """The chosen nodes with their load and visible runs; raises NotFound if there are none."""
@@ -309,21 +304,14 @@ class ControlPlane:
         check(submission.actor, Action.SUBMIT, project=submission.spec.project)
         try:
             awaited_runs(self.control.store, submission.actor, submission.spec.after)
-            return self._dry_run(self._resolved(submission))
+            found = reports.dry_run(self.control, self._resolved(submission))
         except InvalidInput as refusal:
-            return replace(self._dry_run(submission), missing=tuple(refusal.problems))
+            found = replace(reports.dry_run(self.control, submission), missing=tuple(refusal.problems))
+        return self.burst.with_offers(submission.actor, found)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener`, from any thread, with the runs that have changed; returns how to stop."""
         return self.control.event_bus.subscribe(listener)
-
-    def _dry_run(self, submission: Submission) -> DryRun:
-        """The placement of a run, and the shapes that it would rent."""
-        found = reports.dry_run(self.control, submission)
-        self.burst.refuse(found.run)
-        if not may_rent(found.run.spec):
-            return found
-        return replace(found, offers=tuple(self.burst.offers(submission.actor, found.run.spec)))
 
     def _resolved(self, submission: Submission) -> Submission:
         """Resolve references; raises InvalidInput for an unknown dataset, artifact or secret."""

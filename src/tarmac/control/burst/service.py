@@ -6,6 +6,7 @@ Made by `control.service.ControlPlane`; the loop of rentals calls `turn`.
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from tarmac.api.placement import Why
 from tarmac.control.burst import telling
 from tarmac.control.burst.desk import BurstParts, Desk
 from tarmac.control.burst.market import Market, is_burst, may_rent
@@ -13,6 +14,7 @@ from tarmac.control.burst.renting import Renting, wanted
 from tarmac.control.clusters import Clusters
 from tarmac.control.lookup import find_run
 from tarmac.control.permissions import Action, check, may_see
+from tarmac.control.reports import DryRun
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.model.actor import Actor
@@ -221,13 +223,22 @@ class BurstService:
         troubles = {} if self._renting is None else self._renting.reaping.troubles
         return telling.told(run, market, troubles)
 
-    def prospects(self, run: Run) -> tuple[str, tuple[Offer, ...]]:
-        """When a queued batch run rents, and the shapes that would be tried; ("", ()) for others."""
+    def with_rule(self, run: Run, found: Why) -> Why:
+        """The answer, with the shapes that a queued batch run without an open rental rents, and when."""
         if run.state is not RunState.QUEUED or run.awaits or is_burst(run.spec) or not may_rent(run.spec):
-            return "", ()
+            return found
         market = Market.read(self._control, self._desk.parts.rules, [run])
-        found = tuple(market.offers(run))
-        return telling.rule(run, found, market.now), found
+        if any(each.open for each in market.of_run(run.id)):
+            return found
+        offers = tuple(market.offers(run))
+        rule = telling.rule(run, offers, market.now)
+        return replace(found, offers=offers, unblocked_by=f"{found.unblocked_by} {rule}".strip())
+
+    def with_offers(self, actor: Actor, found: DryRun) -> DryRun:
+        """The dry run, with the shapes that it would rent. Refuses what a submission would be refused for."""
+        self.refuse(found.run)
+        spec = found.run.spec
+        return replace(found, offers=tuple(self.offers(actor, spec))) if may_rent(spec) else found
 
     def _listed(self, record: ProviderRecord) -> Sequence[RentedThing]:
         try:
