@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from ec2_server import moto_server
 from fake_provider import CREATE, DELETE, LIST, PRICE
 from provider_harness import OWNER, RUN, Ec2Harness, FakeHarness, Harness, MachinesHarness
 from tarmac.model.burst.provider import (
@@ -23,14 +22,6 @@ from tarmac.model.burst.provider import (
     ThingState,
 )
 from tarmac.model.errors import Unavailable
-
-
-@pytest.fixture(scope="session")
-def moto_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """One moto for all tests of this process."""
-    with moto_server(tmp_path_factory.mktemp("moto")) as port:
-        yield port
-
 
 EC2 = pytest.param("ec2", marks=[pytest.mark.heavy, pytest.mark.xdist_group("moto")])
 

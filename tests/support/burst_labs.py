@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from actors import ADA
-from fake_provider import Books, FakeProvider, Knobs
+from fake_provider import Books, Entry, FakeProvider, Knobs
 from rented_clusters import FakeKind, FakeRented, limit_of
 from sim_engine import Behaviour
 from simulated import Simulation, nodes, spec
@@ -15,6 +15,7 @@ from tarmac.control.burst.market import BurstRules
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.actor import Actor
+from tarmac.model.burst.provider import RentedThing
 from tarmac.model.burst.rentals import Rental, RentalState
 from tarmac.model.burst.shapes import BurstRequest, Shape
 from tarmac.model.lifecycle import Mode
@@ -23,6 +24,7 @@ from tarmac.model.run import Run
 from tarmac.node.attempt.document import Launch
 
 GPU = "A100"
+DAY_S = 86_400.0
 
 
 def shape(name: str, rate: float, *, provider: str = "aws", slots: int = 4, spot: bool = False) -> Shape:
@@ -42,6 +44,17 @@ def shape(name: str, rate: float, *, provider: str = "aws", slots: int = 4, spot
 SHAPES = (shape("cheap", 1.0), shape("middle", 2.0), shape("dear", 4.0))
 
 
+class WatchedProvider(FakeProvider):
+    """An account that notes the times of the lists that were answered."""
+
+    looks: list[float]
+
+    def list(self) -> Sequence[RentedThing]:
+        found = super().list()
+        self.looks = [*self.__dict__.get("looks", ()), self.now()]
+        return found
+
+
 class BurstLab:
     """A server with one CPU node of its own, and providers by name."""
 
@@ -59,7 +72,7 @@ class BurstLab:
         """A lab with another one's `clock` and `books` uses the same account, by its own `ids`."""
         names = sorted({each.provider for each in shapes})
         self.accounts = {
-            name: FakeProvider(self.now, books=books, knobs=knobs, limit_of=limit_of) for name in names
+            name: WatchedProvider(self.now, books=books, knobs=knobs, limit_of=limit_of) for name in names
         }
         self.rented = FakeRented(self.accounts)
         parts = BurstParts(
@@ -81,7 +94,7 @@ class BurstLab:
         return self.simulation.server.plane
 
     @property
-    def aws(self) -> FakeProvider:
+    def aws(self) -> WatchedProvider:
         return self.accounts["aws"]
 
     def submit(
@@ -144,7 +157,21 @@ class BurstLab:
     def states(self, run: Run) -> list[RentalState]:
         return [each.state for each in self.rentals(run)]
 
-    def charged(self, account: str = "user:ada") -> float:
-        """The credits charged to an account."""
+    def charged(self, account: str = "user:ada", *, rental: str = "") -> float:
+        """The credits charged to an account: in all, or for one rental."""
         found = self.simulation.store.limits.entries(account, before=10**9, limit=10**6)
-        return -sum(each.amount for each in found if each.kind is EntryKind.CHARGE)
+        begin = f"rental/{rental}/" if rental else ""
+        return -sum(e.amount for e in found if e.kind is EntryKind.CHARGE and e.key.startswith(begin))
+
+    def machines(self, rental: Rental) -> list[Entry]:
+        """The machines of a rental in the books."""
+        return self.aws.books.of(request=rental.id)
+
+    def check_over(self) -> None:
+        """Everything is given back in time, and charged as the rentals say."""
+        self.go_until(lambda: not any(each.open for each in self.rentals()), within_s=2 * DAY_S)
+        assert self.aws.books.rented_twice() == []
+        assert [each for each in self.aws.books.left() if each.run is not None] == []
+        assert self.simulation.store.clusters() == []
+        cost = sum(each.cost(self.now()) for each in self.rentals())
+        assert abs(self.charged() - cost) < 1e-6, f"charged {self.charged()}, and it cost {cost}"

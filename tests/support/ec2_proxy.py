@@ -19,7 +19,7 @@ from xml.etree import ElementTree as Xml
 from fake_provider import Books, Entry, Knobs
 from tarmac.model.burst.provider import Refusal, ThingKind, ThingState
 
-NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
+NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15"
 VERSION = "2016-11-15"
 REGION = "eu-north-1"
 KEY = "AKIATARMACTEST"
@@ -138,7 +138,7 @@ class Ec2:
         if response.status != 200:
             found = Xml.fromstring(body)
             raise Ec2Error(
-                response.status, *(found.findtext(f".//{name}", "") for name in ("Code", "Message"))
+                response.status, *(found.findtext(_path(name), "") for name in ("Code", "Message"))
             )
         return body
 
@@ -161,7 +161,8 @@ class Ec2:
             return self._rewritten(known[2])
         self._check_stock(given, int(given["MinCount"]))
         body = self._forwarded(given)
-        ids = [each.text or "" for each in Xml.fromstring(body).iter(_tag("instanceId"))]
+        found = Xml.fromstring(body).findall(_path("instancesSet", "item", "instanceId"))
+        ids = [each.text or "" for each in found]
         for each in ids:
             self._enter(each, given)
         if token:
@@ -197,17 +198,17 @@ class Ec2:
         )
         if given.get("InstanceInitiatedShutdownBehavior") != "terminate":
             self._stops.add(instance)
-        found = self.moto("DescribeVolumes", **_filter("attachment.instance-id", instance))
-        for item in found.iterfind(f".//{_tag('volumeSet')}/{_tag('item')}"):
-            ends = item.findtext(f".//{_tag('deleteOnTermination')}") == "true"
-            volume = item.findtext(_tag("volumeId"), "")
-            owned = {each.findtext(_tag("key")) for each in item.iterfind(f"{_tag('tagSet')}/{_tag('item')}")}
+        tagged = "volume" in (value for name, value in given.items() if name.endswith(".ResourceType"))
+        found = self.moto("DescribeInstances", **{"InstanceId.1": instance})
+        for item in found.iterfind(_path("blockDeviceMapping", "item")):
+            volume = item.findtext(_path("volumeId"), "")
+            ends = item.findtext(_path("deleteOnTermination")) == "true"
             self.books.entries[volume] = Entry(
                 id=volume,
                 kind=ThingKind.DISK,
                 disk_of=instance if ends else None,
                 **times,
-                **(tags if "tarmac-owner" in owned else {}),
+                **(tags if tagged else {}),
             )
 
     def _describe(self, given: dict[str, str]) -> bytes:
@@ -219,7 +220,7 @@ class Ec2:
         """An answer of moto with the state of things as the books have it."""
         root, now = Xml.fromstring(body), self.now()
         for name, of in (("instancesSet", "instanceId"), ("volumeSet", "volumeId")):
-            for parent in root.iter(_tag(name)):
+            for parent in root.findall(_path(name)):
                 for item in list(parent):
                     entry = self.books.entries.get(item.findtext(_tag(of), ""))
                     if entry is None:
@@ -229,7 +230,7 @@ class Ec2:
                         parent.remove(item)
                     elif entry.kind is ThingKind.MACHINE:
                         _state(item, entry.seen(now).state)
-        for parent in root.iter(_tag("reservationSet")):
+        for parent in root.findall(_path("reservationSet")):
             for item in list(parent):
                 if len(item.find(_tag("instancesSet")) or ()) == 0:
                     parent.remove(item)
@@ -298,8 +299,9 @@ class Ec2:
             given[f"TagSpecification.1.Tag.{number}.Key"] = name
             given[f"TagSpecification.1.Tag.{number}.Value"] = value
         with self.lock:
-            found = self.moto(action, **more, **given).findtext(f".//{_tag(of)}", "")
+            found = self.moto(action, **more, **given).findtext(_path(of), "")
             self.books.entries[found] = Entry(id=found, kind=kind, created_at=self.now(), **_tags_of(given))
+            self._stops.add(found)
         return found
 
     def shut_down(self, instance: str) -> None:
@@ -335,16 +337,17 @@ def _answer(name: str, inner: str) -> bytes:
 
 
 def _tag(name: str) -> str:
-    return f"{{{NAMESPACE}}}{name}"
+    return f"{{*}}{name}"
+
+
+def _path(*names: str) -> str:
+    """The path to elements anywhere below another."""
+    return ".//" + "/".join(_tag(each) for each in names)
 
 
 def _text(root: Xml.Element) -> bytes:
     Xml.register_namespace("", NAMESPACE)
     return Xml.tostring(root)
-
-
-def _filter(name: str, value: str) -> dict[str, str]:
-    return {"Filter.1.Name": name, "Filter.1.Value.1": value}
 
 
 def _state(item: Xml.Element, state: ThingState) -> None:

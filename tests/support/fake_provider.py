@@ -283,8 +283,10 @@ class FakeProvider:
 
     def examine(self) -> Sequence[Finding]:
         """The findings of a check, one for each step."""
-        things = self.list()
-        return [Finding(what="list", ok=True, text=f"{len(things)} things are in the account")]
+        try:
+            return [Finding(what="list", ok=True, text=f"{len(self.list())} things")]
+        except (RentRefused, Unavailable) as error:
+            return [Finding(what="list", ok=False, text=str(error))]
 
     # --- what happens to machines ------------------------------------------------------------------
 

@@ -75,12 +75,8 @@ class MemoryStore(MemoryReservations):
         self._removed_spans: list[AttemptSpan] = []
         self._clusters: dict[str, Cluster] = {}
         self._datasets: dict[str, Dataset] = {}
-        self.secrets, self.announcements, self.numbers = (
-            MemorySecrets(),
-            MemoryAnnouncements(),
-            MemoryNumbers(),
-        )
-        self.annotations = MemoryAnnotations(self._runs, self._lock)
+        self.secrets, self.announcements = MemorySecrets(), MemoryAnnouncements()
+        self.annotations, self.numbers = MemoryAnnotations(self._runs, self._lock), MemoryNumbers()
         self.limits, self.rentals = MemoryLimits(self._write), MemoryRentals(self._write, self._fence)
         self.run_views = MemoryRunViews(self._runs, self._where, self._lock)
         self.run_records = MemoryRunRecords(self._runs, self._lock)

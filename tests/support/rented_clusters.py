@@ -72,6 +72,9 @@ class FakeRented:
         assert rental.shape is not None
         self.accounts[rental.shape.provider].heard(rental.id)
 
+    def keep_files(self, rental: Rental) -> None:
+        self.disturb("files")
+
     def forget(self, rental: Rental) -> None:
         self.forgotten.add(rental.id)
 

@@ -57,7 +57,7 @@ mount --rbind /var/tmp/root /root
 for each in /opt /run /etc/ssh; do mount -t tmpfs tmpfs "$each"; done
 chmod 755 /opt /run /etc/ssh
 mkdir /run/sshd && mkfifo /run/hours
-cat "$image/profile" > /root/.profile
+cp -r "$image/root/." /root/
 cat "$image/sshd_config" > /etc/ssh/sshd_config
 ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key
 /usr/sbin/sshd
@@ -87,6 +87,17 @@ class Account:
     """The account: its directory, and what a test does to it from outside."""
 
     directory: Path
+
+    @property
+    def root(self) -> Path:
+        """The home of root in the image; a new host has a copy."""
+        return self.directory / "image/root"
+
+    def hold(self, name: str) -> Path:
+        """Hold back every answer of a command; one is given when the FIFO that is returned was written to."""
+        path = self.directory / f"{name}.gate"
+        os.mkfifo(path)
+        return path
 
     def command(self, name: str) -> str:
         """A command of the provider, as its setting."""
@@ -150,7 +161,8 @@ def account(directory: Path, *, path: str) -> Iterator[Account]:
         (image / "bin" / name).write_text(text)
         (image / "bin" / name).chmod(0o755)
     (image / "sshd_config").write_text(SSHD_CONFIG)
-    (image / "profile").write_text(f"export PATH={path}:$PATH\n")
+    (image / "root").mkdir()
+    (image / "root/.profile").write_text(f"export PATH={path}:$PATH\n")
     if not all(_run("ip", "link", "add", f"{prefix}{each}", "type", "bridge") for each in BRIDGES):
         raise Missing("no network can be made here")
     try:

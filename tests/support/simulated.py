@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from memory_metrics import MemoryMetrics
-from memory_store import MemoryStore
+from interruptible_store import InterruptibleStore
 from sim_batch import SimBatchEngine
 from sim_engine import Behaviour, SimEngine
 from tarmac.control.burst.desk import NOTHING_RENTED, BurstParts
@@ -25,14 +24,11 @@ from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.actor import HomeIdentity, Lease
-from tarmac.model.changes import NewRun, RunStep
-from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, Drain, Node, Pool
+from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, Node, Pool
 from tarmac.model.errors import InvalidInput, LeaseLost, Unavailable
-from tarmac.model.metrics import ReportBatch
 from tarmac.model.notification import Subscription
 from tarmac.model.ports import StagedCode
 from tarmac.model.resources import Resources
-from tarmac.model.run import Run
 from tarmac.model.spec import Command, FailureBehaviour, LocalDirectory, Process, Repository, Role, RunSpec
 from tarmac.node.attempt.document import Launch
 from tarmac.samplers import searcher_of
@@ -53,17 +49,18 @@ class Hangs(Exception):
 class CountingIds:
     """Identifiers that count: the same in every run of a test."""
 
-    def __init__(self, start: str = "") -> None:
+    def __init__(self, mark: str = "") -> None:
+        """`mark` is in each token: those of two servers differ, and their run ids may not."""
         self._made = 0
-        self._start = start
+        self._mark = mark
 
     def run_id(self, now: float) -> str:
         self._made += 1
-        return f"r{self._start}{self._made:05d}"
+        return f"r{self._made:05d}"
 
     def token(self) -> str:
         self._made += 1
-        return f"t{self._start}{self._made:05d}"
+        return f"t{self._mark}{self._made:05d}"
 
 
 class InstantCode:
@@ -118,77 +115,6 @@ def spec(**wanted: object) -> RunSpec:
         on_failure=wanted.pop("on_failure", FailureBehaviour.STOP),
     )
     return RunSpec(**({"name": "train", "roles": (role,)} | wanted))
-
-
-class InterruptibleMetrics(MemoryMetrics):
-    """The metrics of an `InterruptibleStore`."""
-
-    def __init__(self, *parts: Any, interrupted: Callable[[Callable[[], list[bool]]], list[bool]]) -> None:
-        super().__init__(*parts)
-        self._interrupted = interrupted
-
-    def take(self, batches: Sequence[ReportBatch], *, lease: Lease | None = None) -> list[bool]:
-        return self._interrupted(
-            lambda: super(InterruptibleMetrics, self).take(batches, lease=lease) if batches else []
-        )
-
-
-class InterruptibleRecords:
-    """A part of the in-memory store, with a call before and after each of these writes."""
-
-    def __init__(
-        self, kept: Any, interrupted: Callable[[Callable[[], Any]], Any], writes: Collection[str]
-    ) -> None:
-        self._kept = kept
-        self._interrupted = interrupted
-        self._writes = writes
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._kept, name)
-        if name not in self._writes:
-            return method
-        return lambda *values, **named: self._interrupted(lambda: method(*values, **named))
-
-
-class InterruptibleStore(MemoryStore):
-    """The in-memory store with a call before and after each durable write: a test may crash there."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.interrupt: Callable[[], None] = lambda: None
-        self.metrics = InterruptibleMetrics(
-            self._runs, self._write, self._fence, self.run_records.keep, interrupted=self._interrupted
-        )
-        self.experiments: Any = InterruptibleRecords(
-            self.experiments, self._interrupted, ("create", "apply", "remove")
-        )
-        self.rentals: Any = InterruptibleRecords(self.rentals, self._interrupted, ("apply", "put_stock"))
-        self.limits: Any = InterruptibleRecords(self.limits, self._interrupted, ("add",))
-
-    def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
-        return self._interrupted(lambda: super(InterruptibleStore, self).create_runs(new))
-
-    def apply(
-        self, steps: Sequence[RunStep], *, lease: Lease | None = None, whole: bool = False
-    ) -> list[bool]:
-        return self._interrupted(
-            lambda: super(InterruptibleStore, self).apply(steps, lease=lease, whole=whole)
-        )
-
-    def put_cluster(self, cluster: Cluster) -> None:
-        self._interrupted(lambda: super(InterruptibleStore, self).put_cluster(cluster))
-
-    def remove_cluster(self, name: str) -> None:
-        self._interrupted(lambda: super(InterruptibleStore, self).remove_cluster(name))
-
-    def set_drained(self, nodes: Collection[str], drain: Drain | None) -> None:
-        self._interrupted(lambda: super(InterruptibleStore, self).set_drained(nodes, drain))
-
-    def _interrupted(self, write: Callable[[], T]) -> T:
-        self.interrupt()
-        result = write()
-        self.interrupt()
-        return result
 
 
 @dataclass

@@ -291,8 +291,8 @@ class ControlPlane:
     def why(self, actor: Actor, reference: str) -> Why:
         """The reason why the run waits."""
         run = self.find(actor, reference)
-        found = why(self.control, run, actor.sees, self.burst.why(run))
-        return replace(self.burst.with_rule(run, found), hook_changes=run.spec.hook_changes)
+        found = self.burst.explained(run, why(self.control, run, actor.sees, self.burst.why(run)))
+        return replace(found, hook_changes=run.spec.hook_changes)
 
     def nodes(self, actor: Actor, choice: NodeChoice = ALL_NODES) -> list[NodeReport]:
         """The chosen nodes with their load and visible runs; raises NotFound if there are none."""
@@ -307,7 +307,7 @@ class ControlPlane:
             found = reports.dry_run(self.control, self._resolved(submission))
         except InvalidInput as refusal:
             found = replace(reports.dry_run(self.control, submission), missing=tuple(refusal.problems))
-        return self.burst.with_offers(submission.actor, found)
+        return self.burst.priced(submission.actor, found)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener`, from any thread, with the runs that have changed; returns how to stop."""

@@ -24,21 +24,21 @@ LOOK_EVERY_S = 60
 def machine_script(
     *,
     admitted: str,
-    host_key: str,
+    machine_key: str,
     limit_s: float | None,
     silence_s: int = SILENCE_S,
     every_s: int = LOOK_EVERY_S,
     directory: str = DIRECTORY,
     sshd_config: str = "/etc/ssh/sshd_config",
 ) -> str:
-    """The script. `admitted` is a public key, `host_key` a private one, both as OpenSSH writes them.
+    """The script. `admitted` is a public key, `machine_key` a private one, both as OpenSSH writes them.
 
     The machine shuts down after `limit_s` of running (None: no limit), and `silence_s` after the last change
     of the time of the file `sign` in the directory; both are checked every `every_s`.
     """
     return _SCRIPT.format(
         admitted=admitted.strip(),
-        host_key=host_key.strip(),
+        machine_key=machine_key.strip(),
         limit="" if limit_s is None else math.ceil(limit_s),
         silence=silence_s,
         every=every_s,
@@ -94,7 +94,7 @@ cat > admitted-{user} << 'END'
 {admitted}
 END
 cat > host_key << 'END'
-{host_key}
+{machine_key}
 END
 cat > first_lines << 'END'
 # Of tarmac, before all others: the first value counts.

@@ -13,6 +13,8 @@ from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.artifacts.code.git import RepositoryCodeStore
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.artifacts.versions.catalog import Catalog, Rules
+from tarmac.control.burst.desk import BurstParts
+from tarmac.control.burst.jobs import Threads
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
@@ -34,6 +36,7 @@ from tarmac.model.run import Attempt
 from tarmac.node.attempt.document import NodeSettings
 from tarmac.node.host.relay import loopback
 from tarmac.node.starting import NODE_DIRECTORY
+from tarmac.providers.kinds import provider_kinds
 from tarmac.samplers import searcher_of
 from tarmac.server.accounts.account_service import AccountService
 from tarmac.server.accounts.auditing import Auditor
@@ -256,6 +259,9 @@ class _Joining:
             ),
             starter=lambda: ray_servers(home.cluster_tokens, ssh=self._rented.ssh),
             searcher_of=searcher_of,
+            burst=BurstParts(
+                provider_kinds(self._secrets.values), self._rented, rules=settings.burst, jobs=Threads
+            ),
         )
         subscriber = MetricSubscriber(tracking.select, tracking.note_events)
         plane.control.metric_subscribers[tracking.name] = subscriber

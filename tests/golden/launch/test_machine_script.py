@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 def test_the_script_of_a_machine_with_a_limit() -> None:
     script = machine_script(
         admitted="ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAdmitted tarmac\n",
-        host_key="-----BEGIN A KEY-----\nb3BlbnNzaC1rZXktdjE=\n-----END A KEY-----\n",
+        machine_key="-----BEGIN A KEY-----\nb3BlbnNzaC1rZXktdjE=\n-----END A KEY-----\n",
         limit_s=86_399.5,
     )
     assert_golden(HERE / "machine.sh", script)

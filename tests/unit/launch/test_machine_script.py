@@ -50,7 +50,7 @@ class Computer:
         """Run the script, as at a first start; the watchdog that it starts begins with `watch`."""
         script = machine_script(
             admitted="ssh-ed25519 AAAA tarmac\n",
-            host_key=(self.root / "key").read_text(),
+            machine_key=(self.root / "key").read_text(),
             limit_s=limit_s,
             directory=str(self.own),
             sshd_config=str(self.root / "sshd_config"),

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from tarmac.control.burst.charging import HOUR_S, Purse
-from tarmac.control.state.facts import shape_of
+from tarmac.control.state.facts import candidate_of, shape_of
 from tarmac.model.burst.rentals import Rental, RentalEnd
 from tarmac.model.burst.shapes import BurstRequest, Offer, Shape
 from tarmac.model.cluster import Node
-from tarmac.model.lifecycle import Mode
+from tarmac.model.lifecycle import RunState
 from tarmac.model.people.limits import Cap, SlotUse, matching
 from tarmac.model.resources import CPU_ONLY, Resources
-from tarmac.model.spec import Queueing, RunSpec, Target
-from tarmac.sched import Candidate, Demand, Placement, Snapshot, explain
+from tarmac.model.run import Run
+from tarmac.model.spec import RunSpec, Target
+from tarmac.sched import Demand, Placement, Snapshot, explain
 
 __all__ = ["MOST_GPUS", "Offer", "gpus", "machines_for", "next_offer", "offers"]
 
@@ -121,24 +122,8 @@ def _holds(demands: tuple[Demand, ...], machine: Resources, count: int) -> bool:
         Node(name=str(number), cluster="", hostname=str(number), address="", capacity=machine)
         for number in range(count)
     ]
-    wanted = Candidate(
-        run_id="r",
-        seq=1,
-        demands=demands,
-        target=Target(),
-        mode=Mode.BATCH,
-        queueing=Queueing.WAIT,
-        priority=0,
-        weight=1.0,
-        position=None,
-        submitted_at=0.0,
-        queued_at=0.0,
-        owner="",
-        project="",
-        attempts=0,
-        attained_slot_s=0.0,
-        time_limit_s=None,
-    )
+    run = Run(id="r", spec=RunSpec(name="", roles=()), user="", state=RunState.QUEUED, seq=1, created_at=0.0)
+    wanted = candidate_of(run, (demands, Target()))
     idle = Snapshot(pools=(), nodes=tuple(nodes), queue=(wanted,), holdings=())
     return isinstance(explain(idle, "r", 0.0), Placement)
 

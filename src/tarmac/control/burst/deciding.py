@@ -49,9 +49,10 @@ def after_look(rental: Rental, listed: Sequence[RentedThing], now: float) -> Ren
     if rental.state is RentalState.CREATING and things:
         return changed(rental, things=things, state=RentalState.STARTING, lists=0, listed_at=None)
     since = now if rental.created_at is None else rental.created_at
-    gone = not alive(found)
-    if rental.state is RentalState.RELEASING and gone:
+    if rental.state is RentalState.RELEASING and not alive(found):
         if all(each.state is ThingState.GONE for each in things):
+            if alive(rental):  # the time of its end, and so its cost, is durable before it is charged
+                return found
             return changed(rental, things=things, state=RentalState.ENDED, ended_at=now)
     elif rental.state is not RentalState.CREATING or now < since + LATE_S:
         return found if found.lists == 0 else changed(rental, things=things, lists=0, listed_at=None)
@@ -98,7 +99,7 @@ def disuse(rental: Rental, run: Run | None, attempt: Attempt | None) -> Trouble 
         return RentalEnd.RUN_ENDED, "the run has ended"
     if attempt is not None and attempt.allocation.cluster == rental.cluster:
         return None
-    if run.state is RunState.QUEUED:
+    if run.state in (RunState.PENDING, RunState.QUEUED):
         return None
     return RentalEnd.UNUSED, "the run is paused" if attempt is None else "the run is on another cluster"
 
@@ -134,12 +135,13 @@ def _merged(rental: Rental, listed: Sequence[RentedThing], now: float) -> tuple[
     known = {each.id: each for each in rental.things}
     found = {each.id: each for each in listed if each.request == rental.id or each.id in known}
     gone_at = now if rental.deleted_at is None else rental.deleted_at
+    may_appear = rental.state is not RentalState.RELEASING and now < (rental.created_at or now) + LATE_S
     merged = []
     for each in {**known, **found}.values():
         before = known.get(each.id)
         was_gone_at = None if before is None else before.gone_at
         missing = each.id not in found
-        if missing and each.state is ThingState.PENDING and rental.state is not RentalState.RELEASING:
+        if missing and each.state is ThingState.PENDING and may_appear:
             merged.append(each)
         elif missing or each.state is ThingState.GONE:
             merged.append(replace(each, gone_at=gone_at if was_gone_at is None else was_gone_at))

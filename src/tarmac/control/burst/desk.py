@@ -22,7 +22,7 @@ from tarmac.model.run import Attempt, Run
 GIVEN_BACK = "its rented machines were given back"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BurstParts:
     """What rents: kinds of providers by name, what makes clusters (None: nothing is rented), the rules."""
 
@@ -58,10 +58,6 @@ class Desk:
             hint = suggestion(record.kind, kinds, f"kinds: {', '.join(kinds) or 'none'}")
             raise InvalidInput(f"there is no kind of provider {record.kind!r} here", hint=hint)
         self.parts.kinds[record.kind].check(record)
-
-    def tag(self, record: ProviderRecord) -> str:
-        """The tag of everything that this server rents there: a server restored elsewhere has another one."""
-        return "-".join(filter(None, (record.owner, self.control.home)))
 
     def provider(self, name: str) -> ProviderRecord:
         """The provider of this name; raises NotFound."""

@@ -5,10 +5,12 @@ Used by `renting`. Tests call them at once (`Inline`).
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock, Thread
 from typing import Protocol
 
-from tarmac.model.errors import TarmacError
+from tarmac.model.burst.provider import RentRefused
+from tarmac.model.errors import TarmacError, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +29,8 @@ class Inline:
     """Does each job at once."""
 
     def begin(self, _key: str, job: Callable[[], None]) -> None:
-        job()
+        with suppress(Unavailable, RentRefused):
+            job()
 
     def busy(self, _key: str) -> bool:
         return False

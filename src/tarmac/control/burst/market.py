@@ -5,6 +5,9 @@ Used by `renting`, `reaping`, `telling` and `service`.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from tarmac.control.burst.charging import Purse, purses
 from tarmac.control.burst.choosing import MOST_GPUS, gpus, offers
@@ -22,12 +25,11 @@ LONGEST_S = 31 * 86_400.0
 """A rental that began longer before this month, and has ended, does not count in it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BurstRules:
+class BurstRules(Struct, frozen=True, kw_only=True):
     """`[burst]`: whether a run has to be approved, and the most GPUs that it may rent."""
 
     approval: bool = True
-    most_gpus: int = MOST_GPUS
+    most_gpus: Annotated[int, Meta(ge=1, le=100_000)] = MOST_GPUS
 
 
 def is_burst(spec: RunSpec) -> bool:
@@ -37,12 +39,8 @@ def is_burst(spec: RunSpec) -> bool:
 
 def may_rent(spec: RunSpec) -> bool:
     """Whether a run may rent machines at all."""
-    return is_burst(spec) or (
-        spec.mode is Mode.BATCH
-        and spec.rehearsal is None
-        and spec.burst is not None
-        and spec.burst.wait_s is not None
-    )
+    waits = spec.burst is not None and spec.burst.wait_s is not None
+    return is_burst(spec) or (waits and spec.mode is Mode.BATCH and spec.rehearsal is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +80,11 @@ class Market:
     def of_run(self, run_id: str) -> list[Rental]:
         """The rentals of a run, by number."""
         return [each for each in self.rentals if each.run_id == run_id]
+
+    def left(self, run: Run) -> float | None:
+        """What is left of the run's own budget; None without one."""
+        budget = run.spec.burst.budget if run.spec.burst is not None else None
+        return None if budget is None else budget - sum(each.cost(self.now) for each in self.of_run(run.id))
 
     def purses(self, run: Run) -> list[Purse]:
         """What pays for a run."""

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from tarmac.control.burst.charging import charges
-from tarmac.control.burst.deciding import after_look
+from tarmac.control.burst.deciding import after_look, changed
 from tarmac.control.burst.desk import Desk
 from tarmac.control.burst.market import Market
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.model.burst.provider import AnswerLost, ProviderRecord, RentedThing, RentRefused, ThingState
-from tarmac.model.burst.rentals import Rental, RentalEnd, RentalState, RentedClusters
+from tarmac.model.burst.rentals import Rental, RentalState, RentedClusters
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Unavailable
 
@@ -80,13 +80,12 @@ class Reaping:
         known = {each.id: each for each in (*before, *store.open_rentals())}
         covered = {thing.id for each in known.values() for thing in each.things}
         present = [each for each in listed if each.state is not ThingState.GONE]
-        tag = desk.tag(record)
-        own = [each for each in present if each.owner == tag]
+        own = [each for each in present if each.owner == record.owner]
         late = [each for each in own if each.request not in known and each.id not in covered]
         self.strangers[record.name] = tuple(
-            each for each in present if each.owner != tag and each.request not in known
+            each for each in present if each.owner != record.owner and each.request not in known
         )
-        if unknown := self._adopt(late):
+        if unknown := self._reopen(late):
             try:
                 provider.delete(unknown)
             except (Unavailable, AnswerLost) as error:
@@ -97,7 +96,7 @@ class Reaping:
         control = self._desk.control
         now, after = control.clock.now(), after_look(rental, listed, control.clock.now())
         ends = after.state is RentalState.ENDED
-        if ends or after.state is not RentalState.RELEASING:  # its end may prove to be earlier
+        if ends or after.state in (RentalState.STARTING, RentalState.READY):  # others may prove to cost less
             accounts = {each.account: each for each in control.store.limits.accounts()}
             entries, count = charges(after, accounts, now, ends=ends)
             if entries:
@@ -110,44 +109,24 @@ class Reaping:
         if after is not rental:
             self._desk.change(rental, after)
 
-    def _adopt(self, late: Sequence[RentedThing]) -> list[RentedThing]:
-        """Open another rental for machines that appeared after the end of theirs; returns those without."""
-        control, unknown = self._desk.control, []
+    def _reopen(self, late: Sequence[RentedThing]) -> list[RentedThing]:
+        """Open rentals again whose machines appeared after their end; returns the things without any."""
+        control, unknown = self._desk.control, list[RentedThing]()
         runs = sorted({each.run for each in late if each.run is not None})
-        past = control.store.rentals.rentals(run_ids=runs) if runs else []
-        by_id, last = {each.id: each for each in past}, {each.run_id: each.number for each in past}
-        for request in sorted({each.request or "" for each in late}):
+        past = {each.id: each for each in control.store.rentals.rentals(run_ids=runs)} if late else {}
+        for request in dict.fromkeys(each.request or "" for each in late):
             things = [each for each in late if (each.request or "") == request]
-            old = by_id.get(request)
-            if old is None or old.server != control.server:
-                unknown += [] if old is not None else things
-                continue
-            since = {each.id: each.gone_at for each in old.things}
-            again = tuple(replace(each, since=since.get(each.id) or each.since) for each in things)
-            now = control.clock.now()
-            number = last[old.run_id] = last[old.run_id] + 1
-            found = replace(
-                old,
-                id=f"{old.id}-late-{number}",
-                seq=1,
-                number=number,
-                state=RentalState.RELEASING,
-                wanted_at=now,
-                created_at=min((each.since or now for each in again), default=now),
-                things=again,
-                machines=len(again),
-                lists=0,
-                listed_at=None,
-                ready_at=None,
-                releasing_at=now,
-                deletes=0,
-                deleted_at=None,
-                ended_at=None,
-                end=RentalEnd.ANSWER_LOST,
-                text=f"machines of the try number {old.number} appeared after its end",
-                charges=0,
-            )
-            self._desk.change(None, found)
+            old = past.get(request)
+            if old is None:
+                unknown += things
+            elif old.server == control.server:
+                known = {each.id: each for each in (*old.things, *things)}
+                again = replace(old, ended_at=None, deleted_at=None, things=tuple(known.values()), lists=0)
+                text = f"machines appeared after its end ({old.end}): {old.text}"
+                state, at = RentalState.RELEASING, control.clock.now()
+                self._desk.change(
+                    old, changed(again, state=state, releasing_at=at, listed_at=None, text=text)
+                )
         return unknown
 
 

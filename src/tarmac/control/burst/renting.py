@@ -6,22 +6,15 @@ Calls of providers and machines are jobs, which hold no lock.
 """
 
 import logging
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from functools import partial
 
 from tarmac.control.burst.charging import WARN_S
 from tarmac.control.burst.choosing import next_offer
-from tarmac.control.burst.deciding import (
-    START_S,
-    Trouble,
-    alive,
-    changed,
-    disuse,
-    ended,
-    pause_s,
-    trouble,
-    usable,
-)
+from tarmac.control.burst.deciding import START_S, Trouble, alive, changed, disuse, ended, pause_s, usable
+from tarmac.control.burst.deciding import trouble as trouble_of
 from tarmac.control.burst.desk import Desk
 from tarmac.control.burst.market import Market, is_burst, may_rent
 from tarmac.control.burst.policy import end_at, rents_now
@@ -70,24 +63,33 @@ class Renting:
     def __init__(self, desk: Desk, rented: RentedClusters) -> None:
         self._desk, self._rented = desk, rented
         self.reaping = Reaping(desk, rented)
-        self._deletes: dict[str, tuple[int, float]] = {}  # failed tries and the time of the next, by rental
-        self._kept_at: dict[str, float] = {}
+        self._next_at: dict[str, float] = {}  # when a job may begin again, by its key
+        self._deletes: Counter[str] = Counter()
         self._told: set[str] = set()
+        self._concerned: set[str] = set()
+        desk.control.event_bus.subscribe(self._hear)
+
+    def _hear(self, changed: Collection[str]) -> None:
+        """Wake the loop after a change of a run that has machines, or waits for some."""
+        if not self._concerned.isdisjoint(changed):
+            self._desk.control.event_bus.notify(Wakeup.BURST)
 
     def turn(self, control: ControlState) -> float | None:
         """One pass; returns the time of the next one, if there is anything to do."""
         rules, rentals = self._desk.parts.rules, control.store.rentals.open_rentals()
+        self._next_at = {key: at for key, at in self._next_at.items() if at > control.clock.now()}
         self._sweep(rentals)
         with control.lock:
             live = dict(control.run_cache().runs)
         ids = {run.id for run in live.values() if may_rent(run.spec)} | {each.run_id for each in rentals}
+        self._concerned = ids
         runs = [live[run_id] for run_id in sorted(ids & live.keys())]
         market = Market.read(control, rules, runs)
         due = [self._want(run, market) for run in runs if may_rent(run.spec)]
         for rental in market.rentals:
             if rental.open and rental.server == control.server:
-                due.append(self._advance(rental, market))
-                if rental.state is RentalState.WANTED:  # what is being created counts for the next one
+                due.append(at := self._advance(rental, market))
+                if rental.state is RentalState.WANTED and at == market.now:  # it counts for the next one
                     market = Market.read(control, rules, runs)
         due.append(self.reaping.turn(market))
         return min((at for at in due if at is not None), default=None)
@@ -125,11 +127,11 @@ class Renting:
             case RentalState.WANTED:
                 return self._choose(rental, run, attempt, market)
             case RentalState.STARTING:
-                end = trouble(rental, market.now) or disuse(rental, run, attempt)
+                end = trouble_of(rental, market.now) or disuse(rental, run, attempt)
                 if end is not None:
                     self._desk.release(rental, end)
                 elif usable(rental):
-                    self._desk.jobs.begin(f"start {rental.id}", partial(self._start, rental))
+                    self._repeat(f"start {rental.id}", partial(self._start, rental), market.now, AGAIN_S)
                 return market.now + AGAIN_S
             case RentalState.READY:
                 return self._tend(rental, run, attempt, market)
@@ -147,7 +149,7 @@ class Renting:
             self._desk.change(rental, ended(rental, end or (RentalEnd.RUN_ENDED, ""), now))
             return None
         past = [each for each in market.of_run(run.id) if each.id != rental.id]
-        if run.awaits or any(each.open for each in past):
+        if run.awaits or run.state is RunState.PENDING or any(each.open for each in past):
             return now + WAIT_S
         found = market.offers(run)
         offer, at = next_offer(found, past, now)
@@ -168,44 +170,29 @@ class Renting:
             record = self._desk.provider(shape.provider)
             provider = self._desk.open(record)
             limit_s = None if run.spec.time_limit_s is None else run.spec.time_limit_s - run.ran_s
-            budget = run.spec.burst.budget if run.spec.burst is not None else None
-            spent = sum(each.cost(now) for each in market.of_run(run.id))
-            left = None if budget is None else budget - spent
-            intent = changed(
-                rental,
-                state=RentalState.CREATING,
-                shape=shape,
-                machines=offer.machines,
-                owner=self._desk.tag(record),
-                created_at=now,
-                end_at=end_at(now + START_S, offer.rate, left, limit_s),
-                text="",
-            )
-            own_limit_s = None if intent.end_at is None else intent.end_at - now + START_S
+            ends_at = end_at(now + START_S, offer.rate, market.left(run), limit_s)
+            state, count = RentalState.CREATING, offer.machines
+            intent = changed(rental, state=state, shape=shape, machines=count, created_at=now, text="")
+            intent = replace(intent, owner=record.owner, end_at=ends_at)
+            own_limit_s = None if ends_at is None else ends_at - now + START_S
             script = self._rented.script(intent, limit_s=own_limit_s)
         except TarmacError as error:
             failed = replace(ended(rental, (RentalEnd.INVALID, str(error)), now), shape=shape)
             self._desk.change(rental, failed)
             return
         if self._desk.change(rental, intent):
-            request = RentRequest(
-                id=rental.id,
-                owner=intent.owner,
-                run=run.id,
-                shape=shape,
-                machines=offer.machines,
-                script=script,
-            )
+            tags = {"id": rental.id, "owner": record.owner, "run": run.id}
+            request = RentRequest(**tags, shape=shape, machines=count, script=script)
             self._desk.jobs.begin(f"create {rental.id}", partial(self._rent, provider, request, intent))
 
     def _rent(self, provider: Provider, request: RentRequest, intent: Rental) -> None:
         """Call the provider, and make its answer durable; a lost one is settled by lists."""
-        now, shape = self._desk.control.clock.now, request.shape
+        now, stock = self._desk.control.clock.now, None
         try:
             things = tuple(provider.create(request))
         except RentRefused as error:
             after = ended(intent, (RentalEnd(error.refusal.value), error.message), now())
-            self._note(Stock(shape=shape.id, tried_at=now(), text=error.message))
+            stock = Stock(shape=request.shape.id, tried_at=now(), text=error.message)
         except Unavailable as error:
             after = ended(intent, (RentalEnd.UNAVAILABLE, error.message), now())
         except AnswerLost as error:
@@ -214,11 +201,12 @@ class Renting:
             if not things:
                 return
             after = changed(intent, state=RentalState.STARTING, things=things)
-            self._note(Stock(shape=shape.id, tried_at=now(), machines=len(things)))
+            stock = Stock(shape=request.shape.id, tried_at=now(), machines=len(things))
+        if stock is not None:
+            self._desk.control.store.rentals.put_stock(stock)
+        if not after.open:
+            self._rented.forget(after)
         self._desk.change(intent, after)
-
-    def _note(self, stock: Stock) -> None:
-        self._desk.control.store.rentals.put_stock(stock)
 
     def _start(self, rental: Rental) -> None:
         """Make a cluster of its machines. May take minutes: the rental may have changed since."""
@@ -233,8 +221,6 @@ class Renting:
                 self._desk.clusters.record(replace(cluster, name=rental.cluster, pools=(pool,)))
                 ready = changed(current, state=RentalState.READY, ready_at=control.clock.now())
                 self._desk.change(current, ready)
-        except Unavailable as error:
-            log.info("%s: %s", rental.cluster, error)
         except InvalidInput as error:
             if (known := self._desk.rental(rental)) is not None and known.state is RentalState.STARTING:
                 self._desk.release(known, (RentalEnd.START_FAILED, error.message))
@@ -247,9 +233,12 @@ class Renting:
         if attempt is not None and attempt.allocation.cluster != rental.cluster:
             attempt = None if run is None or run.state is RunState.QUEUED else attempt
         known = None if rental.end is None else (rental.end, rental.text)
-        end = known or trouble(rental, now) or disuse(rental, run, attempt) or _spent(rental, run, market)
+        end = known or trouble_of(rental, now) or disuse(rental, run, attempt) or _spent(rental, run, market)
+        if end is None and self._desk.control.inventory.described(rental.cluster) is None:
+            end = RentalEnd.START_FAILED, "its cluster was removed"
         if end is None:
-            self._keep(rental, now)
+            keep = partial(self._rented.keep_alive, rental)
+            self._repeat(f"keep {rental.id}", keep, now, KEEP_S)
             if run is not None:
                 self._warn(rental, run, market)
             return now + WAIT_S
@@ -284,8 +273,9 @@ class Renting:
         """Warn its owner once, before money or time end."""
         if rental.warned_at is None:
             reasons = [*_ends_soon(rental, run, market)]
-            if reasons and self._desk.change(rental, changed(rental, warned_at=market.now)):
+            if reasons:
                 self._tell(run, f"{reasons[0]}: it is asked to leave then", f"end {rental.number}")
+                self._desk.change(rental, changed(rental, warned_at=market.now))
 
     def _tell(self, run: Run, text: str, about: str) -> None:
         """Send a message about a run, once: later ones with the same key are dropped."""
@@ -296,42 +286,36 @@ class Renting:
             control.store.notifications.add(found)
             control.event_bus.notify(Wakeup.NOTIFY)
 
-    def _keep(self, rental: Rental, now: float) -> None:
-        """Tell its machines that the server still wants them."""
-        if now >= self._kept_at.get(rental.id, float("-inf")) + KEEP_S:
-            self._kept_at[rental.id] = now
-            self._desk.jobs.begin(f"keep {rental.id}", partial(self._keep_alive, rental))
-
-    def _keep_alive(self, rental: Rental) -> None:
-        try:
-            self._rented.keep_alive(rental)
-        except Unavailable as error:
-            log.info("%s: %s", rental.cluster, error)
-            self._kept_at[rental.id] = self._desk.control.clock.now() - KEEP_S + WAIT_S
+    def _repeat(self, key: str, job: Callable[[], None], now: float, every_s: float) -> float:
+        """Begin a job unless that was less than `every_s` ago; returns when it may begin again."""
+        at = self._next_at.get(key, now)
+        if now < at:
+            return at
+        self._next_at[key] = now + every_s
+        self._desk.jobs.begin(key, job)
+        return now + every_s
 
     # --- giving back
 
     def _give_back(self, rental: Rental, now: float) -> float | None:
         """Delete what is left of a rental, again and again until nothing is."""
-        tries, at = self._deletes.get(rental.id, (0, now))
         if not alive(rental):
             self._deletes.pop(rental.id, None)
             return None
-        if now < at:
-            return at
-        self._deletes[rental.id] = tries + 1, now + pause_s(tries + 1)
-        self._desk.jobs.begin(f"delete {rental.id}", partial(self._delete, rental))
-        return now + AGAIN_S
+        pause = pause_s(self._deletes[rental.id] + 1)
+        return self._repeat(f"delete {rental.id}", partial(self._delete, rental), now, pause)
 
     def _delete(self, rental: Rental) -> None:
+        self._deletes[rental.id] += 1
+        if rental.deletes == 0:
+            with suppress(Unavailable):  # it has copied what it can
+                self._rented.keep_files(rental)
         try:
             provider = self._desk.open(self._desk.provider(rental.shape.provider if rental.shape else ""))
-            provider.delete([each for each in alive(rental) if each.state is not ThingState.LEAVING])
+            present = alive(rental)
+            provider.delete([each for each in present if each.state is not ThingState.LEAVING] or present)
         except AnswerLost as error:
             log.info("%s: %s", rental.id, error)
-        except TarmacError as error:
-            log.warning("%s is not given back yet: %s", rental.id, error)
-            return
         if (known := self._desk.rental(rental)) is not None and known.state is RentalState.RELEASING:
             now = self._desk.control.clock.now()
             self._desk.change(known, changed(known, deletes=known.deletes + 1, deleted_at=now))

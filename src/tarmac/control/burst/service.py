@@ -64,14 +64,8 @@ class BurstService:
             raise Refused(
                 f"there is a provider {name!r} already", hint=f"another name, or tarmac providers rm {name}"
             )
-        record = ProviderRecord(
-            name=name,
-            kind=kind,
-            settings=settings,
-            credentials=credentials,
-            owner=self._control.ids.token(),
-            added_by=actor.user,
-        )
+        owner, given = self._control.ids.token(), {"settings": settings, "credentials": credentials}
+        record = ProviderRecord(name=name, kind=kind, owner=owner, added_by=actor.user, **given)
         self._listed(record)
         self._store.rentals.put_provider(record)
         self._control.event_bus.notify(Wakeup.BURST)
@@ -81,9 +75,10 @@ class BurstService:
         """Remove a provider and its shapes. Raises Refused while anything with its tag exists."""
         check(actor, Action.MANAGE)
         record = self._desk.provider(name)
-        tag = self._desk.tag(record)
         own = [
-            each for each in self._listed(record) if each.owner == tag and each.state is not ThingState.GONE
+            each
+            for each in self._listed(record)
+            if each.owner == record.owner and each.state is not ThingState.GONE
         ]
         if own or not self._store.rentals.remove_provider(name):
             named = ", ".join(each.id for each in own) or "a rental is open"
@@ -223,8 +218,8 @@ class BurstService:
         troubles = {} if self._renting is None else self._renting.reaping.troubles
         return telling.told(run, market, troubles)
 
-    def with_rule(self, run: Run, found: Why) -> Why:
-        """The answer, with the shapes that a queued batch run without an open rental rents, and when."""
+    def explained(self, run: Run, found: Why) -> Why:
+        """The explanation of a queued batch run with when it rents, and the shapes that would be tried."""
         if run.state is not RunState.QUEUED or run.awaits or is_burst(run.spec) or not may_rent(run.spec):
             return found
         market = Market.read(self._control, self._desk.parts.rules, [run])
@@ -234,8 +229,8 @@ class BurstService:
         rule = telling.rule(run, offers, market.now)
         return replace(found, offers=offers, unblocked_by=f"{found.unblocked_by} {rule}".strip())
 
-    def with_offers(self, actor: Actor, found: DryRun) -> DryRun:
-        """The dry run, with the shapes that it would rent. Refuses what a submission would be refused for."""
+    def priced(self, actor: Actor, found: DryRun) -> DryRun:
+        """The dry run of a run that may rent, with the shapes that would be tried; refuses it as `refuse`."""
         self.refuse(found.run)
         spec = found.run.spec
         return replace(found, offers=tuple(self.offers(actor, spec))) if may_rent(spec) else found

@@ -33,7 +33,7 @@ NEXT: Mapping[RentalState, frozenset[RentalState]] = {
     RentalState.STARTING: frozenset({RentalState.READY, RentalState.RELEASING}),
     RentalState.READY: frozenset({RentalState.RELEASING}),
     RentalState.RELEASING: frozenset({RentalState.ENDED}),
-    RentalState.ENDED: frozenset(),
+    RentalState.ENDED: frozenset({RentalState.RELEASING}),  # machines of it have appeared late
 }
 
 

@@ -8,7 +8,7 @@ from tarmac.model import setting_values as values
 from tarmac.model.errors import InvalidInput
 
 FIELDS = ("region", "image", "subnets", "security_groups", "disk_gb", "profile", "url", "timeout")
-CREDENTIALS = (frozenset(), {"access_key", "secret_key"}, {"access_key", "secret_key", "session_token"})
+CREDENTIALS = ((), ("access_key", "secret_key"), ("access_key", "secret_key", "session_token"))
 """The sets of credentials. Without any, boto3 finds its own: variables, files, or the role of the machine."""
 
 MOST_DISK_GB = 16_384
@@ -58,7 +58,7 @@ def read_settings(settings: Mapping[str, str]) -> Ec2Settings:
 
 def check_credentials(credentials: Mapping[str, str]) -> None:
     """Raise InvalidInput unless the credentials are those of one identity, or none."""
-    if not any(set(credentials) == allowed for allowed in CREDENTIALS):
+    if not any(set(credentials) == set(allowed) for allowed in CREDENTIALS):
         raise InvalidInput(
             f"the provider ec2 has the credentials {', '.join(sorted(credentials))}",
             hint="access_key and secret_key, also session_token; or none, for those of the server's machine",

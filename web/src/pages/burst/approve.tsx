@@ -44,9 +44,9 @@ function Offers({ run }: { run: Named }) {
       label={`Shapes for ${run.name}`}
       rows={data}
       columns={[
-        [run.name, ({ shape }) => shape.id],
-        ["Machines", ({ machines, shape }) => `${machines} × ${slotsOf(shape)}`],
-        ["Per hour", ({ rate, shape }) => money(rate, shape), "right"],
+        [run.name, ({ machines, shape: { id } }) => (machines ? `${machines} × ${id}` : id)],
+        ["Each", ({ shape }) => slotsOf(shape), "wide"],
+        ["Per hour", ({ machines, rate, shape }) => machines > 0 && money(rate, shape), "right"],
         ["At most", ({ cost, shape }) => (cost === null ? "no time limit" : money(cost, shape)), "right"],
         ["", ({ refused }) => refused && <span class="failed">{refused}</span>],
       ]}

@@ -6,7 +6,7 @@ import type { ListedShape, Rental } from "../../api/types.ts";
 import { Input } from "../../parts/controls.tsx";
 import { type Form, FormButton } from "../../parts/form.tsx";
 import { List, Rows, Sheet } from "../../parts/list.tsx";
-import { Age, Command } from "../../parts/shown.tsx";
+import { Age } from "../../parts/shown.tsx";
 import { bytes, count } from "../../parts/text.ts";
 import { useAnswer } from "../../state/answer.ts";
 import { query } from "../../state/place.ts";
@@ -32,10 +32,9 @@ export function ShapesPage() {
           ["Run", ({ run_id, run_name }) => <a href={`/run/${run_id}`}>{run_name}</a>],
           ["User", ({ user }) => user, "wide"],
           ["State", ({ state }) => state],
-          ["Shape", ({ shape }) => shape?.id],
-          ["Machines", ({ machines }) => machines || "", "right"],
+          ["Machines", ({ machines, shape }) => shape && `${machines} × ${shape.id}`],
           ["Cost", ({ spent, shape }) => money(spent, shape), "right"],
-          ["Since", ({ created_at, wanted_at }) => <Age at={created_at ?? wanted_at} />, "right"],
+          ["Since", ({ created_at, wanted_at }) => <Age at={created_at ?? wanted_at} />, "wide"],
           ["Ended", endOf],
         ]}
         command={["burst", "ls"]}
@@ -49,7 +48,7 @@ export function ShapesPage() {
         columns={[
           ["Id", ({ id }) => <code>{id}</code>],
           ["Provider", ({ provider }) => provider, "wide"],
-          ["Region", ({ region }) => region],
+          ["Region", ({ region }) => region, "wide"],
           ["Processor", ({ processor }) => processor, "wide"],
           ["Slots", slotsOf],
           ["Kind", ({ spot }) => (spot ? "spot" : "on demand"), "wide"],
@@ -103,12 +102,10 @@ function Staged() {
         columns={[
           ["Run", ({ id, name }) => <a href={`/run/${id}`}>{name}</a>],
           ["User", ({ user }) => user],
-          ["Project", ({ project }) => project, "wide"],
           ["Age", ({ created_at }) => <Age at={created_at} />, "right"],
           ["", (run) => mayControl(run.user) && <FormButton form={approval([run])} />, "right"],
         ]}
       />
-      <Command of={["burst", "ls"]} />
     </section>
   );
 }

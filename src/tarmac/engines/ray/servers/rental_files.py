@@ -3,6 +3,7 @@
 A directory appears once it is complete and on the disk. `keep_logs` copies logs of attempts from a machine.
 """
 
+import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,11 @@ SCRIPT, CONFIG, KNOWN_HOSTS, KEY, HOST_KEY = "script", "config", "known_hosts", 
 ALIAS = "rented"
 """The name of all machines of a rental in its known hosts: they have one key, and no name that lasts."""
 
+NEW = ".new"
+"""Ends the names of what is not complete yet."""
+
 KEYGEN_S = 60.0
+LARGEST_BYTES = 1 << 20
 PIECE_BYTES = 4 << 20
 MOST_LOGS = 10_000
 LARGEST_LOG_BYTES = 4 << 30
@@ -28,24 +33,28 @@ LARGEST_LOG_BYTES = 4 << 30
 
 def make(directory: Path, *, limit_s: float | None) -> None:
     """Make the directory of a new rental. Raises Unavailable."""
-    draft = directory.with_name(f"{directory.name}.new")
+    draft = directory.with_name(f"{directory.name}{NEW}")
     try:
         untrusted.discard_tree(str(draft))
         draft.mkdir(mode=0o700, parents=True)
         for name in (KEY, HOST_KEY):
             argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "tarmac", "-f", str(draft / name)]
             subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=KEYGEN_S)
-        public = {name: (draft / f"{name}.pub").read_text() for name in (KEY, HOST_KEY)}
-        host_key = (draft / HOST_KEY).read_text()
-        (draft / KNOWN_HOSTS).write_text(f"{ALIAS} {public[HOST_KEY]}")
-        script = machine_script(admitted=public[KEY], host_key=host_key, limit_s=limit_s)
-        untrusted.write_new(str(draft / SCRIPT), script.encode(), mode=0o600)
+        key, host_key, known = (read(draft / name) for name in (f"{KEY}.pub", HOST_KEY, f"{HOST_KEY}.pub"))
+        script = machine_script(admitted=key, machine_key=host_key, limit_s=limit_s)
+        for name, text in ((KNOWN_HOSTS, f"{ALIAS} {known}"), (SCRIPT, script)):
+            untrusted.write_new(str(draft / name), text.encode(), mode=0o600)
         for path in (*draft.iterdir(), draft):
             flush(path)
         draft.rename(directory)
         flush(directory.parent)
     except (OSError, subprocess.SubprocessError) as error:
         raise Unavailable(f"the keys of rental {directory.name} cannot be made: {error}") from None
+
+
+def read(path: Path) -> str:
+    """The text of one of the files. Raises OSError."""
+    return untrusted.read_bytes(str(path), LARGEST_BYTES).decode()
 
 
 def write_config(directory: Path, addresses: Mapping[str, str]) -> None:
@@ -80,8 +89,11 @@ def keep_logs(host: Host, attempt: Path, *, place: Path) -> None:
             continue
         path = place / LOGS / entry.name
         path.parent.mkdir(exist_ok=True)
-        with path.open("wb") as copy:
+        draft = path.with_name(f"{entry.name}{NEW}")
+        untrusted.write_new(str(draft), b"")
+        with os.fdopen(untrusted.open_to_append(str(draft)), "ab") as copy:
             while copy.tell() < LARGEST_LOG_BYTES and (
                 piece := host.read(attempt, f"{LOGS}/{entry.name}", offset=copy.tell(), limit=PIECE_BYTES)
             ):
                 copy.write(piece)
+        draft.rename(path)

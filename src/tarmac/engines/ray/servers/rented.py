@@ -14,9 +14,10 @@ from shutil import copytree
 from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.hosts.remote import SshHost
 from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.ray.servers import commands, ray_servers, rental_files
-from tarmac.engines.ray.servers.rental_files import CONFIG, SCRIPT
+from tarmac.engines.ray.servers.rental_files import CONFIG, NEW, SCRIPT
 from tarmac.launch.machine_script import SIGN
 from tarmac.model.burst.provider import RentedThing, ThingKind, ThingState
 from tarmac.model.burst.rentals import Rental
@@ -51,7 +52,7 @@ class RentedRays:
         directory = self._rentals / rental.id
         if not directory.exists():
             rental_files.make(directory, limit_s=limit_s)
-        return (directory / SCRIPT).read_text()
+        return rental_files.read(directory / SCRIPT)
 
     def start(self, rental: Rental, progress: MachineProgress) -> Cluster:
         self.keep_alive(rental)
@@ -85,20 +86,17 @@ class RentedRays:
 
     def keep_files(self, rental: Rental) -> None:
         drafts: dict[str, Path] = {}
-        for attempt in (Layout(self._copies / rental.cluster).runs / rental.run_id / "attempts").glob(
-            "[1-9]*"
-        ):
-            attempt_id = f"{rental.run_id}.{attempt.name}"
-            drafts[attempt_id] = self._kept.runs / rental.run_id / "attempts" / f"{attempt.name}.new"
-            untrusted.discard_tree(str(drafts[attempt_id]))
-            copytree(attempt, drafts[attempt_id], symlinks=True)
+        copied = Layout(self._copies / rental.cluster).runs / rental.run_id / "attempts"
+        for attempt in copied.glob("[1-9]*"):
+            place = self._kept.runs / rental.run_id / "attempts" / attempt.name
+            draft = place if place.exists() else place.with_suffix(NEW)
+            copytree(attempt, draft, symlinks=True, dirs_exist_ok=True)
+            drafts[f"{rental.run_id}.{attempt.name}"] = draft
         there = [machine for machine, thing in _machines(rental).items() if thing.state is ThingState.RUNNING]
         with ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="rented") as pool:
             found = list(pool.map(lambda machine: self._keep_logs(rental.cluster, machine, drafts), there))
         for draft in drafts.values():
-            place = draft.with_suffix("")
-            untrusted.discard_tree(str(place))
-            draft.rename(place)
+            draft.rename(draft.with_suffix(""))
         if problems := [problem for problem in found if problem is not None]:
             raise Unavailable(f"some logs were not copied: {problems[0]}")
 
@@ -129,8 +127,6 @@ class RentedRays:
         self, cluster: str, machine: Machine, drafts: Mapping[str, Path]
     ) -> Unavailable | OSError | None:
         """Copy the logs of attempts from a machine; the reason if that fails."""
-        from tarmac.engines.hosts.remote import SshHost  # noqa: PLC0415 - as in `ray_servers`
-
         layout = Layout(Path(commands.Place(cluster, machine).runs))
         host = SshHost(layout.home, self.ssh(machine.target), python=commands.PYTHON, copies=self._copies)
         try:
