@@ -5,12 +5,14 @@ The proxy imitates what moto leaves out; the last tests show that it does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from ec2_proxy import KEY, Ec2Error, Ec2Fault
-from provider_harness import Ec2Harness
+from guides import page
+from provider_harness import OWNER, Ec2Harness
 from tarmac.model.burst.provider import AnswerLost, Refusal, RentRefused, ThingKind, ThingState
 from tarmac.model.errors import InvalidInput, Unavailable
 
@@ -147,6 +149,27 @@ def test_the_type_of_a_machine_may_not_exist(ec2: Ec2Harness) -> None:
     with pytest.raises(RentRefused) as refused:
         ec2.provider.create(ec2.request())
     assert refused.value.refusal is Refusal.UNKNOWN_SHAPE
+
+
+def test_a_machine_that_cannot_be_deleted_keeps_no_other(ec2: Ec2Harness) -> None:
+    made = ec2.provider.create(ec2.request(machines=3))
+    error = Ec2Error(400, "OperationNotPermitted", "The instance may not be terminated. Modify its attribute")
+    ec2.account.fail("TerminateInstances", Ec2Fault(error=error))
+    with pytest.raises(Unavailable, match="OperationNotPermitted"):
+        ec2.provider.delete(made)
+    assert [each.id for each in ec2.books.left() if each.kind is ThingKind.MACHINE] == [made[0].id]
+
+
+def test_the_page_lists_the_rights_that_are_needed(ec2: Ec2Harness) -> None:
+    made = ec2.provider.create(ec2.request(spot=True))
+    ec2.stranger(ThingKind.DISK, OWNER)
+    ec2.stranger(ThingKind.ADDRESS, OWNER)
+    ec2.provider.examine()
+    ec2.provider.price(ec2.shape(spot=True))
+    ec2.provider.delete([*made, *ec2.ours()])
+    used = {action for action, _ in ec2.account.calls}
+    documented = set(re.findall(r'"ec2:(\w+)"', page("operating/providers.md")))
+    assert documented == used | {"CreateTags"}  # the tags of a request need it
 
 
 def test_on_demand_machines_have_no_published_price(ec2: Ec2Harness) -> None:

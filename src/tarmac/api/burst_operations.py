@@ -3,32 +3,28 @@
 Bound by `server.routes`, called by `client`.
 """
 
-from collections.abc import Mapping
 from typing import Annotated
 
-from msgspec import Meta, field
+from msgspec import Meta
 
 from tarmac.api.cluster_operations import Time
 from tarmac.api.operation import Body, Operation, Query
 from tarmac.model.actor import Action
 from tarmac.model.burst import rentals, shapes
-from tarmac.model.burst.provider import ProviderRecord, RentedThing
+from tarmac.model.burst.provider import ProviderRecord, ProviderTerms, RentedThing
 from tarmac.model.burst.shapes import Stock
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.summary import RunSummary
 
 MOST_SHAPES = 10_000
-_Name = Annotated[str, Meta(pattern="^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
-_Texts = Annotated[Mapping[str, Annotated[str, Meta(max_length=10_000)]], Meta(max_length=100)]
 
 
-class ProviderBody(Body, frozen=True, kw_only=True):
-    """A provider of a `kind`, which reads the settings; `credentials` name the secrets for its access."""
+class ProviderBody(
+    ProviderTerms, Body, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A provider to add."""
 
-    name: _Name
-    kind: str
-    settings: _Texts = field(default_factory=dict)
-    credentials: _Texts = field(default_factory=dict)
+    name: Annotated[str, Meta(pattern="^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 
 
 class ListedShape(shapes.Shape, frozen=True, kw_only=True):

@@ -51,17 +51,17 @@ TRY_LATER = 15
 DEFAULT_TIMEOUT_S = 600.0
 LARGEST_BYTES = 4 << 20
 MOST_THINGS = 10_000
-LATEST = 1e11
 
 T = TypeVar("T")
 
-_VARIABLE = re.compile(r"(?!TARMAC_)[A-Z][A-Z0-9_]{0,99}")
+_VARIABLE = re.compile(r"(?!TARMAC_)[A-Za-z_][A-Za-z0-9_]{0,99}")
 _TAG = re.compile(r"[ -~]{0,200}")
 _ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}|[0-9A-Fa-f:.]{2,45}")
 _FORMS = {
     "id": re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}"),
     **dict.fromkeys(("owner", "request", "run"), _TAG),
     **dict.fromkeys(("address", "inner_address"), _ADDRESS),
+    **dict.fromkeys(("since", "notice_at"), re.compile(r"[0-9]{1,11}(\.[0-9]+)?")),
 }
 _LONGEST_WORDS = 300
 
@@ -91,7 +91,7 @@ class MachinesKind:
         _timeout_s(record.settings)
         for name in record.credentials:
             if not _VARIABLE.fullmatch(name):
-                hint = "the name of a variable for the commands, in capitals and without TARMAC_"
+                hint = "the name of a variable for the commands, without TARMAC_ at its beginning"
                 raise InvalidInput(f"the credential {name!r:.100} is not allowed", hint=hint)
 
     def open(self, record: ProviderRecord) -> "CommandProvider":
@@ -188,11 +188,8 @@ def _things(answer: Any) -> Sequence[RentedThing]:
     for each in things:
         for name, form in _FORMS.items():
             value = getattr(each, name)
-            if value is not None and not form.fullmatch(value):
+            if value is not None and not form.fullmatch(str(value)):
                 raise InvalidInput(f"{name} is {value!r:.100}, which is not allowed")
-        for moment in (each.since, each.notice_at):
-            if moment is not None and not 0 <= moment <= LATEST:
-                raise InvalidInput(f"{moment!r} are no seconds since 1970")
     if len({(each.kind, each.id) for each in things}) < len(things):
         raise InvalidInput("an id is printed twice")
     return things

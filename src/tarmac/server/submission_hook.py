@@ -92,7 +92,7 @@ def answered(spec: RunSpec, output: bytes) -> RunSpec:
     """The spec with the changes in an answer. Raises Refused for a rejection, BrokenProgram for no answer."""
     try:
         answer = msgspec.json.decode(output)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BrokenProgram("its answer is not JSON", f"({error}): {output[:_LONGEST_REASON]!r}") from None
     if not isinstance(answer, dict):
         raise BrokenProgram("its answer is no JSON object", repr(answer)[:_LONGEST_REASON])

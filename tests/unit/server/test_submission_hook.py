@@ -169,6 +169,11 @@ def test_a_wrong_answer_names_what_is_wrong(output: str, problem: str) -> None:
     assert problem in str(broken.value)
 
 
+def test_an_answer_that_is_no_text_is_a_broken_hook() -> None:
+    with pytest.raises(BrokenProgram, match="its answer is not JSON"):
+        answered(spec_of(), b'{"reason": "\xff"}')
+
+
 def run_script(code: str, question: bytes = b"{}", *, timeout_s: float = LIMIT_S) -> bytes:
     return output_of((sys.executable, "-S", "-c", code), question, timeout_s=timeout_s)
 

@@ -97,7 +97,7 @@ def show(*, run: str) -> None:
 def approve(*, runs: tuple[str, ...], yes: bool) -> None:
     """Approve that machines are rented for burst runs.
 
-    What each may cost is printed first, and you are asked.
+    The cost of each is printed first, and you are asked.
     """
     client = connect()
     refusals: list[TarmacError] = []

@@ -22,7 +22,7 @@ from tarmac.model.resources import is_of_type
 
 
 def _stock(shape: api.ListedShape, now: float) -> Cell | None:
-    """What the last try to rent it found."""
+    """The result of the last try to rent it."""
     if (found := shape.stock) is None:
         return None
     text = f"{found.machines}" if found.machines else f"none: {found.text}" if found.text else "none"
@@ -54,7 +54,7 @@ def shapes() -> None:
 @click.option("--type", "slot_type", metavar="TYPE", help="Only those with such slots: h100; gpu is any.")
 @click.option("--spot/--on-demand", default=None, help="Only one of the two.")
 @json_option
-def ls(*, slot_type: str | None, **wanted: Any) -> None:
+def ls(*, slot_type: str | None, **filters: Any) -> None:
     """List shapes, the cheapest slots first.
 
     RATE and CREDITS are for one machine and hour. STOCK is what the last try to rent the shape found.
@@ -62,7 +62,7 @@ def ls(*, slot_type: str | None, **wanted: Any) -> None:
     found = [
         shape
         for shape in connect().shapes()
-        if all(value in (None, getattr(shape, name)) for name, value in wanted.items())
+        if all(value in (None, getattr(shape, name)) for name, value in filters.items())
         and is_of_type(shape.slot_type, slot_type)
     ]
     found.sort(key=lambda shape: (shape.rate / shape.slots, shape.id))

@@ -9,19 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from tarmac.model.burst.rentals import Rental, RentalEnd, RentalState
-from tarmac.model.people.limits import (
-    WARNED_SHARE,
-    CreditAccount,
-    CreditEntry,
-    EntryKind,
-    Limit,
-    LimitKind,
-    LimitScope,
-    SlotUse,
-    accounts_of,
-    caps_of,
-    matching,
-)
+from tarmac.model.people import limits as model
+from tarmac.model.people.limits import CreditAccount, CreditEntry, accounts_of
 from tarmac.model.people.usage import month_begin
 from tarmac.model.run import Run
 
@@ -66,7 +55,7 @@ class Purse(Struct, frozen=True, kw_only=True):
 
     def is_due_to_warn(self) -> bool:
         """Whether an owner has to be warned now. Accounts of credits have warnings of their own."""
-        nearly = self.used >= WARNED_SHARE * self.most or self.lasts_s() <= WARN_S
+        nearly = self.used >= model.WARNED_SHARE * self.most or self.lasts_s() <= WARN_S
         return nearly and not self.of_credits
 
 
@@ -83,8 +72,8 @@ def charges(
         for name in accounts_of(rental.user, rental.project):
             hours = rental.hours(until, max(begin, accounts[name].since)) if name in accounts else 0.0
             if amount := hours * shape.credits_per_hour:
-                entry = CreditEntry(account=name, kind=EntryKind.CHARGE, at=until, amount=-amount, key=key)
-                entries.append(entry)
+                kind = model.EntryKind.CHARGE
+                entries.append(CreditEntry(account=name, kind=kind, at=until, amount=-amount, key=key))
         number += 1
     return entries, number
 
@@ -92,7 +81,7 @@ def charges(
 def purses(
     run: Run,
     known: Sequence[Rental],
-    limits: Iterable[Limit],
+    limits: Iterable[model.Limit],
     accounts: Mapping[str, CreditAccount],
     now: float,
 ) -> list[Purse]:
@@ -104,8 +93,8 @@ def purses(
         used = sum(each.cost(now) for each in own)
         text = f"the budget of the run is used up: {used:.2f} of {budget:g}"
         found.append(_purse(text, RentalEnd.BUDGET, budget, used, own))
-    use, month_at = SlotUse(run.user, run.project, None), month_begin(now)
-    for cap, scope in matching(caps_of(limits, LimitKind.RENT_BUDGET), use):
+    use, month_at = model.SlotUse(run.user, run.project, None), month_begin(now)
+    for cap, scope in model.matching(model.caps_of(limits, model.LimitKind.RENT_BUDGET), use):
         within = [each for each in known if _is_of(each, scope)]
         used = sum(each.cost(now, month_at) for each in within)
         found.append(_purse(cap.on(scope, used).text, RentalEnd.BUDGET, cap.most, used, within))
@@ -132,5 +121,5 @@ def _uncharged(rental: Rental, account: CreditAccount, now: float) -> float:
     return rental.hours(now, since) * rental.shape.credits_per_hour
 
 
-def _is_of(rental: Rental, scope: LimitScope) -> bool:
+def _is_of(rental: Rental, scope: model.LimitScope) -> bool:
     return scope.user in (None, rental.user) and scope.project in (None, rental.project)

@@ -39,12 +39,8 @@ def is_burst(spec: RunSpec) -> bool:
 
 def may_rent(spec: RunSpec) -> bool:
     """Whether a run may rent machines at all."""
-    return is_burst(spec) or (
-        spec.mode is Mode.BATCH
-        and spec.rehearsal is None
-        and spec.burst is not None
-        and spec.burst.wait_s is not None
-    )
+    waits = spec.burst is not None and spec.burst.wait_s is not None
+    return is_burst(spec) or (waits and spec.mode is Mode.BATCH and spec.rehearsal is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +80,11 @@ class Market:
     def of_run(self, run_id: str) -> list[Rental]:
         """The rentals of a run, by number."""
         return [each for each in self.rentals if each.run_id == run_id]
+
+    def left(self, run: Run) -> float | None:
+        """What is left of the run's own budget; None without one."""
+        budget = run.spec.burst.budget if run.spec.burst is not None else None
+        return None if budget is None else budget - sum(each.cost(self.now) for each in self.of_run(run.id))
 
     def purses(self, run: Run) -> list[Purse]:
         """What pays for a run."""

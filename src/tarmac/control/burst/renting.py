@@ -7,23 +7,14 @@ Calls of providers and machines are jobs, which hold no lock.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import partial
 
 from tarmac.control.burst.charging import WARN_S
 from tarmac.control.burst.choosing import next_offer
-from tarmac.control.burst.deciding import (
-    START_S,
-    Trouble,
-    alive,
-    changed,
-    disuse,
-    ended,
-    pause_s,
-    trouble,
-    usable,
-)
+from tarmac.control.burst.deciding import START_S, Trouble, alive, changed, disuse, ended, pause_s, usable
+from tarmac.control.burst.deciding import trouble as trouble_of
 from tarmac.control.burst.desk import Desk
 from tarmac.control.burst.market import Market, is_burst, may_rent
 from tarmac.control.burst.policy import end_at, rents_now
@@ -75,6 +66,13 @@ class Renting:
         self._next_at: dict[str, float] = {}  # when a job may begin again, by its key
         self._deletes: Counter[str] = Counter()
         self._told: set[str] = set()
+        self._concerned: set[str] = set()
+        desk.control.event_bus.subscribe(self._hear)
+
+    def _hear(self, changed: Collection[str]) -> None:
+        """Wake the loop after a change of a run that has machines, or waits for some."""
+        if not self._concerned.isdisjoint(changed):
+            self._desk.control.event_bus.notify(Wakeup.BURST)
 
     def turn(self, control: ControlState) -> float | None:
         """One pass; returns the time of the next one, if there is anything to do."""
@@ -84,6 +82,7 @@ class Renting:
         with control.lock:
             live = dict(control.run_cache().runs)
         ids = {run.id for run in live.values() if may_rent(run.spec)} | {each.run_id for each in rentals}
+        self._concerned = ids
         runs = [live[run_id] for run_id in sorted(ids & live.keys())]
         market = Market.read(control, rules, runs)
         due = [self._want(run, market) for run in runs if may_rent(run.spec)]
@@ -128,7 +127,7 @@ class Renting:
             case RentalState.WANTED:
                 return self._choose(rental, run, attempt, market)
             case RentalState.STARTING:
-                end = trouble(rental, market.now) or disuse(rental, run, attempt)
+                end = trouble_of(rental, market.now) or disuse(rental, run, attempt)
                 if end is not None:
                     self._desk.release(rental, end)
                 elif usable(rental):
@@ -171,46 +170,29 @@ class Renting:
             record = self._desk.provider(shape.provider)
             provider = self._desk.open(record)
             limit_s = None if run.spec.time_limit_s is None else run.spec.time_limit_s - run.ran_s
-            budget = run.spec.burst.budget if run.spec.burst is not None else None
-            spent = sum(each.cost(now) for each in market.of_run(run.id))
-            left = None if budget is None else budget - spent
-            intent = changed(
-                rental,
-                state=RentalState.CREATING,
-                shape=shape,
-                machines=offer.machines,
-                owner=record.owner,
-                created_at=now,
-                end_at=end_at(now + START_S, offer.rate, left, limit_s),
-                text="",
-            )
-            own_limit_s = None if intent.end_at is None else intent.end_at - now + START_S
+            ends_at = end_at(now + START_S, offer.rate, market.left(run), limit_s)
+            state, count = RentalState.CREATING, offer.machines
+            intent = changed(rental, state=state, shape=shape, machines=count, created_at=now, text="")
+            intent = replace(intent, owner=record.owner, end_at=ends_at)
+            own_limit_s = None if ends_at is None else ends_at - now + START_S
             script = self._rented.script(intent, limit_s=own_limit_s)
         except TarmacError as error:
             failed = replace(ended(rental, (RentalEnd.INVALID, str(error)), now), shape=shape)
             self._desk.change(rental, failed)
             return
         if self._desk.change(rental, intent):
-            request = RentRequest(
-                id=rental.id,
-                owner=intent.owner,
-                run=run.id,
-                shape=shape,
-                machines=offer.machines,
-                script=script,
-            )
+            tags = {"id": rental.id, "owner": record.owner, "run": run.id}
+            request = RentRequest(**tags, shape=shape, machines=count, script=script)
             self._desk.jobs.begin(f"create {rental.id}", partial(self._rent, provider, request, intent))
 
     def _rent(self, provider: Provider, request: RentRequest, intent: Rental) -> None:
         """Call the provider, and make its answer durable; a lost one is settled by lists."""
-        now, shape = self._desk.control.clock.now, request.shape
+        now, stock = self._desk.control.clock.now, None
         try:
             things = tuple(provider.create(request))
         except RentRefused as error:
             after = ended(intent, (RentalEnd(error.refusal.value), error.message), now())
-            self._desk.control.store.rentals.put_stock(
-                Stock(shape=shape.id, tried_at=now(), text=error.message)
-            )
+            stock = Stock(shape=request.shape.id, tried_at=now(), text=error.message)
         except Unavailable as error:
             after = ended(intent, (RentalEnd.UNAVAILABLE, error.message), now())
         except AnswerLost as error:
@@ -219,8 +201,9 @@ class Renting:
             if not things:
                 return
             after = changed(intent, state=RentalState.STARTING, things=things)
-            found = Stock(shape=shape.id, tried_at=now(), machines=len(things))
-            self._desk.control.store.rentals.put_stock(found)
+            stock = Stock(shape=request.shape.id, tried_at=now(), machines=len(things))
+        if stock is not None:
+            self._desk.control.store.rentals.put_stock(stock)
         if not after.open:
             self._rented.forget(after)
         self._desk.change(intent, after)
@@ -250,7 +233,9 @@ class Renting:
         if attempt is not None and attempt.allocation.cluster != rental.cluster:
             attempt = None if run is None or run.state is RunState.QUEUED else attempt
         known = None if rental.end is None else (rental.end, rental.text)
-        end = known or trouble(rental, now) or disuse(rental, run, attempt) or _spent(rental, run, market)
+        end = known or trouble_of(rental, now) or disuse(rental, run, attempt) or _spent(rental, run, market)
+        if end is None and self._desk.control.inventory.described(rental.cluster) is None:
+            end = RentalEnd.START_FAILED, "its cluster was removed"
         if end is None:
             keep = partial(self._rented.keep_alive, rental)
             self._repeat(f"keep {rental.id}", keep, now, KEEP_S)

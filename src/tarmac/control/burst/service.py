@@ -64,14 +64,8 @@ class BurstService:
             raise Refused(
                 f"there is a provider {name!r} already", hint=f"another name, or tarmac providers rm {name}"
             )
-        record = ProviderRecord(
-            name=name,
-            kind=kind,
-            settings=settings,
-            credentials=credentials,
-            owner=self._control.ids.token(),
-            added_by=actor.user,
-        )
+        owner, given = self._control.ids.token(), {"settings": settings, "credentials": credentials}
+        record = ProviderRecord(name=name, kind=kind, owner=owner, added_by=actor.user, **given)
         self._listed(record)
         self._store.rentals.put_provider(record)
         self._control.event_bus.notify(Wakeup.BURST)
@@ -229,6 +223,8 @@ class BurstService:
         if run.state is not RunState.QUEUED or run.awaits or is_burst(run.spec) or not may_rent(run.spec):
             return found
         market = Market.read(self._control, self._desk.parts.rules, [run])
+        if any(each.open for each in market.of_run(run.id)):
+            return found
         offers = tuple(market.offers(run))
         rule = telling.rule(run, offers, market.now)
         return replace(found, offers=offers, unblocked_by=f"{found.unblocked_by} {rule}".strip())

@@ -97,17 +97,25 @@ class RentRequest(Struct, frozen=True, kw_only=True):
         return {"tarmac-owner": self.owner, "tarmac-request": self.id, "tarmac-run": self.run}
 
 
-class ProviderRecord(Struct, frozen=True, kw_only=True):
-    """A provider as an administrator added it: its kind, which reads the `settings`.
+class ProviderTerms(Struct, frozen=True, kw_only=True):
+    """A provider and its kind, which reads the `settings`.
 
-    `credentials` name the secrets for its access, never their values. `owner` is the tag of everything that
-    is rented through it; it is made when the provider is added, and new after a restore elsewhere.
+    `credentials` name the secrets for its access, never their values.
     """
 
     name: str
     kind: str
     settings: Mapping[str, str] = field(default_factory=dict)
     credentials: Mapping[str, str] = field(default_factory=dict)
+
+
+class ProviderRecord(ProviderTerms, frozen=True, kw_only=True):
+    """A provider as an administrator added it.
+
+    `owner` is the tag of everything that is rented through it; it is made when the provider is added, and new
+    after a restore elsewhere.
+    """
+
     owner: str
     added_by: str = ""
 

@@ -48,7 +48,7 @@ class Shape(Struct, frozen=True, kw_only=True):
 
 
 class Stock(Struct, frozen=True, kw_only=True):
-    """What the last try to rent a shape found: `machines` of it, or none and the reason in `text`."""
+    """The result of the last try to rent a shape: `machines` of it, or none and the reason in `text`."""
 
     shape: str
     tried_at: float

@@ -6,6 +6,7 @@ boto3 repeats nothing itself: the loops of rentals do, who know what an unanswer
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import boto3
@@ -77,7 +78,7 @@ class Ec2Provider:
             ]
 
     def delete(self, things: Collection[RentedThing]) -> None:
-        """Delete them one by one: EC2 refuses a list with one unknown id as a whole."""
+        """Delete all of them, one by one: EC2 refuses a list with one unknown id as a whole."""
         with translated(changes=True):
             client = self._client()
             calls = {
@@ -85,10 +86,15 @@ class Ec2Provider:
                 ThingKind.DISK: lambda each: client.delete_volume(VolumeId=each),
                 ThingKind.ADDRESS: lambda each: client.release_address(AllocationId=each),
             }
-            for kind, call in calls.items():
-                for thing in things:
-                    if thing.kind is kind:
-                        _delete(call, thing.id)
+            failed = []
+            for thing in sorted(things, key=lambda each: list(calls).index(each.kind)):
+                try:
+                    calls[thing.kind](thing.id)
+                except ClientError as error:
+                    if code_of(error) not in (*_GONE, *_IN_USE):
+                        failed.append(error)
+            if failed:
+                raise failed[0]
 
     def price(self, shape: Shape) -> float | None:
         """The highest spot price among the zones of the subnets; None for machines on demand."""
@@ -96,11 +102,9 @@ class Ec2Provider:
             return None
         with translated():
             client = self._client()
-            pages = client.get_paginator("describe_spot_price_history").paginate(
-                InstanceTypes=[shape.machine],
-                ProductDescriptions=["Linux/UNIX"],
-                StartTime=datetime.now(UTC),
-            )
+            asked = {"InstanceTypes": [shape.machine], "ProductDescriptions": ["Linux/UNIX"]}
+            history = client.get_paginator("describe_spot_price_history")
+            pages = history.paginate(**asked, StartTime=datetime.now(UTC))
             rows = [row for page in pages for row in page["SpotPriceHistory"]]
             zones = {each["AvailabilityZone"] for each in self._subnets(client)}
         newest = {row["AvailabilityZone"]: row for row in sorted(rows, key=lambda row: row["Timestamp"])}
@@ -108,42 +112,37 @@ class Ec2Provider:
 
     def examine(self) -> Sequence[Finding]:
         """Whether the account can be listed, has the image and subnets, and may rent machines."""
-        checks = {"account": lambda: counted(self.list()), "image": self._image_text}
-        checks |= {"subnets": self._subnets_text, "permission": self._permission_text}
-        return [finding(what, check) for what, check in checks.items()]
+        checks: dict[str, Callable[[Any], str]] = {
+            "account": lambda _: counted(self.list()),
+            "image": lambda client: str(self._image(client).get("Name")),
+            "subnets": lambda client: ", ".join(each["AvailabilityZone"] for each in self._subnets(client)),
+            "permission": self._may_create,
+        }
+        return [finding(what, partial(self._text, check)) for what, check in checks.items()]
 
-    def _image_text(self) -> str:
+    def _text(self, check: Callable[[Any], str]) -> str:
         with translated():
-            image = self._image(self._client())
-        return f"{self._settings.image}: {image.get('Name', '')} ({image.get('Architecture', '')})"
+            return check(self._client())
 
-    def _subnets_text(self) -> str:
-        with translated():
-            found = self._subnets(self._client())
-        return ", ".join(f"{each['SubnetId']} in {each['AvailabilityZone']}" for each in found)
-
-    def _permission_text(self) -> str:
-        parameters = {"ImageId": self._settings.image, "SubnetId": self._settings.subnets[0]}
-        with translated():
-            try:
-                self._client().run_instances(MinCount=1, MaxCount=1, DryRun=True, **parameters)
-            except ClientError as error:
-                if code_of(error) != "DryRunOperation":
-                    raise
+    def _may_create(self, client: Any) -> str:
+        subnet = self._settings.subnets[0]
+        try:
+            client.run_instances(
+                ImageId=self._settings.image, SubnetId=subnet, MinCount=1, MaxCount=1, DryRun=True
+            )
+        except ClientError as error:
+            if code_of(error) != "DryRunOperation":
+                raise
         return "machines can be created"
 
-    def _image(self, client: Any) -> answers.Answer:
+    def _image(self, client: Any) -> Any:
         images = client.describe_images(ImageIds=[self._settings.image])["Images"]
         if not images:
             raise RentRefused(Refusal.INVALID, f"EC2: there is no image {self._settings.image}")
-        found: answers.Answer = images[0]
-        return found
+        return images[0]
 
-    def _subnets(self, client: Any) -> Sequence[answers.Answer]:
-        found: Sequence[answers.Answer] = client.describe_subnets(SubnetIds=list(self._settings.subnets))[
-            "Subnets"
-        ]
-        return found
+    def _subnets(self, client: Any) -> Any:
+        return client.describe_subnets(SubnetIds=list(self._settings.subnets))["Subnets"]
 
     def _client(self) -> Any:
         """boto3's client with the present credentials; it is shared by all threads."""
@@ -178,11 +177,3 @@ def _notices(client: Any) -> dict[str, float]:
     pages = client.get_paginator("describe_spot_instance_requests").paginate(Filters=marked)
     requests = [each for page in pages for each in page["SpotInstanceRequests"] if "InstanceId" in each]
     return {each["InstanceId"]: each["Status"]["UpdateTime"].timestamp() + NOTICE_S for each in requests}
-
-
-def _delete(call: Callable[[str], object], thing_id: str) -> None:
-    try:
-        call(thing_id)
-    except ClientError as error:
-        if code_of(error) not in (*_GONE, *_IN_USE):
-            raise

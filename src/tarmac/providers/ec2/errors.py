@@ -6,41 +6,22 @@ Called by `adapter`. The codes are those of Amazon's list of error codes for EC2
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    NoCredentialsError,
-    ParamValidationError,
-    PartialCredentialsError,
-    ProxyConnectionError,
-    SSLError,
-)
+from botocore import exceptions as aws
 
 from tarmac.model.burst.provider import AnswerLost, Refusal, RentRefused
 from tarmac.model.errors import TarmacError, Unavailable
 
-_NOT_SENT = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError, SSLError)
-_NO_ACCESS = (NoCredentialsError, PartialCredentialsError)
-_BUSY = ("RequestLimitExceeded", "Throttling", "ThrottlingException", "EC2ThrottledException", "Unavailable")
+_NOT_SENT = (aws.ConnectTimeoutError, aws.EndpointConnectionError, aws.ProxyConnectionError, aws.SSLError)
+_NO_ACCESS = (aws.NoCredentialsError, aws.PartialCredentialsError)
+_BUSY = ["RequestLimitExceeded", "Throttling", "ThrottlingException", "EC2ThrottledException", "Unavailable"]
 _DENIED = (
-    "AccessDenied",
-    "AuthFailure",
-    "Blocked",
-    "ExpiredToken",
-    "IncompleteSignature",
-    "InvalidClientTokenId",
-    "MissingAuthenticationToken",
-    "OptInRequired",
-    "RequestExpired",
-    "SignatureDoesNotMatch",
+    *("AccessDenied", "AuthFailure", "Blocked", "ExpiredToken", "IncompleteSignature", "OptInRequired"),
+    *("InvalidClientTokenId", "MissingAuthenticationToken", "RequestExpired", "SignatureDoesNotMatch"),
     "UnauthorizedOperation",
 )
-_EARLIER = ("IdempotentParameterMismatch",)
-"""An earlier request with this token was carried out."""
-
 _UNKNOWN = ("InvalidInstanceType", "Unsupported", "UnsupportedOperation")
+_EARLIER = "IdempotentParameterMismatch"
+"""An earlier request with this token was carried out."""
 
 
 @contextmanager
@@ -52,31 +33,31 @@ def translated(*, refuses: bool = False, changes: bool = False) -> Iterator[None
     """
     try:
         yield
-    except (BotoCoreError, ClientError) as error:
+    except (aws.BotoCoreError, aws.ClientError) as error:
         raise _failure(error, refuses=refuses, changes=changes) from None
 
 
-def code_of(error: ClientError) -> str:
+def code_of(error: aws.ClientError) -> str:
     """The code of an answer."""
     return str(error.response["Error"].get("Code", ""))
 
 
-def _failure(error: BotoCoreError | ClientError, *, refuses: bool, changes: bool) -> TarmacError:
+def _failure(error: Exception, *, refuses: bool, changes: bool) -> TarmacError:
     text = f"EC2: {error}"
     unknown = AnswerLost(text) if changes else Unavailable(text)
-    if isinstance(error, ClientError):
+    if isinstance(error, aws.ClientError):
         code = code_of(error)
         refusal = _refusal(code, text)
         if code in _BUSY:
             return Unavailable(text)
         if refusal is Refusal.DENIED or (refusal is not None and refuses):
             return RentRefused(refusal, text)
-        if error.response["ResponseMetadata"].get("HTTPStatusCode", 500) >= 500 or code in _EARLIER:
+        if error.response["ResponseMetadata"].get("HTTPStatusCode", 500) >= 500 or code == _EARLIER:
             return unknown
         return RentRefused(Refusal.INVALID, text) if refuses else Unavailable(text)
     if isinstance(error, _NO_ACCESS):
         return RentRefused(Refusal.DENIED, text)
-    if isinstance(error, ParamValidationError):
+    if isinstance(error, aws.ParamValidationError):
         return RentRefused(Refusal.INVALID, text)
     return Unavailable(text) if isinstance(error, _NOT_SENT) else unknown
 
@@ -89,6 +70,5 @@ def _refusal(code: str, text: str) -> Refusal | None:
         return Refusal.DENIED
     if code.endswith("LimitExceeded") or code == "MaxSpotInstanceCountExceeded":
         return Refusal.QUOTA
-    if code in _UNKNOWN or (code == "InvalidParameterValue" and "InstanceType" in text):
-        return Refusal.UNKNOWN_SHAPE
-    return None
+    unknown = code in _UNKNOWN or (code == "InvalidParameterValue" and "InstanceType" in text)
+    return Refusal.UNKNOWN_SHAPE if unknown else None

@@ -1,20 +1,14 @@
 """The kind of provider for `kind: ec2`. Made by `kinds`."""
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
-from tarmac.model.burst.provider import ProviderRecord
+from tarmac.model.burst.provider import Provider, ProviderRecord
 from tarmac.model.errors import InvalidInput
 from tarmac.model.secret import SecretValues
 from tarmac.providers.accounts import credential_values
 from tarmac.providers.ec2.settings import check_credentials, read_settings
-
-if TYPE_CHECKING:  # boto3 is an extra, and takes a second: see `open`
-    from tarmac.providers.ec2.adapter import Ec2Provider
 
 
 class Ec2Kind:
@@ -33,9 +27,9 @@ class Ec2Kind:
                 hint=f"install boto3 for {sys.executable}",
             )
 
-    def open(self, record: ProviderRecord) -> Ec2Provider:
+    def open(self, record: ProviderRecord) -> Provider:
         """The adapter of an account. Raises InvalidInput as `check` does."""
         self.check(record)
-        from tarmac.providers.ec2.adapter import Ec2Provider  # noqa: PLC0415
+        from tarmac.providers.ec2.adapter import Ec2Provider  # noqa: PLC0415 - boto3 is an extra
 
         return Ec2Provider(read_settings(record.settings), partial(credential_values, record, self._secrets))

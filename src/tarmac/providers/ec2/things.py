@@ -9,18 +9,11 @@ from tarmac.providers.ec2.settings import Ec2Settings
 
 Answer = Mapping[str, Any]
 
-_INSTANCE_STATES = {
-    "pending": ThingState.PENDING,
-    "running": ThingState.RUNNING,
-    "terminated": ThingState.GONE,
-}
+_GONE = ThingState.GONE
+_MACHINES = {"pending": ThingState.PENDING, "running": ThingState.RUNNING, "terminated": _GONE}
 """The other states (shutting-down, stopping, stopped) lead to no running machine."""
 
-_VOLUME_STATES = {
-    "creating": ThingState.PENDING,
-    "deleting": ThingState.LEAVING,
-    "deleted": ThingState.GONE,
-}
+_DISKS = {"creating": ThingState.PENDING, "deleting": ThingState.LEAVING, "deleted": _GONE}
 
 
 def machine(instance: Answer, notices: Mapping[str, float]) -> RentedThing:
@@ -28,7 +21,7 @@ def machine(instance: Answer, notices: Mapping[str, float]) -> RentedThing:
     inner = instance.get("PrivateIpAddress")
     return RentedThing(
         id=instance["InstanceId"],
-        state=_INSTANCE_STATES.get(instance["State"]["Name"], ThingState.LEAVING),
+        state=_MACHINES.get(instance["State"]["Name"], ThingState.LEAVING),
         address=instance.get("PublicIpAddress") or inner,
         inner_address=inner,
         since=instance["LaunchTime"].timestamp(),
@@ -42,7 +35,7 @@ def disk(volume: Answer) -> RentedThing:
     return RentedThing(
         kind=ThingKind.DISK,
         id=volume["VolumeId"],
-        state=_VOLUME_STATES.get(volume["State"], ThingState.RUNNING),
+        state=_DISKS.get(volume["State"], ThingState.RUNNING),
         since=volume["CreateTime"].timestamp(),
         **_tags(volume),
     )
@@ -50,9 +43,8 @@ def disk(volume: Answer) -> RentedThing:
 
 def address(found: Answer) -> RentedThing:
     """An elastic address."""
-    return RentedThing(
-        kind=ThingKind.ADDRESS, id=found["AllocationId"], state=ThingState.RUNNING, **_tags(found)
-    )
+    kind, state = ThingKind.ADDRESS, ThingState.RUNNING
+    return RentedThing(kind=kind, id=found["AllocationId"], state=state, **_tags(found))
 
 
 def _tags(found: Answer) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tarmac import api
 from tarmac.api.operation import Query
 from tarmac.model.actor import Actor
-from tarmac.model.burst.provider import ProviderRecord, RentedThing
+from tarmac.model.burst.provider import ProviderRecord, ProviderTerms, RentedThing
 from tarmac.model.burst.rentals import Rental
 from tarmac.model.burst.shapes import Offer, Shape
 from tarmac.model.cluster import BURST_PREFIX
@@ -49,8 +49,8 @@ def add_burst_routes(routes: Routes, service: Service) -> None:
         _, found = plane.tables.window(call.actor, window)
         runs = [run for run in found if run.cluster == BURST_PREFIX + run.id]
         rentals = plane.control.store.rentals.rentals(run_ids=[run.id for run in runs])
-        wanted = {each.run_id for each in rentals}
-        return [run for run in runs if run.id not in wanted]
+        approved = {each.run_id for each in rentals}
+        return [run for run in runs if run.id not in approved]
 
     @routes.serve(api.OFFERS)
     def offers(call: Call) -> list[Offer]:
@@ -74,7 +74,7 @@ def _add_providers(routes: Routes, service: Service) -> None:
     @routes.serve(api.ADD_PROVIDER)
     def add(call: Call[Query, api.ProviderBody]) -> ProviderRecord:
         """Add a provider, once it has answered. May take long. 409 for a name that is taken."""
-        return burst.add_provider(call.actor, **inherited(api.ProviderBody, call.body))
+        return burst.add_provider(call.actor, **inherited(ProviderTerms, call.body))
 
     @routes.serve(api.REMOVE_PROVIDER)
     def remove(call: Call) -> ProviderRecord:
