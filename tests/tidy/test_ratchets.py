@@ -32,7 +32,7 @@ CODE_LINES = {
     "samplers": 214,
     "sched": 5323,
     "search": 574,
-    "server": 8365,
+    "server": 8362,
     "simulator": 1538,
     "store": 3173,
     "systems": 10906,
