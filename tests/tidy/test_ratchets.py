@@ -26,7 +26,7 @@ CODE_LINES = {
     "dialects": 3695,
     "engines": 9815,
     "launch": 1012,
-    "model": 3085,
+    "model": 3086,
     "node": 12056,
     "providers": 532,
     "samplers": 214,
@@ -34,7 +34,7 @@ CODE_LINES = {
     "search": 574,
     "server": 8362,
     "simulator": 1538,
-    "store": 3173,
+    "store": 3177,
     "systems": 10906,
     "vault": 619,
 }

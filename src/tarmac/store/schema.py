@@ -6,8 +6,8 @@ proves the two equal). Sets of states come from the model here, and are literal 
 
 import sqlalchemy as sa
 
-import tarmac.store.account_schema  # noqa: F401 - its tables are of the same schema
-from tarmac.model.burst.rentals import RentalState
+import tarmac.store.account_schema
+import tarmac.store.rental_schema  # noqa: F401 - the same
 from tarmac.model.lifecycle import AttemptState, ExperimentState, LeaveRequest, Mode, RunEvent, RunState
 from tarmac.model.progress import RUN_OUTCOMES, Outcome
 from tarmac.model.run_records import AnnotationKind, NumberKind, RunRecordKind
@@ -359,51 +359,6 @@ cluster = sa.Table(
     metadata,
     sa.Column("name", Bytewise, primary_key=True),
     sa.Column("body", sa.Text, nullable=False),
-)
-
-provider = sa.Table(
-    "provider",
-    metadata,
-    sa.Column("name", Bytewise, primary_key=True),
-    sa.Column("body", sa.Text, nullable=False),
-)
-
-shape = sa.Table(
-    "shape",
-    metadata,
-    sa.Column("id", Bytewise, primary_key=True),
-    sa.Column("provider", Bytewise, nullable=False),
-    sa.Column("body", sa.Text, nullable=False),
-)
-
-# What the last try to rent a shape found. A shape that was removed may have a row.
-stock = sa.Table(
-    "stock",
-    metadata,
-    sa.Column("shape", Bytewise, primary_key=True),
-    sa.Column("body", sa.Text, nullable=False),
-)
-
-# Tries to rent machines. Rows stay, also those of removed runs: they say what was paid for.
-rental = sa.Table(
-    "rental",
-    metadata,
-    sa.Column("id", Bytewise, primary_key=True),
-    sa.Column("run_id", Bytewise, nullable=False),
-    sa.Column("number", sa.Integer, nullable=False),
-    sa.Column("seq", sa.Integer, nullable=False),
-    sa.Column("state", sa.Text, nullable=False),
-    sa.Column("wanted_at", sa.Double, nullable=False),
-    sa.Column("body", sa.Text, nullable=False),
-    sa.UniqueConstraint("run_id", "number"),
-    sa.Index(
-        "ix_rental_open",
-        "id",
-        sqlite_where=sa.text("state != 'ended'"),
-        postgresql_where=sa.text("state != 'ended'"),
-    ),
-    sa.Index("ix_rental_wanted_at", "wanted_at", "id"),
-    one_of("state", RentalState),
 )
 
 dataset = sa.Table(

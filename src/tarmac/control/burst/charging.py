@@ -85,7 +85,7 @@ def purses(
     accounts: Mapping[str, CreditAccount],
     now: float,
 ) -> list[Purse]:
-    """What pays for a run: its own budget, budgets of a month, credits. `known`: all that may count."""
+    """The purses of a run: its own budget, budgets of a month, credits. `known`: all that may count."""
     found = []
     budget = run.spec.burst.budget if run.spec.burst is not None else None
     if budget is not None:

@@ -118,7 +118,7 @@ def ended(rental: Rental, end: Trouble, now: float) -> Rental:
 
 
 def pause_s(tries: int) -> float:
-    """The pause after so many deletes of the same machines."""
+    """The pause after this number of deletes of the same machines."""
     return min(FIRST_PAUSE_S * 2.0 ** min(max(tries - 1, 0), 16), LONGEST_PAUSE_S)
 
 

@@ -1,4 +1,4 @@
-"""What `renting` and `reaping` share: the adapters of providers, and the changes of rentals."""
+"""The parts that `renting` and `reaping` share: adapters of providers, and changes of rentals."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ GIVEN_BACK = "its rented machines were given back"
 
 @dataclass(frozen=True, slots=True)
 class BurstParts:
-    """What rents: kinds of providers by name, what makes clusters (None: nothing is rented), the rules."""
+    """Kinds of providers by name, the maker of clusters (None: nothing is rented), and the rules."""
 
     kinds: Mapping[str, ProviderKind] = field(default_factory=lambda: MappingProxyType({}))
     rented: RentedClusters | None = None
@@ -68,7 +68,7 @@ class Desk:
         return found[name]
 
     def rental(self, known: Rental) -> Rental | None:
-        """The rental as it is stored now."""
+        """The stored state of a rental."""
         found = self.control.store.rentals.rentals(run_ids=[known.run_id])
         return next((each for each in found if each.id == known.id), None)
 

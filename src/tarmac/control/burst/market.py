@@ -82,12 +82,12 @@ class Market:
         return [each for each in self.rentals if each.run_id == run_id]
 
     def left(self, run: Run) -> float | None:
-        """What is left of the run's own budget; None without one."""
+        """The rest of the run's own budget; None without one."""
         budget = run.spec.burst.budget if run.spec.burst is not None else None
         return None if budget is None else budget - sum(each.cost(self.now) for each in self.of_run(run.id))
 
     def purses(self, run: Run) -> list[Purse]:
-        """What pays for a run."""
+        """The purses that pay for a run."""
         return purses(run, self.rentals, self.limits, self.accounts, self.now)
 
     def offers(self, run: Run) -> list[Offer]:

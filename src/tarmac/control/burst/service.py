@@ -94,7 +94,7 @@ class BurstService:
         return self._store.rentals.shapes()
 
     def stock(self, actor: Actor) -> list[Stock]:
-        """What the last try to rent each shape found."""
+        """The findings of the last try to rent each shape."""
         check(actor, Action.READ)
         return self._store.rentals.stock()
 
@@ -211,7 +211,7 @@ class BurstService:
             Market.read(self._control, self._desk.parts.rules, [run]).refuse(run)
 
     def why(self, run: Run) -> telling.Told | None:
-        """What a queued run waits for if that is rented machines."""
+        """The reason why a queued run waits if that is rented machines."""
         if not may_rent(run.spec):
             return None
         market = Market.read(self._control, self._desk.parts.rules, [run])

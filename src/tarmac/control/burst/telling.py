@@ -22,7 +22,7 @@ class Told(NamedTuple):
 
 
 def told(run: Run, market: Market, troubles: Mapping[str, str]) -> Told | None:
-    """What a queued run waits for; None if that is not rented machines. `troubles`: of providers, by name."""
+    """The reason of a wait for rented machines; None for another. `troubles`: of providers, by name."""
     rentals = market.of_run(run.id)
     current = next((each for each in reversed(rentals) if each.open), None)
     if run.state is not RunState.QUEUED or run.awaits or not (is_burst(run.spec) or current):

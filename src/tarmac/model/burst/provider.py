@@ -6,13 +6,15 @@ Implemented by the packages below `providers`; `control` calls it. One contract 
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
 from tarmac.model.burst.shapes import Shape
-from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import TarmacError
+
+if TYPE_CHECKING:
+    from tarmac.model.engine_kinds import Finding
 
 
 class Refusal(StrEnum):
@@ -150,7 +152,7 @@ class Provider(Protocol):
 class ExaminesProvider(Protocol):
     """A provider that can check everything that it needs before a machine is rented."""
 
-    def examine(self) -> Sequence[Finding]:
+    def examine(self) -> "Sequence[Finding]":
         """The findings, one for each step. May take long; rents nothing."""
 
 
