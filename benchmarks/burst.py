@@ -24,19 +24,17 @@ from tarmac.simulator.traces import read_trace
 PRICES = (1.0, 2.5, 5.0)
 """Money for one GPU and hour."""
 
-BUDGETS = (20_000, 50_000, 100_000, 200_000, None)
+BUDGETS = (50_000, 100_000, None)
 RULE = "when: wait > 2h, below: 40/h, start_up: 8m"
 """At 5.00 for a GPU, this rate admits jobs of up to 8 GPUs."""
 
-POLICIES = (Policy.FAIR_SHARE, Policy.LEAST_ATTAINED)
 HOUR_S, DAY_S = 3_600.0, 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """A play: a policy, and the price and the budget of rented machines (price None: none are rented)."""
+    """A play: the price and the budget of rented machines (price None: none are rented)."""
 
-    policy: Policy = Policy.PRIORITY
     price: float | None = None
     budget: int | None = None
 
@@ -44,9 +42,9 @@ class Situation:
     def rules(self) -> Rules:
         """Its rules."""
         if self.price is None:
-            return Rules(policy=self.policy)
+            return Rules(policy=Policy.PRIORITY)
         budget = "" if self.budget is None else f", budget: {self.budget}"
-        return Rules(policy=self.policy, burst=read_rules(f"{RULE}, rate: {self.price}/h{budget}"))
+        return Rules(policy=Policy.PRIORITY, burst=read_rules(f"{RULE}, rate: {self.price}/h{budget}"))
 
 
 Found = Mapping[Situation, Result]
@@ -71,8 +69,7 @@ def play(path: str) -> Found:
     cluster = shape_of(trace.cluster or "")
     assert cluster is not None, "the trace is that of Philly"
     rented = [Situation(price=price, budget=budget) for price in PRICES for budget in BUDGETS]
-    others = [Situation(policy=policy, price=price) for policy in POLICIES for price in (None, PRICES[1])]
-    situations = [Situation(), *rented, *others]
+    situations = [Situation(), *rented]
     settings = [
         Setting(label=str(number), trace=trace, cluster=cluster, rules=each.rules)
         for number, each in enumerate(situations)
@@ -83,8 +80,8 @@ def play(path: str) -> Found:
 
 def table(found: Found) -> str:
     """A row for each situation, in Markdown."""
-    heads = ("policy", "price", "budget", "cost", "jobs that rented", "GPU-hours", "mean wait", "p50", "p99")
-    rows = [heads, ("---",) * 3 + ("---:",) * 6, *(_row(*item) for item in found.items())]
+    heads = ("price", "budget", "cost", "jobs that rented", "GPU-hours", "mean wait", "p50", "p99")
+    rows = [heads, ("---:",) * 8, *(_row(*item) for item in found.items())]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -93,10 +90,10 @@ def _row(situation: Situation, result: Result) -> Sequence[str]:
     waits = (of.queueing_mean_s, of.queueing_p50_s, of.queueing_p99_s)
     shown = [f"{wait_s / HOUR_S:.2f} h" for wait_s in waits if wait_s is not None]
     if of.rentals is None:
-        return (f"`{situation.policy}`", "", "none rented", "0", "0", "0", *shown)
+        return ("none rented", "", "0", "0", "0", *shown)
     budget = "none" if situation.budget is None else f"{situation.budget:,}"
     spent = (f"{of.rentals.cost:,.0f}", f"{of.rentals.jobs:,}", f"{of.rentals.machine_hours:,.0f}")
-    return (f"`{situation.policy}`", f"{situation.price:.2f}", budget, *spent, *shown)
+    return (f"{situation.price:.2f}", budget, *spent, *shown)
 
 
 def draw(found: Found, file: Path) -> None:

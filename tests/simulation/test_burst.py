@@ -367,6 +367,20 @@ def test_a_burst_run_that_can_never_have_machines_is_refused_with_what_helps() -
     assert "tarmac providers add" in (refusal.value.hint or "")
 
 
+def test_machines_whose_cluster_was_taken_down_are_given_back() -> None:
+    lab = BurstLab()
+    lab.grant(1000.0)
+    run = lab.submit()
+    rental = _ready(lab, run)
+    with pytest.raises(Refused, match="is rented for a run"):
+        lab.plane.clusters.remove(ADA, rental.cluster)
+    lab.plane.clusters.forget(rental.cluster)
+    lab.go_until(lambda: len(lab.rentals(run)) == 2)
+    assert "its cluster was removed" in lab.rentals(run)[0].text
+    _over_run(lab, run)
+    lab.check_over()
+
+
 def test_a_provider_cannot_go_while_anything_of_it_exists() -> None:
     lab = BurstLab()
     lab.grant(1000.0)

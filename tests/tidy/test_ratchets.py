@@ -22,7 +22,7 @@ CODE_LINES = {
     "artifacts": 4752,
     "cli": 7767,
     "client": 1806,
-    "control": 8161,
+    "control": 8171,
     "dialects": 3695,
     "engines": 9815,
     "launch": 1012,

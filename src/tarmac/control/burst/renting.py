@@ -7,7 +7,7 @@ Calls of providers and machines are jobs, which hold no lock.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import partial
 
@@ -66,6 +66,13 @@ class Renting:
         self._next_at: dict[str, float] = {}  # when a job may begin again, by its key
         self._deletes: Counter[str] = Counter()
         self._told: set[str] = set()
+        self._concerned: set[str] = set()
+        desk.control.event_bus.subscribe(self._hear)
+
+    def _hear(self, changed: Collection[str]) -> None:
+        """Wake the loop after a change of a run that has machines, or waits for some."""
+        if not self._concerned.isdisjoint(changed):
+            self._desk.control.event_bus.notify(Wakeup.BURST)
 
     def turn(self, control: ControlState) -> float | None:
         """One pass; returns the time of the next one, if there is anything to do."""
@@ -75,6 +82,7 @@ class Renting:
         with control.lock:
             live = dict(control.run_cache().runs)
         ids = {run.id for run in live.values() if may_rent(run.spec)} | {each.run_id for each in rentals}
+        self._concerned = ids
         runs = [live[run_id] for run_id in sorted(ids & live.keys())]
         market = Market.read(control, rules, runs)
         due = [self._want(run, market) for run in runs if may_rent(run.spec)]
@@ -226,6 +234,8 @@ class Renting:
             attempt = None if run is None or run.state is RunState.QUEUED else attempt
         known = None if rental.end is None else (rental.end, rental.text)
         end = known or trouble_of(rental, now) or disuse(rental, run, attempt) or _spent(rental, run, market)
+        if end is None and self._desk.control.inventory.described(rental.cluster) is None:
+            end = RentalEnd.START_FAILED, "its cluster was removed"
         if end is None:
             keep = partial(self._rented.keep_alive, rental)
             self._repeat(f"keep {rental.id}", keep, now, KEEP_S)

@@ -223,6 +223,8 @@ class BurstService:
         if run.state is not RunState.QUEUED or run.awaits or is_burst(run.spec) or not may_rent(run.spec):
             return found
         market = Market.read(self._control, self._desk.parts.rules, [run])
+        if any(each.open for each in market.of_run(run.id)):
+            return found
         offers = tuple(market.offers(run))
         rule = telling.rule(run, offers, market.now)
         return replace(found, offers=offers, unblocked_by=f"{found.unblocked_by} {rule}".strip())
