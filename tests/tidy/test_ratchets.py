@@ -32,7 +32,7 @@ CODE_LINES = {
     "sched": 5323,
     "search": 574,
     "server": 8323,
-    "simulator": 1323,
+    "simulator": 1538,
     "store": 3173,
     "systems": 11048,
     "vault": 619,
