@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tarmac.cli.views.plotting import COLOURS, picture
 from tarmac.model.cluster import Policy
@@ -24,11 +25,11 @@ from tarmac.simulator.traces import read_trace
 PRICES = (1.0, 2.5, 5.0)
 """Money for one GPU and hour."""
 
-BUDGETS = (50_000, 100_000, None)
+BUDGETS = (50_000, None)
 RULE = "when: wait > 2h, below: 40/h, start_up: 8m"
 """At 5.00 for a GPU, this rate admits jobs of up to 8 GPUs."""
 
-HOUR_S, DAY_S = 3_600.0, 86_400.0
+HOUR_S = 3_600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class Situation:
         if self.price is None:
             return Rules(policy=Policy.PRIORITY)
         budget = "" if self.budget is None else f", budget: {self.budget}"
-        return Rules(policy=Policy.PRIORITY, burst=read_rules(f"{RULE}, rate: {self.price}/h{budget}"))
+        return Rules(policy=Policy.PRIORITY, renting=read_rules(f"{RULE}, rate: {self.price}/h{budget}"))
 
 
 Found = Mapping[Situation, Result]
@@ -97,26 +98,30 @@ def _row(situation: Situation, result: Result) -> Sequence[str]:
 
 
 def draw(found: Found, file: Path) -> None:
-    """The mean wait and the 99th percentile by the money spent, a line for each price."""
-    without = found[Situation()].measures
-    assert without.queueing_mean_s is not None
-    assert without.queueing_p99_s is not None
+    """The mean and the 99th percentile of the waits by the money spent, a colour for each price."""
     with picture(file, 10.0, 4.2) as figure:
         left, right = figure.subplots(1, 2)
         for price, colour in zip(PRICES, COLOURS, strict=False):
-            of = [found[Situation(price=price, budget=budget)].measures for budget in BUDGETS]
-            costs = [0.0, *(each.rentals.cost / 1_000 for each in of if each.rentals is not None)]
-            means = [without.queueing_mean_s, *(each.queueing_mean_s or 0.0 for each in of)]
-            tails = [without.queueing_p99_s, *(each.queueing_p99_s or 0.0 for each in of)]
-            label = f"{price:.2f} for a GPU and hour"
-            left.plot(costs, [s / HOUR_S for s in means], "o-", color=colour, markersize=4, label=label)
-            right.plot(costs, [s / DAY_S for s in tails], "o-", color=colour, markersize=4, label=label)
-        left.set(title="mean wait", xlabel="money spent, thousands", ylabel="hours")
-        right.set(title="99th percentile of the waits", xlabel="money spent, thousands", ylabel="days")
-        for axes in (left, right):
+            of = [found[Situation()].measures]
+            of += [found[Situation(price=price, budget=budget)].measures for budget in BUDGETS]
+            costs = [each.rentals.cost / 1_000 if each.rentals is not None else 0.0 for each in of]
+            means = [(each.queueing_mean_s or 0.0) / HOUR_S for each in of]
+            tails = [(each.queueing_p99_s or 0.0) / HOUR_S for each in of]
+            style = {"color": colour, "marker": "o", "linestyle": ":", "linewidth": 1.0}
+            left.plot(costs, means, label=f"{price:.2f} for a GPU and hour", **style)
+            right.plot(costs, tails, **style)
+            left.annotate("no budget", (costs[-1], means[-1]), (7, -3), **_NOTE)
+            right.annotate("no budget", (costs[-1], tails[-1]), (7, -3), **_NOTE)
+        for axes, title in ((left, "the mean wait"), (right, "the 99th percentile of the waits")):
+            axes.set(title=title, xlabel="money spent in two months, thousands", ylabel="hours")
             axes.set_ylim(bottom=0)
-            axes.set_xlim(left=0)
+            axes.set_xlim(-10, 1.2 * costs[-1])
+            start = axes.lines[0].get_ydata()[:1]
+            axes.plot([0], start, marker="o", linestyle="", color="#555555", label="none rented")
         left.legend(frameon=False)
+
+
+_NOTE: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8, "color": "#555555"}
 
 
 def _report(ended: int, of: int) -> None:

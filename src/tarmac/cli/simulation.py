@@ -134,7 +134,7 @@ def _settings(request: Request) -> list[Setting]:
             situations = {"": before} | {words: changed(before, words) for words in request.what_if}
             for text, burst in renting.items():
                 situations[text] = Situation(
-                    cluster=before.cluster, rules=structs.replace(rules, burst=burst)
+                    cluster=before.cluster, rules=structs.replace(rules, renting=burst)
                 )
             settings += [
                 Setting(

@@ -169,7 +169,7 @@ def play(
     record = game.run(progress, stop=stop)
     return Result(
         measures=measures(
-            record, slots, game.estimates, game.promises, renting=setting.rules.burst is not None
+            record, slots, game.estimates, game.promises, renting=setting.rules.renting is not None
         ),
         series=share_series(record, slots),
         never_fits=tuple(

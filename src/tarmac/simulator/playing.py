@@ -68,14 +68,14 @@ class Rules(Struct, frozen=True, kw_only=True):
     those, otherwise the default of the policy.
 
     Every attempt pays `restart_s` before it works; with `limit_factor`, each job has a time limit of that
-    many times its true duration. With `burst`, batch jobs that wait for too long rent machines.
+    many times its true duration. With `renting`, batch jobs that wait for too long rent machines.
     """
 
     policy: Policy | None = Policy.PRIORITY
     preemption: bool | None = None
     limit_factor: float | None = None
     restart_s: float = 0.0
-    burst: BurstRules | None = None
+    renting: BurstRules | None = None
     estimates: bool = False
 
     @property
@@ -126,7 +126,7 @@ class Play:
         self.estimates = Estimates() if rules.estimates else None
         self._ask_at = 0
         sharing = any(job.mode is Mode.INTERRUPTIBLE for job in jobs)
-        self._renting = Renting(rules.burst, self.record) if rules.burst is not None else None
+        self._renting = Renting(rules.renting, self.record) if rules.renting is not None else None
         self.promises = PromiseBook(max(pool.period_s for pool in ruled.pools)) if sharing else None
         if rules.estimates:  # from now on the estimator learns from ended runs
             self._plane.control.estimator.learn()

@@ -31,7 +31,7 @@ def played(jobs: list[Job], declaration: str | None, **rules: object) -> Record:
     cluster = shape_of("1x4")
     assert cluster is not None
     burst = None if declaration is None else read_rules(declaration)
-    record = Play(jobs, cluster, Rules(burst=burst, **rules)).run()
+    record = Play(jobs, cluster, Rules(renting=burst, **rules)).run()
     assert record.complete
     return record
 

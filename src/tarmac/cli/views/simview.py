@@ -137,9 +137,9 @@ def _play_document(setting: Setting, result: Result, part: Played) -> dict[str, 
 
 def _saved(setting: Setting, result: Result, part: Played) -> dict[str, float] | None:
     """What rentals saved of some figures: their values in the same play without burst, less those here."""
-    if setting.rules.burst is None:
+    if setting.rules.renting is None:
         return None
-    rules = structs.replace(setting.rules, burst=None)
+    rules = structs.replace(setting.rules, renting=None)
     found = (of.measures for item, of in part if item.rules == rules and item.cluster == setting.cluster)
     before, after = asdict(next(found)), asdict(result.measures)
     pairs = ((name, before[name], after[name]) for name in SAVED)
