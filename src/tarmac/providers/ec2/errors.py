@@ -1,4 +1,4 @@
-"""The errors of EC2 as those of the port: what was done, and whether another try may succeed.
+"""The errors of EC2 as those of the port, by their effect and by the chances of another try.
 
 Called by `adapter`. The codes are those of Amazon's list of error codes for EC2.
 """
