@@ -24,6 +24,9 @@ VERSION = "2016-11-15"
 REGION = "eu-north-1"
 KEY = "AKIATARMACTEST"
 NOTICE_S = 120.0
+LISTED_S = 3600.0
+"""EC2 lists a terminated machine for about an hour."""
+
 
 REFUSALS: Mapping[Refusal, tuple[int, str, str]] = {
     Refusal.NO_CAPACITY: (
@@ -75,7 +78,7 @@ class Ec2:
 
     moto_port: int
     now: Callable[[], float]
-    knobs: Knobs = field(default_factory=Knobs)
+    knobs: Knobs = field(default_factory=lambda: Knobs(listed_gone_s=LISTED_S))
     types: set[str] = field(default_factory=lambda: {"m5.large", "p5.48xlarge"})
     page_size: int | None = None
 
@@ -310,14 +313,15 @@ class Ec2:
             if instance in self._stops:
                 self.moto("StopInstances", **{"InstanceId.1": instance})
             else:
-                self.books.end(self.books.entries[instance], self.now())
+                entry = self.books.entries[instance]
+                self.books.end(entry, self.now(), listed_s=self.knobs.listed_gone_s)
 
     def notice(self, instance: str) -> None:
         """Announce that a spot machine ends in two minutes."""
         with self.lock:
             entry = self.books.entries[instance]
             entry.notice_at = self.now() + NOTICE_S
-            self.books.end(entry, entry.notice_at)
+            self.books.end(entry, entry.notice_at, listed_s=self.knobs.listed_gone_s)
 
 
 _HANDLERS: Mapping[str, Callable[[Ec2, dict[str, str]], bytes]] = {

@@ -370,12 +370,8 @@ class FakeProvider:
                 silence_s=knobs.silence_s,
             )
             made.append(self._add(machine))
-            for _ in range(knobs.disks):
-                made.append(
-                    self._add(
-                        replace(common, kind=ThingKind.DISK, disk_of=None if knobs.disks_stay else machine.id)
-                    )
-                )
+            disk = replace(common, kind=ThingKind.DISK, disk_of=None if knobs.disks_stay else machine.id)
+            made.extend(self._add(replace(disk)) for _ in range(knobs.disks))
             made.extend(self._add(replace(common, kind=ThingKind.ADDRESS)) for _ in range(knobs.addresses))
         return made
 

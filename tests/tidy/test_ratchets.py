@@ -28,7 +28,7 @@ CODE_LINES = {
     "launch": 1012,
     "model": 3086,
     "node": 12056,
-    "providers": 532,
+    "providers": 513,
     "samplers": 214,
     "sched": 5323,
     "search": 574,

@@ -17,7 +17,7 @@ SSH = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9_][A-Za-z0-9_
 
 A_PATH = "an absolute path of letters, digits and _./+@-"
 A_PROGRAM = "a command or a path, without blanks"
-A_HOST = "a host as ssh takes it: login.example.org or ada@login"
+SSH_FORM = "a host as ssh takes it: login.example.org or ada@login"
 
 _DURATION = re.compile(r"([1-9][0-9]{0,5})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}

@@ -81,13 +81,12 @@ class MachinesKind:
     def check(self, record: ProviderRecord) -> None:
         """Raise InvalidInput for settings that are no commands."""
         values.refuse_unknown(record.settings, (*ALL_COMMANDS, "timeout"), "the provider machines")
-        for name in COMMANDS:
-            if name not in record.settings:
-                hint = f"a program and its arguments, such as --set {name}=/opt/rent/{name}"
-                raise InvalidInput(f"the provider machines needs the setting {name!r}", hint=hint)
         for name in ALL_COMMANDS:
             if name in record.settings:
                 _argv(record.settings, name)
+            elif name in COMMANDS:
+                hint = f"a program and its arguments, such as --set {name}=/opt/rent/{name}"
+                raise InvalidInput(f"the provider machines needs the setting {name!r}", hint=hint)
         _timeout_s(record.settings)
         for name in record.credentials:
             if not _VARIABLE.fullmatch(name):
@@ -108,14 +107,9 @@ class CommandProvider:
 
     def create(self, request: RentRequest) -> Sequence[RentedThing]:
         """Call `create`. An answer that cannot be read is a lost one: the machines may exist."""
-        variables = {
-            "REQUEST": request.id,
-            "OWNER": request.owner,
-            "RUN": request.run,
-            "MACHINES": str(request.machines),
-            "SCRIPT": request.script,
-            **_of_shape(request.shape),
-        }
+        variables = {"REQUEST": request.id, "OWNER": request.owner, "RUN": request.run}
+        variables |= {"MACHINES": str(request.machines), "SCRIPT": request.script}
+        variables |= _of_shape(request.shape)
         output = self._output("create", request, variables)
         return _read("create", output, lambda answer: _created(answer, request))
 

@@ -69,7 +69,7 @@ def read_settings(settings: Mapping[str, Any]) -> RaySettings:
         directory=values.path_of(settings, "directory") or Path("/var/tmp/tarmac"),
         python=values.text_of(settings, "python", values.PROGRAM, values.A_PROGRAM) or sys.executable,
         token_file=values.path_of(settings, "token_file", "the absolute path of a file with the token"),
-        ssh=values.text_of(settings, "ssh", values.SSH, values.A_HOST),
+        ssh=values.text_of(settings, "ssh", values.SSH, values.SSH_FORM),
         tunnel=_tunnel(settings),
         slots=_whole(settings, "slots"),
         slot_type=values.text_of(settings, "slot_type", _NAME, "a type of slots, such as h100"),

@@ -97,6 +97,6 @@ def _check_size(largest_bytes: int, *files: IO[bytes]) -> None:
 
 
 def _printed(errors: IO[bytes]) -> str:
-    """The beginning of what a program printed on stderr."""
-    errors.seek(0)
+    """The end of what a program printed on stderr."""
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - _LONGEST_DETAILS))
     return errors.read(_LONGEST_DETAILS).decode(errors="replace")

@@ -18,8 +18,8 @@ from tarmac.model.burst.shapes import Shape
 from tarmac.model.engine_kinds import Finding
 from tarmac.providers.accounts import counted, finding
 from tarmac.providers.ec2 import things as answers
-from tarmac.providers.ec2.errors import code_of, translated
-from tarmac.providers.ec2.settings import Ec2Settings
+from tarmac.providers.ec2.errors import BUSY, code_of, translated
+from tarmac.providers.ec2.settings import timeout_s
 
 CONNECT_S = 10.0
 NOTICE_S = 120.0
@@ -35,8 +35,9 @@ _ANOTHER_ZONE = (Refusal.NO_CAPACITY, Refusal.UNKNOWN_SHAPE)
 class Ec2Provider:
     """The instances, volumes and addresses of an account."""
 
-    def __init__(self, settings: Ec2Settings, credentials: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(self, settings: Mapping[str, str], credentials: Callable[[], Mapping[str, str]]) -> None:
         self._settings = settings
+        self._subnets = settings["subnets"].split(",")
         self._credentials = credentials
         self._connecting = threading.Lock()
         self._connected: tuple[Mapping[str, str], Any] | None = None
@@ -48,8 +49,8 @@ class Ec2Provider:
             client = self._client()
             filters = [{"Name": "tag:tarmac-request", "Values": [request.id]}]
             instances = _instances(client, Filters=filters)
-            disks = answers.disks_of(self._image(client), self._settings.disk_gb)
-        for subnet in self._settings.subnets if not instances else ():
+            disks = answers.disks_of(self._image(client), self._settings)
+        for subnet in self._subnets if not instances else ():
             parameters = answers.run_request(self._settings, request, subnet, disks)
             try:
                 with translated(refuses=True, changes=True):
@@ -91,6 +92,8 @@ class Ec2Provider:
                 try:
                     calls[thing.kind](thing.id)
                 except ClientError as error:
+                    if code_of(error) in BUSY:
+                        raise
                     if code_of(error) not in (*_GONE, *_IN_USE):
                         failed.append(error)
             if failed:
@@ -106,7 +109,7 @@ class Ec2Provider:
             history = client.get_paginator("describe_spot_price_history")
             pages = history.paginate(**asked, StartTime=datetime.now(UTC))
             rows = [row for page in pages for row in page["SpotPriceHistory"]]
-            zones = {each["AvailabilityZone"] for each in self._subnets(client)}
+            zones = {each["AvailabilityZone"] for each in self._zones(client)}
         newest = {row["AvailabilityZone"]: row for row in sorted(rows, key=lambda row: row["Timestamp"])}
         return max((float(row["SpotPrice"]) for zone, row in newest.items() if zone in zones), default=None)
 
@@ -115,7 +118,7 @@ class Ec2Provider:
         checks: dict[str, Callable[[Any], str]] = {
             "account": lambda _: counted(self.list()),
             "image": lambda client: str(self._image(client).get("Name")),
-            "subnets": lambda client: ", ".join(each["AvailabilityZone"] for each in self._subnets(client)),
+            "subnets": lambda client: ", ".join(each["AvailabilityZone"] for each in self._zones(client)),
             "permission": self._may_create,
         }
         return [finding(what, partial(self._text, check)) for what, check in checks.items()]
@@ -125,10 +128,10 @@ class Ec2Provider:
             return check(self._client())
 
     def _may_create(self, client: Any) -> str:
-        subnet = self._settings.subnets[0]
+        subnet = self._subnets[0]
         try:
             client.run_instances(
-                ImageId=self._settings.image, SubnetId=subnet, MinCount=1, MaxCount=1, DryRun=True
+                ImageId=self._settings["image"], SubnetId=subnet, MinCount=1, MaxCount=1, DryRun=True
             )
         except ClientError as error:
             if code_of(error) != "DryRunOperation":
@@ -136,13 +139,13 @@ class Ec2Provider:
         return "machines can be created"
 
     def _image(self, client: Any) -> Any:
-        images = client.describe_images(ImageIds=[self._settings.image])["Images"]
+        images = client.describe_images(ImageIds=[self._settings["image"]])["Images"]
         if not images:
-            raise RentRefused(Refusal.INVALID, f"EC2: there is no image {self._settings.image}")
+            raise RentRefused(Refusal.INVALID, f"EC2: there is no image {self._settings['image']}")
         return images[0]
 
-    def _subnets(self, client: Any) -> Any:
-        return client.describe_subnets(SubnetIds=list(self._settings.subnets))["Subnets"]
+    def _zones(self, client: Any) -> Any:
+        return client.describe_subnets(SubnetIds=self._subnets)["Subnets"]
 
     def _client(self) -> Any:
         """boto3's client with the present credentials; it is shared by all threads."""
@@ -153,16 +156,16 @@ class Ec2Provider:
             return self._connected[1]
 
 
-def _client(settings: Ec2Settings, given: Mapping[str, str]) -> Any:
+def _client(settings: Mapping[str, str], given: Mapping[str, str]) -> Any:
     session = boto3.session.Session(
         aws_access_key_id=given.get("access_key"),
         aws_secret_access_key=given.get("secret_key"),
         aws_session_token=given.get("session_token"),
-        region_name=settings.region,
+        region_name=settings["region"],
     )
     once = {"total_max_attempts": 1, "mode": "standard"}
-    config = Config(retries=once, connect_timeout=CONNECT_S, read_timeout=settings.timeout_s)
-    return session.client("ec2", endpoint_url=settings.url, config=config)
+    config = Config(retries=once, connect_timeout=CONNECT_S, read_timeout=timeout_s(settings))
+    return session.client("ec2", endpoint_url=settings.get("url"), config=config)
 
 
 def _instances(client: Any, **filters: Any) -> list[answers.Answer]:

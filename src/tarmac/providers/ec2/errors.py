@@ -1,4 +1,4 @@
-"""The errors of EC2 as those of the port: what was done, and whether another try may succeed.
+"""The errors of EC2 as those of the port, by their effect and by the chances of another try.
 
 Called by `adapter`. The codes are those of Amazon's list of error codes for EC2.
 """
@@ -13,7 +13,7 @@ from tarmac.model.errors import TarmacError, Unavailable
 
 _NOT_SENT = (aws.ConnectTimeoutError, aws.EndpointConnectionError, aws.ProxyConnectionError, aws.SSLError)
 _NO_ACCESS = (aws.NoCredentialsError, aws.PartialCredentialsError)
-_BUSY = ["RequestLimitExceeded", "Throttling", "ThrottlingException", "EC2ThrottledException", "Unavailable"]
+BUSY = ["RequestLimitExceeded", "Throttling", "ThrottlingException", "EC2ThrottledException", "Unavailable"]
 _DENIED = (
     *("AccessDenied", "AuthFailure", "Blocked", "ExpiredToken", "IncompleteSignature", "OptInRequired"),
     *("InvalidClientTokenId", "MissingAuthenticationToken", "RequestExpired", "SignatureDoesNotMatch"),
@@ -48,7 +48,7 @@ def _failure(error: Exception, *, refuses: bool, changes: bool) -> TarmacError:
     if isinstance(error, aws.ClientError):
         code = code_of(error)
         refusal = _refusal(code, text)
-        if code in _BUSY:
+        if code in BUSY:
             return Unavailable(text)
         if refusal is Refusal.DENIED or (refusal is not None and refuses):
             return RentRefused(refusal, text)

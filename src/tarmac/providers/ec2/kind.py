@@ -8,7 +8,7 @@ from tarmac.model.burst.provider import Provider, ProviderRecord
 from tarmac.model.errors import InvalidInput
 from tarmac.model.secret import SecretValues
 from tarmac.providers.accounts import credential_values
-from tarmac.providers.ec2.settings import check_credentials, read_settings
+from tarmac.providers.ec2 import settings
 
 
 class Ec2Kind:
@@ -19,8 +19,7 @@ class Ec2Kind:
 
     def check(self, record: ProviderRecord) -> None:
         """Raise InvalidInput for settings of no EC2 account, and without boto3."""
-        read_settings(record.settings)
-        check_credentials(record.credentials)
+        settings.check(record)
         if find_spec("boto3") is None:
             raise InvalidInput(
                 "the provider ec2 needs the package 'boto3', and the server does not have it",
@@ -32,4 +31,4 @@ class Ec2Kind:
         self.check(record)
         from tarmac.providers.ec2.adapter import Ec2Provider  # noqa: PLC0415 - boto3 is an extra
 
-        return Ec2Provider(read_settings(record.settings), partial(credential_values, record, self._secrets))
+        return Ec2Provider(record.settings, partial(credential_values, record, self._secrets))

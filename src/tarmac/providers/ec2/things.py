@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tarmac.model.burst.provider import RentedThing, RentRequest, ThingKind, ThingState
-from tarmac.providers.ec2.settings import Ec2Settings
+from tarmac.providers.ec2.settings import disk_gb
 
 Answer = Mapping[str, Any]
 
@@ -53,7 +53,7 @@ def _tags(found: Answer) -> dict[str, Any]:
 
 
 def run_request(
-    settings: Ec2Settings, request: RentRequest, subnet: str, disks: Sequence[Answer]
+    settings: Mapping[str, str], request: RentRequest, subnet: str, disks: Sequence[Answer]
 ) -> dict[str, Any]:
     """The parameters of RunInstances in one subnet. Its token is the same for the same request there."""
     token = hashlib.sha256(f"{request.owner}/{request.id}/{subnet}".encode()).hexdigest()
@@ -61,7 +61,7 @@ def run_request(
     tagged = ["instance", "volume", *(["spot-instances-request"] if request.shape.spot else [])]
     found: dict[str, Any] = {
         "ClientToken": token,
-        "ImageId": settings.image,
+        "ImageId": settings["image"],
         "InstanceType": request.shape.machine,
         "MinCount": request.machines,
         "MaxCount": request.machines,
@@ -72,10 +72,10 @@ def run_request(
         "TagSpecifications": [{"ResourceType": kind, "Tags": tags} for kind in tagged],
         "UserData": request.script,
     }
-    if settings.security_groups:
-        found["SecurityGroupIds"] = list(settings.security_groups)
-    if settings.profile is not None:
-        found["IamInstanceProfile"] = {"Name": settings.profile}
+    if "security_groups" in settings:
+        found["SecurityGroupIds"] = settings["security_groups"].split(",")
+    if "profile" in settings:
+        found["IamInstanceProfile"] = {"Name": settings["profile"]}
     if request.shape.spot:
         options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
         if request.shape.currency == "USD" and request.shape.rate:  # caps and budgets were checked with it
@@ -84,13 +84,13 @@ def run_request(
     return found
 
 
-def disks_of(image: Answer, disk_gb: int) -> Sequence[Answer]:
-    """The disks of an image, each deleted with its machine; the first one of this size, if it is not 0."""
+def disks_of(image: Answer, settings: Mapping[str, str]) -> Sequence[Answer]:
+    """The disks of an image, each deleted with its machine; the first one has the size of the settings."""
     found = []
     for mapping in image.get("BlockDeviceMappings", ()):
         if "Ebs" in mapping:
             root = mapping["DeviceName"] == image.get("RootDeviceName")
-            size = disk_gb if root and disk_gb else mapping["Ebs"].get("VolumeSize")
+            size = (root and disk_gb(settings)) or mapping["Ebs"].get("VolumeSize")
             disk = {"DeleteOnTermination": True, **({"VolumeSize": size} if size else {})}
             found.append({"DeviceName": mapping["DeviceName"], "Ebs": disk})
     return found
