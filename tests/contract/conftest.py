@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from delivered import deliver_early
+from ec2_server import moto_server
 from engine_harness import Harness, LocalHarness, SimBatchHarness, SimHarness
 from firecrest_harness import FirecrestHarness
 from gitserver import NO_SSHD
@@ -181,6 +182,13 @@ def slurm_harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sl
         made = request.getfixturevalue("standin_anywhere")
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def moto_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of one moto for all tests of this process."""
+    with moto_server(tmp_path_factory.mktemp("moto")) as port:
+        yield port
 
 
 @pytest.fixture

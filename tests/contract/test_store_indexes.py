@@ -14,7 +14,7 @@ from sqlalchemy.dialects import sqlite
 from tarmac.model.actor import Sight
 from tarmac.model.lifecycle import RunState
 from tarmac.model.summary import RunQuery
-from tarmac.store import limits, open_store, secrets, spans
+from tarmac.store import limits, open_store, rentals, secrets, spans
 from tarmac.store import statements as sql
 from tarmac.store.database import Database
 from tarmac.store.schema import metadata
@@ -52,6 +52,9 @@ QUERIES: dict[str, Select[Any]] = {
     "ended attempts as usage": spans.ENDED.params(since=1.0, until=2.0),
     "attempts to remove": spans.TO_REMOVE.params(ids=["a", "b"]),
     "clusters": sql.CLUSTERS,
+    "open rentals": rentals.OPEN,
+    "rentals of runs": rentals.OF_RUNS.params(ids=["a", "b"]),
+    "rentals since": rentals.SINCE.params(since=1.0),
     "secrets by name": secrets.NAMED.params(ids=["a", "b"]),
     "charges of runs": limits.CHARGED.params(ids=["a", "b"]),
     "ledger": limits.PAGE.params(before=9, at_most=1),

@@ -151,7 +151,7 @@ def test_the_usage_of_attempts_from_before_the_sums_is_added_up(two_urls: tuple[
         assert [each.begin_at for each in before] == [0.0, 86_400.0, 172_800.0]
     with write(url) as connection:
         for change in (
-            "DROP TABLE usage_day",
+            *(f"DROP TABLE {name}" for name in ("usage_day", "rental", "stock", "shape", "provider")),
             "DROP INDEX ix_attempt_ended_at",
             "UPDATE alembic_version SET version_num = '0035'",
         ):

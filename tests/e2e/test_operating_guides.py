@@ -93,7 +93,7 @@ def admin(tmp_path: Path) -> Iterator[Reader]:
         yield reader
 
 
-@pytest.mark.parametrize("guide", ["accounts", "backup", "limits", "reservations", "security"])
+@pytest.mark.parametrize("guide", ["accounts", "backup", "burst", "limits", "reservations", "security"])
 def test_a_guide_does_what_it_says(guide: str, admin: Reader) -> None:
     admin.follow(page(f"operating/{guide}.md").replace("8400", str(free_port())))
 

@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect
 
 from page_acts import lose_session
+from rented_nothing import rent_nothing
 from shell import Shell
 from tarmac.client import Client
 
@@ -28,6 +29,7 @@ PATHS = {
     "run": ("/run/access", ".panel"),
     "failed": ("/run/access-fails", ".panel.cause"),
     "waiting": ("/run/access-waits", ".panel.waits"),
+    "to approve": ("/run/access-rents", "button:has-text('Approve')"),
     "logs": ("/run/access/logs", ".log-text"),
     "metrics": ("/run/access/metrics", ".chart canvas"),
     "files": ("/run/access/files", ".plain"),
@@ -54,7 +56,7 @@ PATHS = {
     "artifacts": ("/artifacts", "tbody a"),
     "artifact": ("/artifacts/ID.checkpoint.1", "tbody a"),
     "datasets": ("/datasets", "tbody tr"),
-    "shapes": ("/shapes", "tbody tr"),
+    "shapes": ("/shapes", "button:has-text('Approve')"),
     "tokens": ("/admin", "tbody tr"),
     "users": ("/admin/users", "tbody tr"),
     "organisations": ("/admin/organisations", "h2"),
@@ -111,6 +113,8 @@ def facts(client: Client, owner: Shell) -> None:
     client.set_limits(user="ada", queued=7)
     client.grant_credits("user:bob", 5.0)
     client.announce("down at noon")
+    rent_nothing(owner, client)
+    client.submit("name: access-rents\nslots: cpu:2\nmode: burst\ncommand: sleep 600\n")
     for trial in client.trials(search.id):
         client.wait(trial.run)
     client.submit("name: access-holds\nslots: 2\ncommand: sleep 600\n")

@@ -21,7 +21,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 LIMIT_S = 240.0
 READS = (
     *("tarmac why", "tarmac ls", "tarmac show", "tarmac logs", "tarmac queue", "tarmac nodes"),
-    *("tarmac server status", "curl"),
+    *("tarmac burst ls", "tarmac server status", "curl"),
 )
 """Commands that a reader repeats until they say what is awaited."""
 

@@ -13,6 +13,7 @@ from memory_metrics import MemoryMetrics
 from memory_notifications import MemoryNotifications
 from memory_numbers import MemoryNumbers
 from memory_queries import newest_of
+from memory_rentals import MemoryRentals
 from memory_run_records import MemoryRunRecords
 from memory_run_views import MemoryRunViews
 from memory_secrets import MemorySecrets
@@ -75,14 +76,14 @@ class MemoryStore(MemoryReservations):
         self._clusters: dict[str, Cluster] = {}
         self._datasets: dict[str, Dataset] = {}
         self.secrets, self.announcements = MemorySecrets(), MemoryAnnouncements()
-        self.annotations = MemoryAnnotations(self._runs, self._lock)
-        self.numbers, self.limits = MemoryNumbers(), MemoryLimits(self._write)
+        self.annotations, self.numbers = MemoryAnnotations(self._runs, self._lock), MemoryNumbers()
+        self.limits, self.rentals = MemoryLimits(self._write), MemoryRentals(self._write, self._fence)
         self.run_views = MemoryRunViews(self._runs, self._where, self._lock)
         self.run_records = MemoryRunRecords(self._runs, self._lock)
         self.metrics = MemoryMetrics(self._runs, self._write, self._fence, self.run_records.keep)
         self.notifications = MemoryNotifications(self._write, self._fence)
-        fenced = self._write, self._lock, self._fence, self._write_runs
-        self.experiments: Experiments = MemoryExperiments(*fenced)
+        parts = self._write, self._lock, self._fence, self._write_runs
+        self.experiments: Experiments = MemoryExperiments(*parts)
 
     # --- knobs ------------------------------------------------------------------------------------
 
@@ -279,8 +280,7 @@ class MemoryStore(MemoryReservations):
         with self._write:
             self._clusters.pop(name, None)
 
-    def close(self) -> None:
-        """Does nothing: the content stays."""
+    def close(self) -> None: ...
 
     # --- the writes -------------------------------------------------------------------------------
 

@@ -21,6 +21,8 @@ from starlette.types import ASGIApp
 
 import tarmac
 from cluster_starter import NAME, Starter
+from fake_provider import FakeProvider
+from rented_clusters import FakeKind, FakeRented
 from scratch_store import ScratchStore
 from served_sockets import TlsServer, for_members
 from sim_engine import Behaviour, SimEngine
@@ -31,6 +33,7 @@ from tarmac.artifacts.versions.catalog import Catalog, Rules
 from tarmac.client import Client
 from tarmac.client.embedded import EmbeddedServer
 from tarmac.client.transport import Transport
+from tarmac.control.burst.desk import BurstParts
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.reconcile import reconcile_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
@@ -170,6 +173,9 @@ class Served:
         self.changes = Changes()
         self.auditor = Auditor(self.accounts, self.clock, self.changes.tell)
         self.code = DirectoryCodeStore(root / "code", leave_out=(root,))
+        self.account = FakeProvider(self.clock.now)
+        accounts = {"lab": self.account}
+        burst = BurstParts(kinds={"fake": FakeKind(accounts)}, rented=FakeRented(accounts))
         self.starter = Starter(SimEngine(self.clock, nodes(3, 4, cluster=NAME), behaviour=behaviour))
         self.plane = ControlPlane(
             ControlState(
@@ -182,6 +188,7 @@ class Served:
                 pools=pools,
             ),
             starter=lambda: self.starter,
+            burst=burst,
             resolve=self._resolve_references(),
             sender=Sender(mail=None, secrets=self.secrets.values, private_addresses=False),
         )
@@ -225,6 +232,7 @@ class Served:
 
     def turn(self) -> None:
         """One pass of each loop, in the order of a run's life."""
+        self.plane.burst.turn(self.plane.control)
         for body in _PASSES:
             body(self.plane.control)
 

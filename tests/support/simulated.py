@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from memory_metrics import MemoryMetrics
-from memory_store import MemoryStore
+from interruptible_store import InterruptibleStore
 from sim_batch import SimBatchEngine
 from sim_engine import Behaviour, SimEngine
+from tarmac.control.burst.desk import NOTHING_RENTED, BurstParts
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.limits import limits_pass
 from tarmac.control.reconcilers.reconcile import reap_pass, reconcile_pass
@@ -24,15 +24,11 @@ from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.actor import HomeIdentity, Lease
-from tarmac.model.changes import NewRun, RunStep
-from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, Drain, Node, Pool
+from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, Node, Pool
 from tarmac.model.errors import InvalidInput, LeaseLost, Unavailable
-from tarmac.model.experiment import Experiments
-from tarmac.model.metrics import ReportBatch
 from tarmac.model.notification import Subscription
 from tarmac.model.ports import StagedCode
 from tarmac.model.resources import Resources
-from tarmac.model.run import Run
 from tarmac.model.spec import Command, FailureBehaviour, LocalDirectory, Process, Repository, Role, RunSpec
 from tarmac.node.attempt.document import Launch
 from tarmac.samplers import searcher_of
@@ -53,8 +49,10 @@ class Hangs(Exception):
 class CountingIds:
     """Identifiers that count: the same in every run of a test."""
 
-    def __init__(self) -> None:
+    def __init__(self, mark: str = "") -> None:
+        """`mark` is in each token: those of two servers differ, and their run ids may not."""
         self._made = 0
+        self._mark = mark
 
     def run_id(self, now: float) -> str:
         self._made += 1
@@ -62,7 +60,7 @@ class CountingIds:
 
     def token(self) -> str:
         self._made += 1
-        return f"t{self._made:05d}"
+        return f"t{self._mark}{self._made:05d}"
 
 
 class InstantCode:
@@ -119,64 +117,6 @@ def spec(**wanted: object) -> RunSpec:
     return RunSpec(**({"name": "train", "roles": (role,)} | wanted))
 
 
-class InterruptibleMetrics(MemoryMetrics):
-    """The metrics of an `InterruptibleStore`."""
-
-    def __init__(self, *parts: Any, interrupted: Callable[[Callable[[], list[bool]]], list[bool]]) -> None:
-        super().__init__(*parts)
-        self._interrupted = interrupted
-
-    def take(self, batches: Sequence[ReportBatch], *, lease: Lease | None = None) -> list[bool]:
-        return self._interrupted(
-            lambda: super(InterruptibleMetrics, self).take(batches, lease=lease) if batches else []
-        )
-
-
-class InterruptibleExperiments:
-    """Experiments of the in-memory store, with a call before and after each write."""
-
-    def __init__(self, kept: Experiments, interrupted: Callable[[Callable[[], Any]], Any]) -> None:
-        self._kept = kept
-        self._interrupted = interrupted
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._kept, name)
-        if name not in ("create", "apply", "remove"):
-            return method
-        return lambda *values, **named: self._interrupted(lambda: method(*values, **named))
-
-
-class InterruptibleStore(MemoryStore):
-    """The in-memory store with a call before and after each durable write: a test may crash there."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.interrupt: Callable[[], None] = lambda: None
-        self.metrics = InterruptibleMetrics(
-            self._runs, self._write, self._fence, self.run_records.keep, interrupted=self._interrupted
-        )
-        self.experiments = InterruptibleExperiments(self.experiments, self._interrupted)
-
-    def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
-        return self._interrupted(lambda: super(InterruptibleStore, self).create_runs(new))
-
-    def apply(
-        self, steps: Sequence[RunStep], *, lease: Lease | None = None, whole: bool = False
-    ) -> list[bool]:
-        return self._interrupted(
-            lambda: super(InterruptibleStore, self).apply(steps, lease=lease, whole=whole)
-        )
-
-    def set_drained(self, nodes: Collection[str], drain: Drain | None) -> None:
-        self._interrupted(lambda: super(InterruptibleStore, self).set_drained(nodes, drain))
-
-    def _interrupted(self, write: Callable[[], T]) -> T:
-        self.interrupt()
-        result = write()
-        self.interrupt()
-        return result
-
-
 @dataclass
 class Server:
     """One life of the control plane: everything in it is lost with a crash.
@@ -189,6 +129,7 @@ class Server:
     lease: Lease | None = None
     news: set[str] = field(default_factory=set)
     plan_at: float | None = None
+    burst_at: float | None = None
     hanging: Collection[str] = frozenset()
     stuck: set[tuple[str, str]] = field(default_factory=set)
 
@@ -222,6 +163,8 @@ class Server:
                     dependency_pass(control)
                     wanted = (limits_pass(control), submit_pass(control), schedule_pass(control).next_at)
                     self.plan_at = min((at for at in wanted if at is not None), default=None)
+                case "burst":
+                    self.burst_at = self.plane.burst.turn(control)
                 case "deliver":
                     deliver_pass(control, engine)
                 case "reconcile":
@@ -283,12 +226,16 @@ class Simulation:
         described: Mapping[str, Sequence[Node]] = MappingProxyType({}),
         engine_type: type[SimEngine] = SimEngine,
         notify_always: Sequence[Subscription] = (),
+        burst: BurstParts | None = None,
+        ids: str = "",
+        clock: VirtualClock | None = None,
     ) -> None:
         self.pools = pools
+        self.burst = burst
         self.notify_always = notify_always
-        self.clock = VirtualClock(1_000_000.0)
+        self.clock = clock or VirtualClock(1_000_000.0)
         self.store = InterruptibleStore()
-        self.ids = CountingIds()
+        self.ids = CountingIds(ids)
         self.engine = engine_type(self.clock, cluster, behaviour=behaviour, news_delay_s=news_delay_s)
         self.batches = {
             name: SimBatchEngine(self.clock, there, behaviour=behaviour)
@@ -302,7 +249,7 @@ class Simulation:
         }
         self.hanging: set[str] = set()
         self.engines = [self.engine, *self.others.values(), *(self.batches[name] for name in described)]
-        self.loops = [(loop, "") for loop in LOOPS] + [
+        self.loops = [(loop, "") for loop in (*LOOPS, *(["burst"] if burst is not None else []))] + [
             (loop, name) for name in (*self.others, *described) for loop in ENGINE_LOOPS
         ]
         self.crashes = 0
@@ -333,6 +280,7 @@ class Simulation:
                 notify_always=self.notify_always,
             ),
             searcher_of=searcher_of,
+            burst=self.burst or NOTHING_RENTED,
         )
 
     def survive(self, act: Callable[[], object]) -> bool:
@@ -352,8 +300,8 @@ class Simulation:
 
     def upcoming(self) -> float | None:
         """When something happens by itself, or the scheduler wants to look again."""
-        moments = [at for at in (self.clock.next_event_at(), self.server.plan_at) if at is not None]
-        return min(moments, default=None)
+        moments = (self.clock.next_event_at(), self.server.plan_at, self.server.burst_at)
+        return min((at for at in moments if at is not None), default=None)
 
     def hang(self, name: str) -> None:
         """From now on the engine of this cluster answers no call."""

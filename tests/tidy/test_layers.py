@@ -41,6 +41,7 @@ LAZY_MODULES = {
     "tarmac.node.peers.__main__",
     "tarmac.engines.firecrest.kind",
     "tarmac.node.runner",
+    "tarmac.providers.ec2.kind",
     "tarmac.samplers",
     "tarmac.cli.commands.search",
     "tarmac.server.__main__",

@@ -12,7 +12,7 @@ SOURCE = ROOT / "web/src"
 LARGEST = 400
 """The most lines of a file, as for Python."""
 
-CODE_LINES = 7_148
+CODE_LINES = 7_304
 """The most lines of all files: lower it with the code."""
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tarmac.api.account_operations import *
     from tarmac.api.attempts import *
+    from tarmac.api.burst_operations import *
     from tarmac.api.cluster_operations import *
     from tarmac.api.clusters import *
     from tarmac.api.experiment_operations import *
@@ -39,6 +40,11 @@ else:
         "attempts": (
             "Attempt LogChunk LogLine LogSource LogWindow Notification Report StreamNotice WorkFile "
             "WorkFiles WorkerPlacement"
+        ),
+        "burst_operations": (
+            "ADD_PROVIDER APPROVE CHECK_PROVIDER ListedShape OFFERS PROVIDERS ProviderBody REFRESH_SHAPES "
+            "REMOVE_PROVIDER REMOVE_SHAPE RENTALS Rental RentalsQuery SET_SHAPES SHAPES STAGED_RUNS "
+            "STRANGERS ShapeBody ShapesBody"
         ),
         "cluster_operations": (
             "ADD_CLUSTER CHANGE_QUEUE CHECK_CLUSTER CLUSTER CLUSTERS CLUSTER_CHANGE CLUSTER_MACHINES "

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from tarmac.model.burst.shapes import Offer
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import Replica
 from tarmac.model.resources import NodeUtilization, Reason, WaitReasons
@@ -37,7 +38,7 @@ class Why(WaitReasons, frozen=True, kw_only=True):
     `reasons` are one for each node, or for each group of nodes if there are many; `unblocked_by` are
     sentences in one string: first the awaited event, then a way to start at once. `previous` is how its last
     attempt ended, if its cluster or the platform ended that, and `lost` the work that was lost.
-    `hook_changes` are the changes of the site's submission hook.
+    `hook_changes` are the changes of the site's submission hook. `offers` are the shapes that it would rent.
     """
 
     state: RunState
@@ -50,6 +51,7 @@ class Why(WaitReasons, frozen=True, kw_only=True):
     lost: str = ""
     previous: str = ""
     hook_changes: tuple[str, ...] = ()
+    offers: tuple[Offer, ...] = ()
 
 
 class Placement(Struct, frozen=True, kw_only=True):
@@ -78,11 +80,15 @@ class NodeLaunch(Struct, frozen=True, kw_only=True):
 
 
 class Prospects(Struct, frozen=True, kw_only=True):
-    """The reasons why a submission would wait, the largest one that would fit, and its request as a text."""
+    """The reasons why a submission would wait, the largest one that would fit, and its request as a text.
+
+    `offers` are the shapes that it would rent, in the order in which they are tried.
+    """
 
     reasons: tuple[Reason, ...] = ()
     largest: str | None = None
     rendered: str | None = None
+    offers: tuple[Offer, ...] = ()
 
 
 class DryRun(Prospects, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from mmap import mmap
 from pathlib import Path
 
 import click
+from msgspec import structs
 
 from tarmac.cli.dialogue import answer, connect, remark, wants_json
 from tarmac.cli.runfile import read_text
@@ -36,6 +37,7 @@ from tarmac.simulator.history import busiest, cluster_of, trace_of
 from tarmac.simulator.jobrows import check_path, write_rows
 from tarmac.simulator.jobs import Trace
 from tarmac.simulator.playing import Rules
+from tarmac.simulator.renting import BurstRules, read_rules
 from tarmac.simulator.shapes import MOST_NODES, MOST_SLOTS, shape_of
 from tarmac.simulator.traces import parse_time, read_trace
 
@@ -57,6 +59,7 @@ class Request:
     limits: float | None
     restart_s: float
     what_if: tuple[str, ...]
+    burst: tuple[str, ...]
     history: bool
     estimates: bool
     as_table: bool
@@ -110,11 +113,12 @@ def _answer(played: Sequence[tuple[Setting, Result]], named: dict[str, float], r
 
 
 def _settings(request: Request) -> list[Setting]:
-    """The requested plays: each trace under each policy, before and after each change."""
+    """The requested plays: each trace under each policy, before and after each change, and with rentals."""
     if bool(request.traces) == request.history:
         raise click.UsageError("name traces to play, or --history for what ended on your own cluster")
     if request.limits is not None and not isfinite(request.limits):
         raise click.UsageError(f"--limits {request.limits}: a factor of 1 or more, such as 1.5")
+    renting = {text: _burst(text) for text in request.burst}
     described = _cluster(request.cluster) if request.cluster is not None else None
     settings = []
     for trace, own in [_history()] if request.history else _traces(request):
@@ -128,6 +132,10 @@ def _settings(request: Request) -> list[Setting]:
             )
             before = Situation(cluster=described or own, rules=rules)
             situations = {"": before} | {words: changed(before, words) for words in request.what_if}
+            for text, burst in renting.items():
+                situations[text] = Situation(
+                    cluster=before.cluster, rules=structs.replace(rules, renting=burst)
+                )
             settings += [
                 Setting(
                     label=", ".join(filter(None, (policy, words))) or "as it is",
@@ -192,6 +200,13 @@ def _cluster(text: str) -> Cluster:
     if not Path(text).exists():
         raise InvalidInput(f"--cluster {text!r} is neither nodes x slots, such as 64x8, nor a file")
     return read_cluster(read_text(text, what="a cluster file").text, filename=text).cluster
+
+
+def _burst(text: str) -> BurstRules:
+    """The rules of a declaration, given as its text or as a file."""
+    if ":" in text:
+        return read_rules(text)
+    return read_rules(read_text(text, what="a declaration of rentals").text, filename=text)
 
 
 def _window(since: str | None, until: str | None) -> Window | None:

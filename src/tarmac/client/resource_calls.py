@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from tarmac import api
 from tarmac.api.operation import RunScope
-from tarmac.client.account_calls import AccountCalls
+from tarmac.client.burst_calls import BurstCalls
 from tarmac.client.transport import error_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class NodePart(TypedDict, total=False):
 _PARTS = ("cluster", "pool", "shard")
 
 
-class ResourceCalls(AccountCalls):
+class ResourceCalls(BurstCalls):
     """One method per route. Inherited by `Client`. No method returns the value of a secret."""
 
     def queue(

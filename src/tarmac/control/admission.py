@@ -3,7 +3,7 @@
 Called by `service.ControlPlane.submit` and the dry run.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -20,7 +20,7 @@ from tarmac.launch.environment import parameter_names, unknown_names
 from tarmac.launch.unicore_job import site_name
 from tarmac.model.actor import Actor
 from tarmac.model.changes import NewRun
-from tarmac.model.cluster import Cluster, Node, admits
+from tarmac.model.cluster import BURST_PREFIX, Cluster, Node, admits
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, IsExperiment, NeverFits, Refused, listed, nearest, suggestion
 from tarmac.model.lifecycle import INITIAL_STATE, Mode, RunEvent, RunState, steps
@@ -63,8 +63,10 @@ class Accepted:
 class Admission:
     """Checks submissions against the present nodes, once per shape of request."""
 
-    def __init__(self, control: ControlState) -> None:
+    def __init__(self, control: ControlState, refuse_burst: Callable[[Run], None]) -> None:
+        """`refuse_burst` raises Refused for a burst run that can never have machines."""
         self._control = control
+        self._refuse_burst = refuse_burst
         self._known: tuple[tuple[Node, ...], dict[Shape, tuple[str, ...]]] = ((), {})
 
     def new_run(self, submission: Submission, now: float) -> NewRun:
@@ -102,6 +104,9 @@ class Admission:
         return self._known[1].get(self._control.shapes.of(run.spec), ())
 
     def _refuse_what_never_fits(self, run: Run) -> None:
+        if run.spec.mode is Mode.BURST and run.spec.rehearsal is None:
+            self._refuse_burst(run)
+            return
         if run.spec.rehearsal is not None:
             engine = self._control.engines.own
             if engine.describer is not None:
@@ -256,7 +261,7 @@ def _comparable(spec: RunSpec) -> RunSpec:
     code = spec.code
     if isinstance(code, LocalDirectory):
         code = replace(code, digest=None)
-    target = replace(spec.target, cluster=None) if spec.rehearsal is not None else spec.target
+    target = replace(spec.target, cluster=None) if spec.has_own_cluster else spec.target
     return replace(
         spec,
         code=code,
@@ -357,16 +362,21 @@ def refuse_system_user(spec: RunSpec, engines: Engines) -> None:
 
 
 def new_run_record(submission: Submission, *, run_id: str, now: float, server: str) -> Run:
-    """The run as it would be queued, without a check that it fits. Raises Refused for a burst run."""
+    """The run as it would be queued, without a check that it fits. Refuses a burst run with a cluster."""
     spec = submission.spec
-    if spec.mode is Mode.BURST and spec.rehearsal is None:
-        raise Refused(
-            f"{spec.name} is a burst run: it needs a cluster rented for it alone, and this version of tarmac "
-            "provisions no cloud clusters",
-            hint="--rehearse NODESxSLOTS gives it one on this machine, --mode batch a place in the queue",
-        )
-    if spec.rehearsal is not None:
+    if spec.has_own_cluster:
+        if spec.rehearsal is None and spec.target.cluster is not None:
+            raise Refused(
+                f"{spec.name} is a burst run, and names cluster {spec.target.cluster}: one is rented for it"
+                " alone",
+                hint="leave the cluster out; --mode batch gives it a place in the queue of that one",
+            )
         spec = replace(spec, target=spec.target_of(run_id))
+    elif (spec.target.cluster or "").startswith(BURST_PREFIX):
+        raise Refused(
+            f"{spec.name} names cluster {spec.target.cluster}, which is rented for another run",
+            hint="--mode burst rents one for it",
+        )
     return Run(
         id=run_id,
         spec=spec,

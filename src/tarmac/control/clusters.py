@@ -18,7 +18,17 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.control.state.facts import candidate_of
 from tarmac.model.actor import Actor
-from tarmac.model.cluster import LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Node, NodeState, Pool, admits
+from tarmac.model.cluster import (
+    BURST_PREFIX,
+    LOCAL_ENGINE,
+    OF_ONE_RUN,
+    REHEARSAL_PREFIX,
+    Cluster,
+    Node,
+    NodeState,
+    Pool,
+    admits,
+)
 from tarmac.model.codec import common, replace
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable, listed, suggestion
@@ -113,6 +123,8 @@ class Clusters:
             report = self._find(name)
             if report.kind is ClusterKind.REHEARSAL:
                 raise Refused(f"{name} is a rehearsal: it goes when its run has ended")
+            if name.startswith(BURST_PREFIX):
+                raise Refused(f"{name} is rented for a run: it is given back when that has ended or stopped")
             if report.kind is ClusterKind.OWN:
                 raise Refused(
                     f"{name} is the {report.engine} engine's own cluster", hint="settings.toml describes it"
@@ -242,7 +254,7 @@ class Clusters:
             for cluster in self._control.store.clusters()
             if cluster.server != self._control.server
         }
-        if name in own | elsewhere or name.startswith(REHEARSAL_PREFIX):
+        if name in own | elsewhere or name.startswith(OF_ONE_RUN):
             raise Refused(f"a cluster cannot be called {name!r}: that name is taken", hint="another name")
 
     def _undrain(self, names: set[str]) -> None:
@@ -350,7 +362,7 @@ def _stranded(control: ControlState, name: str, after: tuple[Node, ...]) -> Iter
     before = control.lasting_nodes()
     lost_by_shape: dict[object, bool] = {}
     for run in runs:
-        if run.spec.rehearsal is not None or not admits(name, run.spec.target.cluster):
+        if run.spec.has_own_cluster or not admits(name, run.spec.target.cluster):
             continue
         candidate = candidate_of(run)
         shape = (candidate.demands, candidate.target, candidate.pool)

@@ -110,9 +110,14 @@ def members_of(first: NewRun, ids: Ids, now: float) -> list[NewRun]:
         )
     array_id, key, found = array_id_of(run.id), run.idempotency_key, []
     for place, index in enumerate(array.values()):
+        member_id = run.id if place == 0 else ids.run_id(now)
+        spec = run.spec
+        if spec.has_own_cluster and place > 0:
+            spec = replace(spec, target=spec.target_of(member_id))
         member = replace(
             run,
-            id=run.id if place == 0 else ids.run_id(now),
+            id=member_id,
+            spec=spec,
             array_id=array_id,
             array_index=index,
             idempotency_key=None if key is None else f"{key}[{array}][{index}]",

@@ -78,6 +78,7 @@ class Loops:
             self._loop(Wakeup.ESTIMATE, estimate_pass, NOTIFY_PERIOD_S),
             self._loop(Wakeup.SEARCH, partial(search_pass, searches=plane.searches), 1.0),
             self._loop(Wakeup.LIMITS, limits_pass, NOTIFY_PERIOD_S),
+            self._loop(Wakeup.BURST, plane.burst.turn, NOTIFY_PERIOD_S),
             self._loop(Wakeup.LEASE, _renew, SIGN_OF_LIFE_S),
         ]
         self._notify = (

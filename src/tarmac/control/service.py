@@ -25,6 +25,8 @@ from tarmac.control.admission import (
     refuse_search,
     same_request,
 )
+from tarmac.control.burst.desk import NOTHING_RENTED, BurstParts
+from tarmac.control.burst.service import BurstService
 from tarmac.control.cluster_machines import ClusterMachines
 from tarmac.control.clusters import Clusters
 from tarmac.control.decisions import steps
@@ -75,8 +77,7 @@ class ControlPlane:
     """Commands and questions of actors. Every method may be called from any thread.
 
     `permissions` decides what an actor may do; a forbidden call raises Forbidden. Commands raise NotFound for
-    an unknown run, Refused (IllegalStep) if its state forbids them, and Unavailable if nothing could be made
-    durable.
+    an unknown run, Refused (IllegalStep) if its state forbids them, Unavailable if nothing was made durable.
     """
 
     def __init__(
@@ -87,17 +88,19 @@ class ControlPlane:
         resolve: ResolveReferences = no_references,
         searcher_of: SearcherOf = own_searcher,
         sender: SendsNotifications | None = None,
+        burst: BurstParts = NOTHING_RENTED,
     ) -> None:
         """`starter` creates what starts clusters on machines, `searcher_of` begins searches.
 
-        `sender` sends the messages about runs.
+        `sender` sends the messages about runs, and `burst` rents machines for them.
         """
         self.control = control
         self.sender = sender
         self._resolve = resolve
         self.clusters = Clusters(self.control)
         self.cluster_machines = ClusterMachines(self.control, self.clusters, starter)
-        self._admission = Admission(self.control)
+        self.burst = BurstService(self.control, self.clusters, burst)
+        self._admission = Admission(self.control, self.burst.refuse)
         self.searches = Searches(self.control, searcher_of)
         self.experiments = ExperimentService(self.control, self._admission, self.searches, resolve)
         self.usage = UsageReport(self.control)
@@ -288,7 +291,8 @@ class ControlPlane:
     def why(self, actor: Actor, reference: str) -> Why:
         """The reason why the run waits."""
         run = self.find(actor, reference)
-        return replace(why(self.control, run, actor.sees), hook_changes=run.spec.hook_changes)
+        found = self.burst.explained(run, why(self.control, run, actor.sees, self.burst.why(run)))
+        return replace(found, hook_changes=run.spec.hook_changes)
 
     def nodes(self, actor: Actor, choice: NodeChoice = ALL_NODES) -> list[NodeReport]:
         """The chosen nodes with their load and visible runs; raises NotFound if there are none."""
@@ -300,10 +304,10 @@ class ControlPlane:
         check(submission.actor, Action.SUBMIT, project=submission.spec.project)
         try:
             awaited_runs(self.control.store, submission.actor, submission.spec.after)
-            return reports.dry_run(self.control, self._resolved(submission))
+            found = reports.dry_run(self.control, self._resolved(submission))
         except InvalidInput as refusal:
-            found = reports.dry_run(self.control, submission)
-            return replace(found, missing=tuple(refusal.problems))
+            found = replace(reports.dry_run(self.control, submission), missing=tuple(refusal.problems))
+        return self.burst.priced(submission.actor, found)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener`, from any thread, with the runs that have changed; returns how to stop."""

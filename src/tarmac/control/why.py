@@ -7,6 +7,7 @@ from msgspec.structs import astuple, replace
 
 from tarmac import sched
 from tarmac.api.placement import NamedRun, Why, WhyEstimate
+from tarmac.control.burst.telling import Told
 from tarmac.control.decisions.idleness import IDLE
 from tarmac.control.limits import limit_book, request_of
 from tarmac.control.serving import whereabouts
@@ -26,11 +27,17 @@ NAMES_SHOWN = 4
 """The number of awaited runs that are named."""
 
 
-def why(control: ControlState, run: Run, sight: Sight | None = None) -> Why:
-    """Explain the current state of the run; names other runs only if `sight` covers them (None: all)."""
+def why(control: ControlState, run: Run, sight: Sight | None = None, rented: Told | None = None) -> Why:
+    """Explain the current state of the run; names other runs only if `sight` covers them (None: all).
+
+    `rented`: what it waits for if that is rented machines.
+    """
     if run.server != control.server and run.state is not RunState.ENDED:
         who = whereabouts(control.store, run.server, now=control.clock.now())
         return _why(run, f"{run.state}: it is looked after by {who}")
+    if rented is not None:
+        lost, previous = _lost(control, run), _previous(control, run)
+        return _why(run, rented.headline, unblocked_by=rented.then, lost=lost, previous=previous)
     engine = control.engines.delegate_of(run.spec.target.cluster)
     if run.state is RunState.QUEUED and engine is not None:
         headline, lost = _before_the_cluster(control, run, engine), _lost(control, run)

@@ -25,6 +25,11 @@ DEFAULT_POOL = "default"
 REHEARSAL_PREFIX = "rehearsal-"
 """The prefix of a cluster's name that exists for one run alone; the run's id follows."""
 
+BURST_PREFIX = "burst-"
+"""The prefix of the name of a cluster that is rented for one run; the run's id follows."""
+
+OF_ONE_RUN = (REHEARSAL_PREFIX, BURST_PREFIX)
+
 MOST_NODES = 1 << 16
 
 
@@ -234,10 +239,11 @@ def rehearsal_cluster(run_id: str) -> str:
 def admits(cluster: str, target: str | None) -> bool:
     """Whether a run whose target names `target` (None: any) may use nodes of `cluster`.
 
-    Nodes of a rehearsal are only for runs that name it: "any cluster" never means another run's rehearsal.
+    Nodes of a rehearsal, and rented ones, are only for runs that name their cluster: "any cluster" never
+    means one that exists for another run.
     """
     if target is None:
-        return not cluster.startswith(REHEARSAL_PREFIX)
+        return not cluster.startswith(OF_ONE_RUN)
     return cluster == target
 
 

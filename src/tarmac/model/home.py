@@ -63,6 +63,8 @@ class Home:
         self.secret_keys = root / "secrets.key"
         # The tokens of clusters that were started on machines, by cluster.
         self.cluster_tokens = root / "cluster-tokens"
+        # The keys of rented machines, and the configs of ssh that reach them, by rental.
+        self.rentals = root / "rentals"
         # The fetched data of datasets.
         self.datasets = root / "datasets"
 

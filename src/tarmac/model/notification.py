@@ -23,7 +23,8 @@ from tarmac.model.secret import SHARED
 class Occasion(StrEnum):
     """The reason of a message. `waiting`: in a queue for long; `idle`: it uses none of its slots.
 
-    `credits`: most of the credits of its user or project are used.
+    `credits`: most of the credits of its user or project are used. `burst`: its rented machines need a
+    person's approval, or end soon.
     """
 
     STARTED = "started"
@@ -33,6 +34,7 @@ class Occasion(StrEnum):
     STOPPED = "stopped"
     IDLE = "idle"
     CREDITS = "credits"
+    BURST = "burst"
 
 
 ENDED = (Occasion.COMPLETED, Occasion.FAILED, Occasion.STOPPED)

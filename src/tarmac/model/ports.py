@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from msgspec import Struct
 
 from tarmac.model.actor import Actor, HomeIdentity, Lease, ServerRecord, Sight
+from tarmac.model.burst.rentals import Rentals
 from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.experiment import Experiments
@@ -49,6 +50,10 @@ class Store(Protocol):
     @property
     def notifications(self) -> Notifications:
         """The messages about runs, sent or still to be sent, in the same database."""
+
+    @property
+    def rentals(self) -> Rentals:
+        """Providers, shapes and rentals, in the same database."""
 
     @property
     def run_records(self) -> RunRecords:

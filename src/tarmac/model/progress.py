@@ -46,6 +46,7 @@ class CauseCode(StrEnum):
     WALL_TIME = "wall_time"
     LEASE_EXPIRED = "lease_expired"
     CREDITS_EXHAUSTED = "credits_exhausted"
+    BUDGET_EXHAUSTED = "budget_exhausted"
     PLATFORM_FAULT = "platform_fault"
     NEVER_FITS = "never_fits"
     BUSY = "busy"
@@ -99,8 +100,7 @@ class CycleReport(Struct, frozen=True, kw_only=True):
     """The results of the turns of a cycle run (I11).
 
     `first_output_s` is the shortest time from a start to the first output; `committed` whether a turn left a
-    complete checkpoint; `kept` whether the artifact store has one now; `resumed` whether a later turn read
-    it.
+    complete checkpoint; `kept` whether the artifact store has one now; `resumed` whether one was read later.
     """
 
     turns: int

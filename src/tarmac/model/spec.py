@@ -11,7 +11,8 @@ from typing import Any
 from msgspec import field
 
 from tarmac.model.array import Dependency, RunArray
-from tarmac.model.cluster import Cluster, NodeGroup, rehearsal_cluster, renamed
+from tarmac.model.burst.shapes import BurstRequest
+from tarmac.model.cluster import BURST_PREFIX, Cluster, NodeGroup, rehearsal_cluster, renamed
 from tarmac.model.codec import StoredRecord, replace
 from tarmac.model.lifecycle import Mode
 from tarmac.model.notification import Subscription
@@ -277,14 +278,14 @@ class RunSpec(StoredRecord, frozen=True, kw_only=True):
     random end when the run is accepted. `start_paused`: it is paused before it could start, and waits to be
     resumed; only a submission sets it, no run file. `datasets` and `input_artifacts` are ids; `parameters`
     (JSON, None: none given) reach the run as a file. `site` has requests to a site's batch system beyond the
-    rest; `slurm` are directives for its job on a Slurm cluster ("": without a value, None: dropped). `after`
-    are the runs whose ends it waits for before it may start; `array` makes equal runs of it, one for each
-    index. With a `search` it is the spec of an experiment, whose trials are runs of the same spec with values
-    in place of the search; `trial` names the experiment of a trial. `notify` are subscriptions to its events;
-    `log_policies` act if it fails. `hook_changes` has a sentence for each change by the site's submission
-    hook. `system_user` is the account of the nodes for its processes (None: that of the server); `login` is
-    the scope of the secrets with the credentials for its cluster. The server sets both at the submission, by
-    the account of the submitter.
+    rest; `burst` has its wishes about rented machines; `slurm` are directives for its job on a Slurm cluster
+    ("": without a value, None: dropped). `after` are the runs whose ends it waits for before it may start;
+    `array` makes equal runs of it, one for each index. With a `search` it is the spec of an experiment, whose
+    trials are runs of the same spec with values in place of the search; `trial` names the experiment of a
+    trial. `notify` are subscriptions to its events; `log_policies` act if it fails. `hook_changes` has a
+    sentence for each change by the site's submission hook. `system_user` is the account of the nodes for its
+    processes (None: that of the server); `login` is the scope of the secrets with the credentials for its
+    cluster. The server sets both at the submission, by the account of the submitter.
     """
 
     name: str
@@ -319,6 +320,7 @@ class RunSpec(StoredRecord, frozen=True, kw_only=True):
     parameters: Mapping[str, Any] | None = None
     secrets: tuple[SecretUse, ...] = ()
     site: SiteRequest | None = None
+    burst: BurstRequest | None = None
     slurm: Mapping[str, str | None] = field(default_factory=dict)
     search: SearchSpec | None = None
     trial: TrialPlace | None = None
@@ -334,10 +336,17 @@ class RunSpec(StoredRecord, frozen=True, kw_only=True):
         owner = run_id if self.trial is None else self.trial.experiment
         return None if self.rehearsal is None else self.rehearsal.cluster(owner)
 
+    @property
+    def has_own_cluster(self) -> bool:
+        """Whether its cluster exists for it alone: a rehearsal, or one that is rented."""
+        return self.rehearsal is not None or self.mode is Mode.BURST
+
     def target_of(self, run_id: str) -> Target:
-        """The nodes that the run with this id may use: in a rehearsal those of its cluster."""
+        """The nodes that the run with this id may use: those of its own cluster, if it has one."""
         cluster = self.rehearsed(run_id)
-        return self.target if cluster is None else replace(self.target, cluster=cluster.name)
+        if cluster is not None:
+            return replace(self.target, cluster=cluster.name)
+        return Target(cluster=BURST_PREFIX + run_id) if self.mode is Mode.BURST else self.target
 
     @property
     def user_at_cluster(self) -> str | None:

@@ -33,6 +33,7 @@ class PreemptionReason(StrEnum):
     POOL_CHANGED = "pool_changed"  # a person moved it to another pool
     NODE_LEAVES = "node_leaves"  # a person took its node out of the cluster
     RESERVED = "reserved"  # a reservation of its node for others has begun
+    RECLAIMED = "reclaimed"  # a provider takes its rented machine back
 
 
 class Preemption(Struct, frozen=True, kw_only=True):

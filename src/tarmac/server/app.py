@@ -23,6 +23,7 @@ from tarmac.server.http.routing import Routes
 from tarmac.server.logs.streams import OpenInTurn
 from tarmac.server.page.files import PageFiles
 from tarmac.server.routes.accounts import add_account_routes
+from tarmac.server.routes.burst import add_burst_routes
 from tarmac.server.routes.clusters import add_cluster_routes
 from tarmac.server.routes.code import add_code_routes
 from tarmac.server.routes.experiments import add_experiment_routes
@@ -89,6 +90,7 @@ def routes_of(service: Service) -> Routes:
     add_node_routes(routes, service)
     add_limit_routes(routes, service)
     add_cluster_routes(routes, service)
+    add_burst_routes(routes, service)
     add_storage_routes(routes, service)
     add_table_routes(routes, service)
     add_account_routes(routes, service)

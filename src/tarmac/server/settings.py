@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
+from tarmac.control.burst.market import BurstRules
 from tarmac.dialects.site_names import NO_NAMES, Names
 from tarmac.model.actor import ActorRole
 from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, EqualNodes, NodeGroup, Pool
@@ -184,6 +185,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"listing": "list"}):
     submission: SubmissionSettings = SubmissionSettings()
     names: Names = NO_NAMES
     notifications: NotificationSettings = NotificationSettings()
+    burst: BurstRules = BurstRules()
     systems: Systems = Systems()
     local: tuple[NodeGroup, ...] = ()
     pools: tuple[Pool, ...] = ()
@@ -216,6 +218,7 @@ TABLES: Mapping[str, type[Struct]] = {
     "submission": SubmissionSettings,
     "names": Names,
     "notifications": NotificationTable,
+    "burst": BurstRules,
     **SYSTEM_TABLES,
 }
 """Tables that occur once in the file."""

@@ -6,16 +6,10 @@ hook that fails rejects, and the server's log has the details.
 """
 
 import logging
-import os
-import signal
-import subprocess
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from tempfile import TemporaryFile
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,6 +20,7 @@ from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.spec import RunSpec
 from tarmac.node.files.secrecy import LEAST_INLINE, hidden_tree, keys_among
+from tarmac.node.processes.programs import BrokenProgram, output_of
 from tarmac.server.settings import SubmissionSettings
 
 CHANGES = ("cluster", "pool", "priority", "labels", "time_limit", "max_slots")
@@ -38,25 +33,10 @@ MOST_RUNNING = 8
 MOST_WAITING = 200
 """Maximum submissions that wait for the hook; any further one is refused for now."""
 
-LARGEST_BYTES = 1 << 16
-"""Maximum size of what a hook prints."""
-
-_LOOK_S = 0.1
 _LONGEST_REASON = 500
-_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
-"""The only variables of the server that a hook gets: others may hold secrets."""
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-class BrokenHook(Exception):
-    """The hook gave no valid answer; `details` are for the server's log."""
-
-    def __init__(self, problem: str, details: str = "") -> None:
-        super().__init__(problem)
-        self.details = details
 
 
 class SubmissionHook:
@@ -81,7 +61,7 @@ class SubmissionHook:
         argv, timeout_s = self._settings.hook, self._settings.hook_timeout_s
         try:
             return answered(spec, output_of(argv, question, timeout_s=timeout_s))
-        except BrokenHook as broken:
+        except BrokenProgram as broken:
             log.error("the submission hook %s: %s %s", argv[0], broken, broken.details)
             raise Refused(
                 f"{spec.name} is not accepted, because the site's submission hook fails: {broken}",
@@ -109,16 +89,16 @@ def question_of(spec: RunSpec, *, user: str, clone: bool, dry_run: bool) -> byte
 
 
 def answered(spec: RunSpec, output: bytes) -> RunSpec:
-    """The spec with the changes in an answer. Raises Refused for a rejection, BrokenHook for no answer."""
+    """The spec with the changes in an answer. Raises Refused for a rejection, BrokenProgram for no answer."""
     try:
         answer = msgspec.json.decode(output)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise BrokenHook("its answer is not JSON", f"({error}): {output[:_LONGEST_REASON]!r}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BrokenProgram("its answer is not JSON", f"({error}): {output[:_LONGEST_REASON]!r}") from None
     if not isinstance(answer, dict):
-        raise BrokenHook("its answer is no JSON object", repr(answer)[:_LONGEST_REASON])
+        raise BrokenProgram("its answer is no JSON object", repr(answer)[:_LONGEST_REASON])
     if unknown := [key for key in answer if key not in ANSWERS]:
         named = ", ".join(f"{key!r:.50}" for key in unknown)
-        raise BrokenHook(f"its answer has unknown keys: {named} (known: {', '.join(ANSWERS)})")
+        raise BrokenProgram(f"its answer has unknown keys: {named} (known: {', '.join(ANSWERS)})")
     given = {key: value for key, value in answer.items() if value is not None}
     reject, reason = (_text(given, key) for key in ("reject", "reason"))
     if reject is not None:
@@ -129,7 +109,7 @@ def answered(spec: RunSpec, output: bytes) -> RunSpec:
 def _text(given: dict[str, Any], key: str) -> str | None:
     value = given.pop(key, None)
     if value is not None and not isinstance(value, str):
-        raise BrokenHook(f"its answer is wrong: {key}: a text is expected, not {value!r:.60}")
+        raise BrokenProgram(f"its answer is wrong: {key}: a text is expected, not {value!r:.60}")
     return None if value is None else " ".join(value.split())[:_LONGEST_REASON]
 
 
@@ -140,7 +120,7 @@ def _changed(spec: RunSpec, given: dict[str, Any], reason: str) -> RunSpec:
     try:
         changed = override(spec, given) if given else spec
     except InvalidInput as error:
-        raise BrokenHook(f"its answer is wrong: {error}") from None
+        raise BrokenProgram(f"its answer is wrong: {error}") from None
     if most is not None:
         changed = _limited(changed, most, reason)
     before, after = _shown(spec), _shown(changed)
@@ -152,7 +132,7 @@ def _changed(spec: RunSpec, given: dict[str, Any], reason: str) -> RunSpec:
 def _limited(spec: RunSpec, most: Any, reason: str) -> RunSpec:
     """The spec with at most this number of slots at once, over all trials or members."""
     if type(most) is not int or most < 1:
-        raise BrokenHook(f"its answer is wrong: max_slots: a number from 1 is expected, not {most!r:.60}")
+        raise BrokenProgram(f"its answer is wrong: max_slots: a number from 1 is expected, not {most!r:.60}")
     if spec.slots > most:
         asks = f"it requests {spec.slots} slots, and {most} are allowed{reason}"
         raise Refused(f"the site's submission hook rejects {spec.name}: {asks}")
@@ -177,56 +157,3 @@ def _shown(spec: RunSpec) -> dict[str, str]:
         "most slots at once": str(spec.search.max_slots if spec.search else None),
         "most members at once": str(spec.array.at_most if spec.array else None),
     }
-
-
-def output_of(argv: Sequence[str], question: bytes, *, timeout_s: float) -> bytes:
-    """The output of a hook. Raises BrokenHook; all processes of its group are ended."""
-    deadline = time.monotonic() + timeout_s
-    with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
-        given.write(question)
-        given.seek(0)
-        try:
-            process = subprocess.Popen(
-                argv,
-                stdin=given,
-                stdout=output,
-                stderr=errors,
-                cwd="/",
-                env={name: os.environ[name] for name in _VARIABLES if name in os.environ},
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise BrokenHook("it cannot be started", str(error)) from None
-        try:
-            while _runs(process, min(_LOOK_S, deadline - time.monotonic())):
-                if time.monotonic() >= deadline:
-                    raise BrokenHook(f"it did not answer within {timeout_s:g} s", _printed(errors))
-                _check_size(output, errors)
-            _check_size(output, errors)
-        finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        if process.returncode != 0:
-            raise BrokenHook(f"it ended with exit code {process.returncode}", _printed(errors))
-        output.seek(0)
-        return output.read(LARGEST_BYTES)
-
-
-def _runs(process: subprocess.Popen[bytes], limit_s: float) -> bool:
-    """Whether the process still runs after this time."""
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(max(0.0, limit_s))
-        return False
-    return True
-
-
-def _check_size(*files: IO[bytes]) -> None:
-    if any(os.fstat(file.fileno()).st_size > LARGEST_BYTES for file in files):
-        raise BrokenHook(f"it printed more than {LARGEST_BYTES >> 10} KiB", _printed(files[-1]))
-
-
-def _printed(errors: IO[bytes]) -> str:
-    """The beginning of what a hook printed on stderr."""
-    errors.seek(0)
-    return errors.read(_LONGEST_REASON).decode(errors="replace")

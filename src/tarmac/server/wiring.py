@@ -13,6 +13,8 @@ from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.artifacts.code.git import RepositoryCodeStore
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.artifacts.versions.catalog import Catalog, Rules
+from tarmac.control.burst.desk import BurstParts
+from tarmac.control.burst.jobs import Threads
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
@@ -25,14 +27,17 @@ from tarmac.engines.local.engine import LocalEngine
 from tarmac.engines.local.nodes import local_nodes, survey
 from tarmac.engines.ray.kind import RayKind
 from tarmac.engines.ray.servers import ray_servers
+from tarmac.engines.ray.servers.rented import RentedRays
 from tarmac.engines.slurm.kind import SlurmKind
 from tarmac.engines.unicore.kind import UnicoreKind
 from tarmac.model.cluster import LOCAL_ENGINE
+from tarmac.model.engine_kinds import EngineKind
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
 from tarmac.node.attempt.document import ArtifactSync, NodeSettings
 from tarmac.node.host.relay import loopback
 from tarmac.node.starting import NODE_DIRECTORY
+from tarmac.providers.kinds import provider_kinds
 from tarmac.samplers import searcher_of
 from tarmac.server.accounts.account_service import AccountService
 from tarmac.server.accounts.auditing import Auditor
@@ -201,7 +206,11 @@ class _Joining:
 
     def _control_plane(self) -> ControlPlane:
         home, settings, supplies = self._home, self._settings, self._supplies()
-        mail = settings.notifications.mail
+        rented = RentedRays(home.rentals, copies=home.copies, home=home.root)
+        sites: dict[str, EngineKind] = {
+            "firecrest": FirecrestKind(supplies),
+            "unicore": UnicoreKind(supplies),
+        }
         tracking = self._tracking = tracking_of(
             self._store,
             self._secrets.values,
@@ -213,7 +222,7 @@ class _Joining:
             self._artifacts,
             self._datasets,
             self._secrets,
-            sends_mail=mail is not None,
+            sends_mail=settings.notifications.mail is not None,
             sources=sources_of(self._store),
             cluster_of=lambda name: self._plane.control.inventory.described(name),  # noqa: PLW0108 - made below
         )
@@ -238,22 +247,18 @@ class _Joining:
                 serving=self._serving,
                 notify_always=settings.notifications.every_run,
                 trackers=tracking.subscriptions,
-                kinds={
-                    "firecrest": FirecrestKind(supplies),
-                    "ray": RayKind(supplies),
-                    "slurm": SlurmKind(supplies),
-                    "unicore": UnicoreKind(supplies),
-                },
+                kinds={"ray": RayKind(supplies, ssh=rented.ssh), "slurm": SlurmKind(supplies), **sites},
             ),
             resolve=resolve,
             sender=Sender(
-                mail=mail,
+                mail=settings.notifications.mail,
                 secrets=self._secrets.values,
                 private_addresses=settings.private_addresses,
                 adapters=tracking.adapters,
             ),
-            starter=lambda: ray_servers(home.cluster_tokens),
+            starter=lambda: ray_servers(home.cluster_tokens, ssh=rented.ssh),
             searcher_of=searcher_of,
+            burst=BurstParts(provider_kinds(self._secrets.values), rented, settings.burst, Threads),
         )
         subscriber = MetricSubscriber(tracking.select, tracking.note_events)
         plane.control.metric_subscribers[tracking.name] = subscriber

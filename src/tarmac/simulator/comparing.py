@@ -168,7 +168,9 @@ def play(
     game = Play(setting.trace.jobs, setting.cluster, setting.rules)
     record = game.run(progress, stop=stop)
     return Result(
-        measures=measures(record, slots, game.estimates, game.promises),
+        measures=measures(
+            record, slots, game.estimates, game.promises, renting=setting.rules.renting is not None
+        ),
         series=share_series(record, slots),
         never_fits=tuple(
             NeverFits(job=record.jobs[number].name, slots=record.jobs[number].slots, reason=reason)

@@ -29,6 +29,7 @@ COLUMNS = (
     "held_s",
     "queueing_s",
     "preemptions",
+    "cost",
     "outcome",
 )
 
@@ -45,7 +46,7 @@ def rows(record: Record, rules: Rules) -> tuple[Row, ...]:
         request = (job.id, job.name, job.user or "", job.slots, job.duration_s, limit_s or "")
         passage = record.passages.get(number)
         outcome = "never fits" if number in record.never_fits else "not submitted"
-        became = ("", "", "", "", "", "", 0, outcome) if passage is None else _became(passage, began)
+        became = _became(passage, began, record.now) if passage else ("",) * 6 + (0, "", outcome)
         found.append((*request, *became))
     return tuple(found)
 
@@ -69,14 +70,15 @@ def write_rows(played: Iterable[tuple[str, str, Iterable[Row]]], path: Path) -> 
     untrusted.replace(str(path), text.getvalue().encode())
 
 
-def _became(passage: Passage, began: float) -> Row:
+def _became(passage: Passage, began: float, now: float) -> Row:
     """The columns for a job that was submitted."""
     started_s = "" if passage.started_at is None else passage.started_at - began
     if passage.ended_at is None:
-        outcome = "waiting" if passage.placed_at is None else "running"
+        outcome = "waiting" if passage.queued_at is not None else "running"
         times: Row = (started_s, "", "", passage.held_s, "")
     else:
         outcome = "failed" if passage.failed else "completed"
         queueing_s = passage.completion_s - passage.held_s
         times = (started_s, passage.ended_at - began, passage.completion_s, passage.held_s, queueing_s)
-    return (passage.submitted_at - began, *times, passage.preemptions, outcome)
+    cost = passage.rented.cost(now) if passage.rented is not None else ""
+    return (passage.submitted_at - began, *times, passage.preemptions, cost, outcome)

@@ -29,6 +29,8 @@ class Measures:
     completion_p50_s: float | None
     completion_p99_s: float | None
     queueing_mean_s: float | None
+    queueing_p50_s: float | None
+    queueing_p99_s: float | None
     makespan_s: float
     utilisation: float
     preemptions: int
@@ -36,15 +38,21 @@ class Measures:
     fairness_by_life: Fairness
     estimates: Accuracy | None = None
     promises: Promises | None = None
+    rentals: Rentals | None = None
 
 
 def measures(
-    record: Record, slots: int, estimates: Estimates | None = None, promises: PromiseBook | None = None
+    record: Record,
+    slots: int,
+    estimates: Estimates | None = None,
+    promises: PromiseBook | None = None,
+    *,
+    renting: bool = False,
 ) -> Measures:
-    """The figures of a play on `slots` slots; those of estimates and promises only if given."""
+    """The figures of a play on `slots` slots; those of estimates, promises and rentals only if given."""
     gone = [passage for passage in record.passages.values() if passage.ended_at is not None]
     completions_s = sorted(passage.completion_s for passage in gone)
-    queueing_s = [passage.completion_s - passage.held_s for passage in gone]
+    queueing_s = sorted(passage.completion_s - passage.held_s for passage in gone)
     return Measures(
         ended=len(gone),
         unfinished=len(record.jobs) - len(gone) - len(record.never_fits),
@@ -54,6 +62,8 @@ def measures(
         completion_p50_s=percentile(completions_s, 0.5),
         completion_p99_s=percentile(completions_s, 0.99),
         queueing_mean_s=_mean(queueing_s),
+        queueing_p50_s=percentile(queueing_s, 0.5),
+        queueing_p99_s=percentile(queueing_s, 0.99),
         makespan_s=record.times[-1] - record.times[0] if record.times else 0.0,
         utilisation=utilisation(record, slots),
         preemptions=sum(passage.preemptions for passage in record.passages.values()),
@@ -61,6 +71,32 @@ def measures(
         fairness_by_life=by_life(record, slots),
         estimates=estimates.accuracy(record.passages) if estimates is not None else None,
         promises=promises.promises(record.passages, slots, record.now) if promises is not None else None,
+        rentals=rentals(record) if renting else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rentals:
+    """The jobs that rented machines, and the cost of these.
+
+    `without_offer` is the number of jobs that waited long enough, and rented nothing in all of their waits:
+    every offer was above their rate, or more than was left of the budget.
+    """
+
+    jobs: int
+    cost: float
+    machine_hours: float
+    without_offer: int
+
+
+def rentals(record: Record) -> Rentals:
+    """The rentals of a play until now."""
+    found = {number: each.rented for number, each in record.passages.items() if each.rented is not None}
+    return Rentals(
+        jobs=len(found),
+        cost=math.fsum(each.cost(record.now) for each in found.values()),
+        machine_hours=math.fsum(each.machines * each.hours(record.now) for each in found.values()),
+        without_offer=len(record.without_offer - found.keys()),
     )
 
 
@@ -120,7 +156,7 @@ class Estimates:
         count = 0
         for number, (at, estimate) in self._made.items():
             started_at = passages[number].started_at
-            if started_at is None or started_at - at < LEAST_WAIT_S:
+            if passages[number].rented is not None or started_at is None or started_at - at < LEAST_WAIT_S:
                 continue
             count += 1
             if estimate.start_at is not None:

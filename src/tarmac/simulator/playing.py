@@ -12,6 +12,7 @@ from typing import cast
 from msgspec import Struct
 
 from tarmac.control.admission import Submission
+from tarmac.control.decisions.steps import stop_run
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.reconcile import reconcile_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
@@ -34,6 +35,7 @@ from tarmac.simulator.jobs import Job
 from tarmac.simulator.measures import Estimates, PromiseBook
 from tarmac.simulator.play_store import PlayStore
 from tarmac.simulator.record import Record
+from tarmac.simulator.renting import BurstRules, Renting
 from tarmac.simulator.shapes import with_rules
 
 EPOCH_S = 1_000_080_000.0
@@ -66,13 +68,14 @@ class Rules(Struct, frozen=True, kw_only=True):
     those, otherwise the default of the policy.
 
     Every attempt pays `restart_s` before it works; with `limit_factor`, each job has a time limit of that
-    many times its true duration.
+    many times its true duration. With `renting`, batch jobs that wait for too long rent machines.
     """
 
     policy: Policy | None = Policy.PRIORITY
     preemption: bool | None = None
     limit_factor: float | None = None
     restart_s: float = 0.0
+    renting: BurstRules | None = None
     estimates: bool = False
 
     @property
@@ -123,6 +126,7 @@ class Play:
         self.estimates = Estimates() if rules.estimates else None
         self._ask_at = 0
         sharing = any(job.mode is Mode.INTERRUPTIBLE for job in jobs)
+        self._renting = Renting(rules.renting, self.record) if rules.renting is not None else None
         self.promises = PromiseBook(max(pool.period_s for pool in ruled.pools)) if sharing else None
         if rules.estimates:  # from now on the estimator learns from ended runs
             self._plane.control.estimator.learn()
@@ -139,6 +143,8 @@ class Play:
             while True:
                 self._settle()
                 self.record.take(self.store, self._clock.now())
+                if self._renting is not None and self._rent(self._renting):
+                    continue
                 if self.promises is not None:
                     runs = self._plane.control.run_cache().runs.values()
                     self.promises.note((self.record.number_of(run.id), run) for run in runs)
@@ -159,7 +165,8 @@ class Play:
     def _upcoming(self) -> float | None:
         """The time of the next event."""
         arrival = self._arrivals[self._next] if self._next < len(self._arrivals) else None
-        moments = (self._clock.next_event_at(), self._plan_at, arrival)
+        rental = self._renting.next_at() if self._renting is not None else None
+        moments = (self._clock.next_event_at(), self._plan_at, arrival, rental)
         return min((at for at in moments if at is not None), default=None)
 
     def _settle(self) -> None:
@@ -184,6 +191,20 @@ class Play:
                 clock.advance_to(now)  # events at the present time are handled at once
             else:
                 return
+
+    def _rent(self, renting: Renting) -> bool:
+        """Take the jobs that rent machines now out of the queue; false if there are none."""
+        now, control, rented = self._clock.now(), self._plane.control, []
+        for number in renting.due(now):
+            passage = self.record.passages[number]
+            done_s = self.engine.world.progress_s(passage.run_id)
+            limit_s = self._rules.limit_of(passage.job)
+            left_s = None if limit_s is None else max(0.0, limit_s - passage.held_s)
+            work_s = self._rules.restart_s + passage.job.duration_s - done_s
+            if renting.rents(number, self._spec(passage.job), now, work_s, left_s):
+                rented.append(stop_run(control.run_cache().runs[passage.run_id], None, now))
+        control.commit(rented)
+        return bool(rented)
 
     def _estimate(self, estimates: Estimates) -> None:
         """Estimate the start of every n-th new job that has to wait."""

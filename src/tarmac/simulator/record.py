@@ -17,9 +17,35 @@ FEED = 1000
 """Events read at a time."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RentedMachines:
+    """The machines that a job rented: since `rented_at`, at a rate for all of them and one hour.
+
+    The job runs on them from `begins_at` to `ends_at`; `failed`: its time limit ends it then.
+    """
+
+    machines: int
+    rate: float
+    rented_at: float
+    begins_at: float
+    ends_at: float
+    failed: bool = False
+
+    def hours(self, now: float) -> float:
+        """How long they have been rented by then."""
+        return (min(now, self.ends_at) - self.rented_at) / 3600.0
+
+    def cost(self, now: float) -> float:
+        """The money for them by then."""
+        return self.rate * self.hours(now)
+
+
 @dataclass(slots=True, kw_only=True)
 class Passage:
-    """The history of one job: times are virtual, None for events that have not happened."""
+    """The history of one job: times are virtual, None for events that have not happened.
+
+    `queued_at` is since when it waits in the queue (None: it does not).
+    """
 
     job: Job
     run_id: str
@@ -30,6 +56,8 @@ class Passage:
     preemptions: int = 0
     placed_at: float | None = None
     placed: bool = False
+    queued_at: float | None = None
+    rented: RentedMachines | None = None
     failed: bool = False
     intervals: list[tuple[float, float]] = field(default_factory=list)  # of interruptible jobs alone
 
@@ -46,6 +74,7 @@ class Record:
         self.jobs = jobs
         self.passages: dict[int, Passage] = {}
         self.never_fits: dict[int, str] = {}
+        self.without_offer: set[int] = set()
         self.complete = False
         self.ended = 0
         self.now = 0.0
@@ -56,6 +85,7 @@ class Record:
         self.last_event_id = 0
         self._numbers: dict[str, int] = {}
         self._over: list[str] = []
+        self._newly_queued: list[int] = []
         self._queued = 0
         self._gone = 0
         self._busy_slots = 0
@@ -63,7 +93,7 @@ class Record:
     def waiting(self, number: int) -> str | None:
         """The run of this job, if it is queued and has never been placed."""
         passage = self.passages.get(number)
-        if passage is None or passage.ended_at is not None or passage.placed:
+        if passage is None or passage.queued_at is None or passage.placed:
             return None
         return passage.run_id
 
@@ -81,6 +111,23 @@ class Record:
         self.never_fits[number] = reason
         self.ended += 1
 
+    def rented(self, number: int, machines: RentedMachines) -> None:
+        """Record that a queued job rented machines: its run is stopped, and it runs on them to its end."""
+        passage = self.passages[number]
+        passage.rented = machines
+        if passage.started_at is None:
+            passage.started_at = machines.begins_at
+
+    def returned(self, number: int, at: float) -> None:
+        """Record that a job on rented machines has ended."""
+        passage = self.passages[number]
+        assert passage.rented is not None, "it rented machines"
+        passage.held_s += at - passage.rented.begins_at
+        passage.ended_at = at
+        passage.failed = passage.rented.failed
+        self.ended += 1
+        self._gone += 1
+
     def take(self, store: PlayStore, now: float) -> None:
         """Record the events since the last call."""
         self.now = now
@@ -97,6 +144,11 @@ class Record:
         self.queued.append(self._queued)
         self.busy_slots.append(self._busy_slots)
 
+    def take_queued(self) -> list[int]:
+        """The jobs that were queued since the last call."""
+        queued, self._newly_queued = self._newly_queued, []
+        return queued
+
     def take_over(self) -> list[str]:
         """The runs that have ended since the last call; the record needs nothing more of them."""
         over, self._over = self._over, []
@@ -106,29 +158,36 @@ class Record:
 
     def _event(self, event: Event) -> None:
         kind, state, at = event.event, event.state, event.at
-        passage = self.passages[self._numbers[event.run_id]]
+        number = self._numbers[event.run_id]
+        passage = self.passages[number]
         if kind is RunEvent.PLACED:
             self._queued -= 1
             self._busy_slots += passage.job.slots
             passage.placed_at = at
             passage.placed = True
+            passage.queued_at = None
             return
         if kind is RunEvent.STARTED and passage.started_at is None:
             passage.started_at = at
         if state is RunState.QUEUED:
             self._leave(passage, at)
             self._queued += 1
+            passage.queued_at = at
+            self._newly_queued.append(number)
             if kind is RunEvent.VACATED:
                 passage.preemptions += 1
         elif state is RunState.ENDED:
             if passage.placed_at is None:
                 self._queued -= 1
             self._leave(passage, at)
+            self._over.append(event.run_id)
+            passage.queued_at = None
+            if passage.rented is not None:
+                return
             passage.ended_at = at
             passage.failed = event.detail.get("outcome") != Outcome.COMPLETED
             self.ended += 1
             self._gone += 1
-            self._over.append(event.run_id)
 
     def _leave(self, passage: Passage, at: float) -> None:
         if passage.placed_at is not None:

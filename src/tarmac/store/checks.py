@@ -5,6 +5,7 @@ Used by every part of `SqlStore`, and by the simulator's `PlayStore`, which refu
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tarmac.model.burst.rentals import NEXT, RentalStep
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Problem
@@ -52,6 +53,17 @@ def check_step(step: RunStep) -> None:
 def check_cluster(cluster: Cluster) -> None:
     """Raise InvalidInput for a name that some database cannot hold."""
     check_texts({"the name of the cluster": cluster.name})
+
+
+def check_rental(step: RentalStep) -> None:
+    """Raise IllegalStep unless the new state may follow, and `seq` counts up."""
+    before, after = step.before, step.after
+    if after.seq != (1 if before is None else before.seq + 1):
+        raise IllegalStep(f"a change of rental {after.id} does not count up")
+    if before is not None and (before.id, before.run_id) != (after.id, after.run_id):
+        raise IllegalStep(f"a change of rental {before.id} changes what never changes")
+    if before is not None and after.state is not before.state and after.state not in NEXT[before.state]:
+        raise IllegalStep(f"a rental that is {before.state} cannot become {after.state}")
 
 
 def check_dataset(dataset: Dataset) -> None:

@@ -4,6 +4,7 @@ Called by `server/backup.py`. SQLite copies itself; for PostgreSQL its own progr
 """
 
 import os
+import secrets
 import shutil
 import sqlite3
 import subprocess
@@ -12,8 +13,11 @@ from pathlib import Path
 
 from sqlalchemy import inspect
 
+from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound, Refused, TarmacError
 from tarmac.store.database import Database, parse_url
+from tarmac.store.rental_schema import provider
+from tarmac.store.rentals import SqlRentals
 from tarmac.store.upgrade import schema_of
 
 SQLITE_COPY, POSTGRES_COPY = "tarmac.db", "tarmac.dump"
@@ -45,12 +49,17 @@ def copy_database(url: str, directory: Path) -> str:
 
 
 def restore_database(url: str, directory: Path, *, room: Path) -> None:
-    """Fill an empty database from a copy, whole or not at all. A file is written in `room` first."""
+    """Fill an empty database from a copy, whole or not at all. A file is written in `room` first.
+
+    The providers of machines get new tags.
+    """
     path = file_of(url)
     if path is not None:
         if path.exists():
             raise Refused(f"the database {path} exists already", hint="move it away first")
-        shutil.move(shutil.copy(directory / SQLITE_COPY, room), path)
+        copy = shutil.copy(directory / SQLITE_COPY, room)
+        _renew_owners(f"sqlite:///{copy}")
+        shutil.move(copy, path)
         return
     with closing(Database(url)) as database, database.reading() as connection:
         if inspect(connection).get_table_names():
@@ -60,6 +69,18 @@ def restore_database(url: str, directory: Path, *, room: Path) -> None:
             raise Refused(f"the database {database.name} is not empty", hint=hint)
     options = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
     _run_for_postgres("pg_restore", url, *options, str(directory / POSTGRES_COPY))
+    _renew_owners(url)
+
+
+def _renew_owners(url: str) -> None:
+    """Give every provider a new tag: the server of the original may still rent under the old one."""
+    with closing(Database(url)) as database:
+        with database.reading() as connection:
+            if not inspect(connection).has_table(provider.name):
+                return  # of an older version
+        rentals = SqlRentals(database)
+        for record in rentals.providers():
+            rentals.put_provider(replace(record, owner=secrets.token_urlsafe(24)))
 
 
 def run_program(*argv: str, allowed: int = 0, **variables: str) -> None:

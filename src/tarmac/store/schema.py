@@ -6,7 +6,8 @@ proves the two equal). Sets of states come from the model here, and are literal 
 
 import sqlalchemy as sa
 
-import tarmac.store.account_schema  # noqa: F401 - its tables are of the same schema
+import tarmac.store.account_schema
+import tarmac.store.rental_schema  # noqa: F401 - the same
 from tarmac.model.lifecycle import AttemptState, ExperimentState, LeaveRequest, Mode, RunEvent, RunState
 from tarmac.model.progress import RUN_OUTCOMES, Outcome
 from tarmac.model.run_records import AnnotationKind, NumberKind, RunRecordKind
@@ -15,7 +16,7 @@ from tarmac.store.columns import Bytewise, Serial, metadata, one_of
 BASE = "0028"
 """The oldest schema that migrations start from."""
 
-HEAD = "0036"
+HEAD = "0037"
 """The newest migration, which is the `alembic_version` of a database with this schema."""
 
 run = sa.Table(

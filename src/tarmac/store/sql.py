@@ -37,6 +37,7 @@ from tarmac.store.limits import SqlLimits
 from tarmac.store.metrics import SqlMetrics
 from tarmac.store.notifications import SqlNotifications
 from tarmac.store.numbers import SqlNumbers
+from tarmac.store.rentals import SqlRentals
 from tarmac.store.run_records import SqlAnnotations, SqlRunRecords
 from tarmac.store.run_views import SqlRunViews
 from tarmac.store.schema import cluster as cluster_table
@@ -74,6 +75,7 @@ class SqlStore:
         self.metrics = SqlMetrics(database)
         self.numbers = SqlNumbers(database)
         self.notifications = SqlNotifications(database)
+        self.rentals = SqlRentals(database)
         self.run_records = SqlRunRecords(database)
         self.run_views = SqlRunViews(database)
         self.experiments: Experiments = SqlExperiments(database, self._write_runs)

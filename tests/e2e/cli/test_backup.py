@@ -298,3 +298,21 @@ def _kept(shell: Shell) -> list[Any]:
         [entry for entry in ledger if entry["kind"] != "charge"],
         [entry for entry in audit if entry["user"] == "carol"],
     ]
+
+
+def test_a_restored_server_rents_under_another_tag(shell: Shell) -> None:
+    """The server of the original may still have machines: nobody else deletes these."""
+    commands = [f"--set={name}={word}" for name, word in (("create", "false"), ("delete", "true"))]
+    shell.tarmac("providers", "add", "lab", "--kind", "machines", "--set", "list=echo []", *commands, code=0)
+    [before] = shell.json("providers", "ls")["providers"]
+    shell.tarmac("server", "backup", "copy", code=0)
+    again = Shell(shell.home.with_name("again"), shell.directory)
+    again.tarmac("server", "restore", "copy", code=0)
+    shell.tarmac("server", "stop", code=0)
+    shell.home.rename(shell.home.with_name("lost"))
+    try:
+        [after] = again.json("providers", "ls")["providers"]
+    finally:
+        again.close()
+    assert after["owner"] not in ("", before["owner"])
+    assert {**after, "owner": before["owner"]} == before

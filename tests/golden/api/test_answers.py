@@ -158,6 +158,7 @@ def test_the_answers_of_every_route(plane: Served) -> None:
     keep_things(plane, story)
     people(plane, story)
     clusters(story)
+    rented_machines(plane, story)
     refusals(story)
     leave(story)
     assert_golden(HERE / "answers.txt", "\n".join(story.lines).lstrip() + "\n")
@@ -316,6 +317,30 @@ def clusters(story: Story) -> None:
         story.ask("GET", f"/clusters{path}")
     story.ask_for_change("POST", "/clusters/gpus/down", "gpus", {"force": True})
     story.ask("DELETE", "/clusters/gpus")
+
+
+def rented_machines(plane: Served, story: Story) -> None:
+    big = {"id": "lab-big", "provider": "lab", "region": "here", "machine": "big", "slots": 8}
+    big |= {"slot_type": "h100", "rate": 12.5, "rated_on": "2026-11-01"}
+    small = {**big, "id": "lab-small", "machine": "small", "slots": 4, "spot": True, "rate": 4, "credits": 6}
+    story.ask("POST", "/providers", {"name": "lab", "kind": "fake"})
+    story.ask("GET", "/providers")
+    story.ask("GET", "/providers/lab/check")
+    story.ask("PUT", "/shapes", {"shapes": [big, small]})
+    story.ask("PUT", "/shapes", {"shapes": [{**big, "rat": 1}]})
+    story.ask("POST", "/shapes/refresh")
+    story.ask("POST", "/runs", {"source": "name: rents\ncommand: x\nslots: h100:8\nmode: burst\n"})
+    story.ask("GET", "/burst/staged")
+    story.ask("GET", "/runs/rents/offers")
+    story.ask("POST", "/runs/rents/approve")
+    plane.account.knobs.capacity["small"] = 0
+    for _ in range(3):
+        plane.turn()
+    story.ask("GET", "/burst/rentals?run=rents")
+    story.ask("GET", "/shapes")
+    story.ask("GET", "/burst/strangers")
+    story.ask("DELETE", "/shapes/lab-small")
+    story.ask("DELETE", "/providers/lab")
 
 
 def refusals(story: Story) -> None:

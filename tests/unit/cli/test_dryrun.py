@@ -159,3 +159,41 @@ def test_the_script_of_a_job_comes_before_what_it_runs() -> None:
     text = short_text(sent, Terminal())
     assert text.startswith(f"the job's script\n{script}\npair: nothing is started or kept\n")
     assert "what the site is sent" not in plan_text(sent, Terminal(), inherited={})
+
+
+def offer(shape: str, **more: Any) -> dict[str, Any]:
+    made = {
+        "id": shape,
+        "provider": "p",
+        "region": "r1",
+        "machine": "m",
+        "rate": 12.5,
+        "rated_on": "2026-11-01",
+    }
+    return {"shape": made, "machines": 2, "rate": 25.0, **more}
+
+
+def test_a_run_that_rents_its_machines_lists_the_shapes_that_would_be_tried() -> None:
+    """I9, I13: with the rates of all machines, the cost up to the time limit, and refusals."""
+    offers = [offer("a", cost=50.0), offer("b", rate=1234.5, refused="over the rate of user ada")]
+    rents = answer(placement=None, nodes=[], request=None, artifact_paths={}, offers=offers)
+    expected = (
+        "pair: nothing is started or kept\n"
+        "shapes that it would rent, in this order\n"
+        "SHAPE  REGION  EACH   MACHINES      PER HOUR    AT MOST  REFUSED\n"
+        "a      r1      1 cpu         2     25.00 USD  50.00 USD\n"
+        "b      r1      1 cpu         2  1,234.50 USD   no limit  over the rate of user ada"
+    )
+    assert short_text(rents, Terminal()) == expected
+    assert plan_text(rents, Terminal(), inherited={}) == expected
+
+
+def test_a_batch_run_that_may_rent_shows_its_place_first() -> None:
+    text = short_text(answer(offers=[offer("a")]), Terminal())
+    assert text.index("n-1") < text.index("shapes that it would rent") < text.index("command of")
+
+
+def test_a_refused_run_that_could_rent_still_says_why() -> None:
+    reason = {"code": "too_small", "text": "it has 8 slots", "node": "n-1"}
+    text = short_text(answer(placement=None, nodes=[], reasons=[reason], offers=[offer("a")]), Terminal())
+    assert "It can never start here:\n  n-1: it has 8 slots\n\nshapes that it would rent" in text

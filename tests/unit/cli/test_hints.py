@@ -36,6 +36,7 @@ _PROSE = frozenset(
         "places",
         "provisions",
         "reads",
+        "rents",
         "runs",
         "secrets",
         "sets",

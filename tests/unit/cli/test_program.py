@@ -161,6 +161,7 @@ def test_commands_and_options_are_completed(tmp_path: Path) -> None:
             "plain,show",
             "plain,shell",
             "plain,stop",
+            "plain,shapes",
             "plain,sites",
             "plain,simulate",
             "plain,server",

@@ -118,6 +118,35 @@ def test_what_if_stands_beside_what_is() -> None:
     assert found["priority, policy=least_attained"]["preemption"] is True
 
 
+def test_rentals_stand_beside_the_same_play_without_them(tmp_path: Path) -> None:
+    """A declaration as text, and one in a file, under every policy."""
+    rule = "when: wait > 1h, rate: 2.50/h"
+    file = tmp_path / "rent.yaml"
+    file.write_text("when: wait > 1h\nbudget: 40\nshapes:\n  - {id: big, slots: 8, rate: 20/h}\n")
+    rows_to = tmp_path / "jobs.csv"
+    found = plays(
+        *(SHOCKWAVE, "--cluster", "2x4", "--burst", rule, "--burst", str(file), "--jobs", str(rows_to))
+    )
+    assert len(found) == 9
+    with rows_to.open(newline="") as text:
+        rows = list(csv.DictReader(text))
+    for policy in options.POLICIES:
+        plain, rented, limited = found[policy], found[f"{policy}, {rule}"], found[f"{policy}, {file}"]
+        assert (plain["rentals"], plain["saved"]) == (None, None)
+        assert rented["saved"]["queueing_mean_s"] == plain["queueing_mean_s"] - rented["queueing_mean_s"] > 0
+        assert rented["saved"]["completion_mean_s"] > 0
+        assert rented["rentals"]["jobs"] > limited["rentals"]["jobs"] > 0
+        assert 0 < limited["rentals"]["cost"] <= 40 < rented["rentals"]["cost"]
+        assert limited["rentals"]["without_offer"] > 0
+        assert rented["ended"] == limited["ended"] == 40
+        costs = [row["cost"] for row in rows if row["play"] == f"{policy}, {rule}" and row["cost"]]
+        assert len(costs) == rented["rentals"]["jobs"]
+        assert sum(map(float, costs)) == pytest.approx(rented["rentals"]["cost"])
+    shown = simulate(SHOCKWAVE, "--cluster", "2x4", "--policy", "priority", "--burst", rule).stdout
+    assert re.search(r"^cost of rented machines +[\d.,]+$", shown, re.MULTILINE), shown
+    assert re.search(r"^queueing saved, p99 +\S+", shown, re.MULTILINE), shown
+
+
 def test_jobs_that_never_fit_are_reported_not_lost(tmp_path: Path) -> None:
     trace = tmp_path / "big.csv"
     trace.write_text("submitted,duration,slots,name\n0,10,4,small\n0,10,64,huge\n")
@@ -144,6 +173,15 @@ def test_a_cluster_may_be_described_in_a_file(tmp_path: Path) -> None:
         ((SHOCKWAVE, "--cluster", "8by8"), "neither nodes x slots, such as 64x8, nor a file"),
         ((SHOCKWAVE, "--from", "soon"), "write a date such as 2017-10-01"),
         ((SHOCKWAVE, "--what-if", "nodes=-8"), "0 nodes would be left"),
+        ((SHOCKWAVE, "--burst", "wait > 2h"), "wait > 2h: no such file"),
+        ((SHOCKWAVE, "--burst", "when: 2h, rate: 1/h"), "--burst:1:8: when: a rule such as: wait > 2h is"),
+        ((SHOCKWAVE, "--burst", "rate: 1/h"), "'when' is missing"),
+        ((SHOCKWAVE, "--burst", "when: wait > 2h"), "'rate' is missing"),
+        ((SHOCKWAVE, "--burst", "when: wait > 2h, rate: 1/h, shapes: []"), "cannot stand beside 'shapes'"),
+        (
+            (SHOCKWAVE, "--burst", "rent.yaml"),
+            "rent.yaml:3:12: shapes[0].rate: money per hour such as 3.00/h",
+        ),
         ((SHOCKWAVE, "--columns", "slot=a"), "did you mean slots=NAME?"),
         ((SHOCKWAVE, "--plot", "plot.pdf"), "ends in .png or .svg"),
         ((SHOCKWAVE, "--jobs", "nowhere/jobs.csv"), "there is no directory 'nowhere'"),
@@ -176,6 +214,7 @@ def test_wrong_words_are_refused_with_what_is_meant(
     (tmp_path / "folder.svg").mkdir()
     (tmp_path / "bytes").write_bytes(bytes(range(256)))
     (tmp_path / "few.csv").write_text("at,took\n0,10\n")
+    (tmp_path / "rent.yaml").write_text("when: wait > 2h\nshapes:\n  - {rate: 1, id: a, slots: 8}\n")
     (tmp_path / "wide.csv").write_text("submitted,duration,slots\n0,1,99999999999999999999\n")
     (tmp_path / "long.csv").write_text(f"submitted,duration,slots\n0,1,{'1' * 200_000}\n")
     with pytest.raises(SystemExit) as end:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.dialects.located import Items, Node, Problems, Scalar, Table
-from tarmac.systems.isc.toml_tree import MOST_PARTS, compose
+from tarmac.dialects.toml_tree import MOST_PARTS, compose
 
 PIECES = st.lists(
     st.sampled_from(
@@ -122,6 +122,17 @@ a = 5
     listed = tree.entries[0][1]
     assert isinstance(listed, Items)
     assert [f"{item.line}:{item.column}" for item in listed.items] == ["2:7", "3:3"]
+
+
+def test_the_keys_of_a_table_have_their_places() -> None:
+    tree = compose('[a]\nb = 1\n\n["x.y"]  # ours\n  c.d = 2\ne = [\n3]\n[z.k]\nf = 4\n', Problems("f"))
+    assert tree is not None
+    found = {
+        f"{table.text}.{key.text}": f"{key.line}:{key.column} {value.line}:{value.column}"
+        for table, inner in tree.entries
+        for key, value in (inner.entries if isinstance(inner, Table) else ())
+    }
+    assert found == {"a.b": "2:1 2:5", "x.y.c": "5:3 5:9", "x.y.e": "6:1 6:5", "z.k": "8:2 8:2"}
 
 
 def alike(node: Node, wanted: Any) -> bool:

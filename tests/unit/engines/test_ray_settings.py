@@ -53,3 +53,14 @@ def test_the_nearest_setting_is_said() -> None:
     with pytest.raises(InvalidInput) as refused:
         read_settings({**ADDRESS, "adress": "x"})
     assert refused.value.hint == "did you mean address?"
+
+
+def test_nodes_are_reached_through_ssh_only_where_there_is_one() -> None:
+    known = {"address": "10.0.0.1:6379", "ssh": "head"}
+    assert not read_settings(known).tunnel
+    assert read_settings({**known, "tunnel": "true"}).tunnel
+    assert read_settings({**known, "tunnel": True}).tunnel
+    with pytest.raises(InvalidInput, match="write true or false"):
+        read_settings({**known, "tunnel": "perhaps"})
+    with pytest.raises(InvalidInput, match="needs the setting 'ssh'"):
+        read_settings({"address": "10.0.0.1:6379", "tunnel": True})

@@ -14,14 +14,12 @@ from tarmac.dialects.dialect import NO_EXTRAS
 from tarmac.dialects.native.reader import read_native
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.spec import RunSpec
+from tarmac.node.processes.programs import LARGEST_BYTES, BrokenProgram, output_of
 from tarmac.server.settings import SubmissionSettings, read_settings
 from tarmac.server.submission_hook import (
-    LARGEST_BYTES,
     MOST_WAITING,
-    BrokenHook,
     SubmissionHook,
     answered,
-    output_of,
     question_of,
 )
 
@@ -166,9 +164,14 @@ def test_a_rejection_has_the_reason() -> None:
     ],
 )
 def test_a_wrong_answer_names_what_is_wrong(output: str, problem: str) -> None:
-    with pytest.raises(BrokenHook) as broken:
+    with pytest.raises(BrokenProgram) as broken:
         answered(spec_of(), output.encode())
     assert problem in str(broken.value)
+
+
+def test_an_answer_that_is_no_text_is_a_broken_hook() -> None:
+    with pytest.raises(BrokenProgram, match="its answer is not JSON"):
+        answered(spec_of(), b'{"reason": "\xff"}')
 
 
 def run_script(code: str, question: bytes = b"{}", *, timeout_s: float = LIMIT_S) -> bytes:
@@ -193,18 +196,18 @@ def test_a_hook_gets_the_question_and_little_else(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_a_hook_that_fails_is_broken(code: str, problem: str) -> None:
-    with pytest.raises(BrokenHook, match=problem):
+    with pytest.raises(BrokenProgram, match=problem):
         run_script(code)
 
 
 def test_what_a_broken_hook_printed_is_kept_for_the_log() -> None:
-    with pytest.raises(BrokenHook) as broken:
+    with pytest.raises(BrokenProgram) as broken:
         run_script("import sys; sys.exit('no such table: quotas')")
     assert broken.value.details == "no such table: quotas\n"
 
 
 def test_a_missing_program_is_a_broken_hook() -> None:
-    with pytest.raises(BrokenHook, match="it cannot be started"):
+    with pytest.raises(BrokenProgram, match="it cannot be started"):
         output_of(("/nonexistent/hook",), b"{}", timeout_s=LIMIT_S)
 
 
@@ -213,7 +216,7 @@ def test_a_late_hook_is_ended_with_its_children(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     lock.touch()
     child = f"exec 9<{lock}; flock 9; sleep 600 & wait"
-    with pytest.raises(BrokenHook, match="it did not answer within 1 s"):
+    with pytest.raises(BrokenProgram, match="it did not answer within 1 s"):
         output_of(("/bin/bash", "-c", child), b"{}", timeout_s=1.0)
     assert output_of(("/bin/bash", "-c", f"flock {lock} echo free"), b"{}", timeout_s=LIMIT_S) == b"free\n"
 

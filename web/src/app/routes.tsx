@@ -22,7 +22,7 @@ const PAGES: Record<string, [key: string, load: () => Promise<Page>]> = {
   usage: ["u", async () => (await import("../pages/usage/page.tsx")).UsagePage],
   artifacts: ["a", async () => (await import("../pages/data/page.tsx")).ArtifactsPage],
   datasets: ["d", async () => (await import("../pages/data/page.tsx")).DatasetsPage],
-  shapes: ["s", async () => (await import("../pages/data/page.tsx")).ShapesPage],
+  shapes: ["s", async () => (await import("../pages/burst/page.tsx")).ShapesPage],
   admin: ["m", async () => (await import("../pages/admin/page.tsx")).AdminPage],
   compare: ["", async () => (await import("../pages/compare/page.tsx")).ComparePage],
   new: ["", async () => (await import("../pages/new/page.tsx")).NewPage],

@@ -12,6 +12,7 @@ from tarmac.cli.options import duration, flag, json_option, repeated
 FORMS = ("philly", "muri", "shockwave", "csv")
 POLICIES = ("priority", "fair_share", "least_attained")
 EXAMPLES = "nodes=+4, policy=fair_share, shares=alice:2,bob:1, preemption=on"
+RULE = "when: wait > 2h, rate: 2.50/h, budget: 10000"
 """A copy of names in `simulator` and `model`: importing those would make `--help` slow."""
 
 
@@ -44,6 +45,7 @@ EXAMPLES = "nodes=+4, policy=fair_share, shares=alice:2,bob:1, preemption=on"
 )
 @click.option("--restart-cost", "restart_s", type=duration, default=0.0, help="What every start costs.")
 @repeated("--what-if", metavar="CHANGE", help=f"The same, changed: {EXAMPLES}.")
+@repeated("--burst", metavar="FILE|RULE", help=f"The same, with jobs that rent machines: {RULE!r}.")
 @flag("--history", help="Play what ended on your own cluster, on that cluster.")
 @flag("--estimates", help="Measure the estimates of starts as well.")
 @flag("--table", "as_table", help="One table over all traces.")

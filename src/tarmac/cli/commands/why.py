@@ -12,6 +12,7 @@ from tarmac import api
 from tarmac.cli.dialogue import answer, connect, wants_json
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.views.amounts import counted
+from tarmac.cli.views.offerview import offers_text
 from tarmac.cli.views.table import Column, Table, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.client import Client
@@ -68,6 +69,8 @@ def explanation(why: api.Why, terminal: Terminal) -> str:
     grouped = _grouped(why)
     if grouped:
         lines += ["", table_text(NODES, grouped.items(), terminal)]
+    if why.offers:
+        lines += ["", offers_text(why.offers, terminal)]
     return "\n".join(lines)
 
 

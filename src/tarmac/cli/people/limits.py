@@ -19,8 +19,8 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
     "slot_hours": (AMOUNT, "Slot-hours in a calendar month (UTC)."),
     "largest": (COUNT, "Slots of one run."),
     "longest_s": (duration, "The time limit of a run: 2d."),
-    "rent_per_hour": (AMOUNT, "The rate of rented machines."),
-    "rent_budget": (AMOUNT, "The budget for rented machines."),
+    "rent_per_hour": (AMOUNT, "Money per hour for the machines of one run."),
+    "rent_budget": (AMOUNT, "Money for rented machines in a calendar month (UTC)."),
 }
 
 

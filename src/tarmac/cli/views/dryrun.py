@@ -6,6 +6,7 @@ Called by `run --dry-run`: the short form, and with `--verbose` all of it.
 from collections.abc import Iterator, Mapping, Sequence
 
 from tarmac import api
+from tarmac.cli.views.offerview import offers_text
 from tarmac.cli.views.table import Column, Table, table_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.launch.quoting import join, quote
@@ -102,6 +103,13 @@ def _shared(workers: Sequence[api.WorkerLaunch]) -> Shared:
 
 
 def _placement(answer: api.DryRun, terminal: Terminal) -> str:
+    """The nodes that it would have, or why it has none; then the shapes that it would rent."""
+    rents_alone = answer.placement is None and not answer.reasons and answer.offers
+    parts = [] if rents_alone else [_nodes(answer, terminal)]
+    return "\n\n".join(parts + [offers_text(answer.offers, terminal)] * bool(answer.offers))
+
+
+def _nodes(answer: api.DryRun, terminal: Terminal) -> str:
     reasons = [
         f"  {reason.node}: {reason.text}" if reason.node else f"  {reason.text}" for reason in answer.reasons
     ]

@@ -253,6 +253,8 @@ def _leave_reason(client: Client, identifier: str, *, again: bool) -> str:
             return "its node is reserved for others"
         case "node_leaves":
             return "its node left the cluster"
+        case "reclaimed":
+            return "the provider takes its rented machines back"
         case "pool_changed":
             return "moving to another pool"
         case _:

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
+from msgspec import structs
+
 from tarmac.cli.views.amounts import duration
 from tarmac.cli.views.table import Cell, Column, render
 from tarmac.cli.views.terminal import Terminal
@@ -19,6 +21,15 @@ NEVER_FITS_NAMED = 3
 LEGEND = """\
 Times in seconds. FAIRNESS: the worst completion time over a fair one, with as many jobs per slot as the
 trace has (as published); BY LIFE: with as many as there were during its life. UNFAIR: the share over 1.05."""
+
+
+SAVED = {
+    "completion_mean_s": "completion saved, mean",
+    "queueing_mean_s": "queueing saved, mean",
+    "queueing_p50_s": "queueing saved, p50",
+    "queueing_p99_s": "queueing saved, p99",
+}
+"""The figures that a play with rentals is compared by, and their titles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,14 +111,14 @@ def document(played: Played, named: Mapping[str, float]) -> dict[str, Any]:
                 "name": setting.trace.name,
                 "form": setting.trace.form,
                 "jobs": len(setting.trace.jobs),
-                "plays": [_play_document(setting, result) for setting, result in part],
+                "plays": [_play_document(setting, result, part) for setting, result in part],
             }
         )
     complete = all(result.complete for _, result in played)
     return {"complete": complete, "named": dict(named), "traces": traces}
 
 
-def _play_document(setting: Setting, result: Result) -> dict[str, Any]:
+def _play_document(setting: Setting, result: Result, part: Played) -> dict[str, Any]:
     return {
         "label": setting.label,
         "policy": setting.rules.policy,
@@ -120,7 +131,19 @@ def _play_document(setting: Setting, result: Result) -> dict[str, Any]:
         "wall_s": round(result.wall_s, 3),
         "never_fits": [asdict(item) for item in result.never_fits],
         **asdict(result.measures),
+        "saved": _saved(setting, result, part),
     }
+
+
+def _saved(setting: Setting, result: Result, part: Played) -> dict[str, float] | None:
+    """What rentals saved of some figures: their values in the same play without burst, less those here."""
+    if setting.rules.renting is None:
+        return None
+    rules = structs.replace(setting.rules, renting=None)
+    found = (of.measures for item, of in part if item.rules == rules and item.cluster == setting.cluster)
+    before, after = asdict(next(found)), asdict(result.measures)
+    pairs = ((name, before[name], after[name]) for name in SAVED)
+    return {name: was - now for name, was, now in pairs if was is not None and now is not None}
 
 
 def _trace_of(item: tuple[Setting, Result]) -> int:
@@ -135,7 +158,7 @@ def _side_by_side(part: Played, named: Mapping[str, float], terminal: Terminal) 
     )
     yield terminal.paint(f"{trace.name}: {len(trace.jobs):,} jobs on {' and '.join(shapes)}", "bold")
     labels: list[Column[object]] = [Column(item.label, right=True) for item, _ in part]
-    facts = [_facts(result.measures) for _, result in part]
+    facts = [_facts(result.measures, _saved(setting, result, part) or {}) for setting, result in part]
     rows = [[title, *(each[title] for each in facts)] for title in facts[0]]
     rows = [row for row in rows if any(row[1:])]
     if any(not result.complete for _, result in part):
@@ -145,14 +168,16 @@ def _side_by_side(part: Played, named: Mapping[str, float], terminal: Terminal) 
         yield f"{name}: completion, mean {duration(value)}"
 
 
-def _facts(of: Measures) -> dict[str, str]:
+def _facts(of: Measures, saved: Mapping[str, float]) -> dict[str, str]:
     """The figures of a play by their titles; empty ones are unknown."""
-    estimates, promises = of.estimates, of.promises
+    estimates, promises, rentals = of.estimates, of.promises, of.rentals
     return {
         "completion, mean": duration(of.completion_mean_s),
         "completion, p50": duration(of.completion_p50_s),
         "completion, p99": duration(of.completion_p99_s),
         "queueing, mean": duration(of.queueing_mean_s),
+        "queueing, p50": duration(of.queueing_p50_s),
+        "queueing, p99": duration(of.queueing_p99_s),
         "makespan": duration(of.makespan_s),
         "utilisation": f"{of.utilisation:.1%}",
         "preemptions": f"{of.preemptions:,}",
@@ -166,11 +191,20 @@ def _facts(of: Measures) -> dict[str, str]:
         "promised shares kept": f"{promises.kept:,} of {promises.granted:,}" if promises else "",
         "least part of one given": _share(promises.least_share if promises else None),
         "utilisation, blocks one at a time": _share(promises.one_at_a_time if promises else None),
+        "cost of rented machines": f"{rentals.cost:,.2f}" if rentals else "",
+        **{title: _change(saved.get(name)) for name, title in SAVED.items()},
+        "jobs that rented": f"{rentals.jobs:,}" if rentals else "",
+        "jobs without an offer": f"{rentals.without_offer:,}" if rentals else "",
+        "machine-hours rented": f"{rentals.machine_hours:,.1f}" if rentals else "",
         "jobs ended": f"{of.ended:,}",
         "jobs not ended": f"{of.unfinished:,}" if of.unfinished else "",
         "jobs that failed": f"{of.failed:,}" if of.failed else "",
         "jobs that never fit": f"{of.never_fits:,}" if of.never_fits else "",
     }
+
+
+def _change(seconds: float | None) -> str:
+    return "" if seconds is None else duration(seconds) if seconds >= 0 else f"-{duration(-seconds)}"
 
 
 def _seconds(value: float | None) -> str:

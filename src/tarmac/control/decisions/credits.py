@@ -9,7 +9,7 @@ Usage on both sides of a midnight (UTC) has a charge for each side: the charges 
 from collections.abc import Iterable, Iterator, Mapping
 
 from tarmac.model.changes import HOUR_S
-from tarmac.model.cluster import Pool
+from tarmac.model.cluster import BURST_PREFIX, Pool
 from tarmac.model.codec import replace
 from tarmac.model.people.limits import (
     WARNED_SHARE,
@@ -34,6 +34,8 @@ def charges(
     """The charges for these attempts until now, each with whether its attempt has ended."""
     prices = {pool.key: pool.credits_per_slot_hour for pool in pools}
     for span in spans:
+        if span.cluster.startswith(BURST_PREFIX):
+            continue  # its rented machines are charged instead, and its pool is gone when it ends
         price = prices.get((span.cluster, span.pool), 1.0) / HOUR_S
         attempt = attempt_id(span.run_id, span.attempt)
         for name in accounts_of(span.user, span.project):

@@ -9,6 +9,7 @@ failed,
 stopped
 idle        the run uses none of its slots, for as long as the rules of its pool say
 credits     most of the credits of its user or project are used
+burst       its rented machines need approval, or end soon
 
 People get messages about an array as a whole: `started` and `waiting` for its first member, and one when its
 last member has ended. A program (a webhook) gets messages about each member.
@@ -88,6 +89,13 @@ def idle_messages(run: Run, of: SubscriptionsOf, idle_s: float, now: float) -> t
     return tuple(_message(run, Occasion.IDLE, each, now, more, since=now) for each in receivers)
 
 
+def burst_messages(run: Run, of: SubscriptionsOf, text: str, about: str, now: float) -> list[Notification]:
+    """The messages about the rented machines of a run: one to each receiver `about` each thing."""
+    receivers = dict.fromkeys(each.receiver for each in of(run) if Occasion.BURST in each.on)
+    more = {**_about(run), "text": text}
+    return [_message(run, Occasion.BURST, each, now, more, thing=about) for each in receivers]
+
+
 def _messages(
     step: RunStep, of: SubscriptionsOf, ended_array: Mapping[Outcome, int] | None
 ) -> Iterator[Notification]:
@@ -142,8 +150,9 @@ def _message(
     more: dict[str, Any],
     *,
     since: float | None = None,
+    thing: str = "",
 ) -> Notification:
-    moment = "" if since is None else f":{since:.3f}"
+    moment = f":{thing}" if thing else "" if since is None else f":{since:.3f}"
     whom = hashlib.sha256(repr(receiver).encode()).hexdigest()[:16]
     return Notification(
         run_id=run.id,

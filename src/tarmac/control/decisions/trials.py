@@ -49,7 +49,7 @@ def trial_spec(experiment: Experiment, create: Create) -> RunSpec:
         unique_name=False,
         start_paused=False,
         search=None,
-        target=spec.target_of(experiment.id),
+        target=spec.target if spec.rehearsal is None else spec.target_of(experiment.id),
         parameters=merged(spec.parameters or {}, create.parameters),
         trial=TrialPlace(
             experiment=experiment.id,

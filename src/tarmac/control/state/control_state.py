@@ -53,7 +53,6 @@ _WAKEUPS = {
 _NEWS_OF_TRIALS = frozenset({RunState.ENDED, RunState.PAUSED})
 """States of a trial that its search has to learn of."""
 
-
 NO_ENGINES: Mapping[str, Engine[Any]] = MappingProxyType({})
 NO_KINDS: Mapping[str, EngineKind] = MappingProxyType({})
 
@@ -248,6 +247,7 @@ class ControlState:
         """Read the described clusters, the drains and the reservations again. Use it under `lock`."""
         own = [cluster for cluster in self.store.clusters() if cluster.server == self.server]
         self.engines.open(own)
+        self._run_cache.note_rented(cluster.name for cluster in own)
         self.inventory.learn(own, self.store.drained_nodes(), self.store.reservations())
 
     def known_attempts(self) -> list[Attempt]:

@@ -21,6 +21,7 @@ class Wakeup(StrEnum):
     LEASE = "lease"
     NOTIFY = "notify"
     LIMITS = "limits"
+    BURST = "burst"
     DELIVER = "deliver"
     RECONCILE = "reconcile"
     REAP = "reap"

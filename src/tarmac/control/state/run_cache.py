@@ -14,9 +14,11 @@ from tarmac.control.state.engines import Engines
 from tarmac.control.state.facts import Shape, Shapes, candidate_of, holding_of
 from tarmac.control.state.group_limits import GroupLimits
 from tarmac.model.changes import RunStep
+from tarmac.model.cluster import BURST_PREFIX
 from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES, AttemptState, RunState
 from tarmac.model.ports import Store
 from tarmac.model.run import Attempt, Run
+from tarmac.model.spec import Target
 from tarmac.sched import Candidate, Holding
 
 Change = tuple[str, Candidate | Holding | None]
@@ -85,6 +87,7 @@ class RunCache:
         self._last_event_id: int | None = None
         self._changed: dict[str, None] = {}
         self._fact_ids: set[str] = set()
+        self.rented: frozenset[str] = frozenset()
         self._known_shapes = shapes
         self._shapes: dict[str, Shape] = {}
 
@@ -174,6 +177,16 @@ class RunCache:
         if _has_group(run):  # the actions of others in their group decide whether runs may start
             self._changed |= dict.fromkeys(self.limits.note(run, active=run_id in self.attempts))
 
+    def note_rented(self, clusters: Iterable[str]) -> None:
+        """Record the clusters that are rented for single runs now: only these runs may use them."""
+        rented = frozenset(name for name in clusters if name.startswith(BURST_PREFIX))
+        for name in self.rented ^ rented:
+            run_id = name.removeprefix(BURST_PREFIX)
+            self._shapes.pop(run_id, None)
+            if run_id in self.runs:
+                self._changed[run_id] = None
+        self.rented = rented
+
     def is_live(self, identifier: str) -> bool:
         """Whether a run, or any member of an array, has not ended."""
         return identifier in self.runs or identifier in self._live_arrays
@@ -252,8 +265,11 @@ class RunCache:
             return None
         if attempt is not None:
             return holding_of(run, attempt, self._shape(run))
+        cluster = run.spec.target.cluster or ""
         if run.state is not RunState.QUEUED:
             return None
+        if cluster.startswith(BURST_PREFIX) and cluster not in self.rented:
+            return None  # it waits until machines are rented for it
         over_limit = self.limits.holds_back(run.id) if _has_group(run) else None
         return candidate_of(run, self._shape(run), over_limit=over_limit)
 
@@ -270,6 +286,8 @@ class RunCache:
         shape = self._shapes.get(run.id)
         if shape is None:
             shape = self._shapes[run.id] = self._known_shapes.of(run.spec)
+            if (cluster := BURST_PREFIX + run.id) in self.rented:
+                shape = self._shapes[run.id] = shape[0], Target(cluster=cluster)
         return shape
 
     def _drop(self, run_id: str) -> None:

@@ -14,6 +14,7 @@ from tarmac.dialects import names, quantities
 from tarmac.dialects.clusterfile import UNNAMED, cluster_fields, read_cluster, read_inline
 from tarmac.dialects.kinds import Kind, Misfit, choice, flag, integer, matching, number, text
 from tarmac.dialects.located import Scalar, Table
+from tarmac.dialects.native.burst import BURST
 from tarmac.dialects.native.code import CODE
 from tarmac.dialects.native.commands import HOOKS, SETUP
 from tarmac.dialects.native.environment import ENVIRONMENT, LABELS, PAUSE, VARIABLES
@@ -330,6 +331,7 @@ RUN = record(
         "search": Field(SEARCH, words="searcher sweep hyperparameter_search"),
         "secrets": Field(SECRETS, words="secret"),
         "site": Custom(_site, encode),
+        "burst": Field(BURST, words="rent renting"),
         "log_policies": tuple_of(
             LOG_POLICY, "a list of policies, each a mapping with 'pattern',", most=(100, "policies")
         ),

@@ -23,6 +23,7 @@ from tarmac.dialects.dialect import (
 )
 from tarmac.dialects.kinds import plain
 from tarmac.dialects.located import Items, Node, Placed, Problems, Scalar, Table, moved, quote
+from tarmac.dialects.native.burst import check_burst
 from tarmac.dialects.native.fields import RUN, check_cycles, with_rehearsal
 from tarmac.dialects.native.roles import ROLE, read_role, written_roles
 from tarmac.dialects.native.search import complete_search, written_parameters
@@ -67,6 +68,7 @@ def _spec(run: Section, usual: RunSpec) -> RunSpec:
     roles = found.get("roles", ()) if "roles" in run else read_role(run, found)
     values = {**attributes(found, RUN), "roles": roles}
     check_cycles(run, found.get("mode", Mode.BATCH))
+    check_burst(run, found.get("mode", Mode.BATCH))
     search = complete_search(run, found.get("search")) if "search" in run else None
     if search is not None:
         values |= {"search": search, "parameters": None}

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tarmac.engines.hosts import setting_values as values
 from tarmac.engines.sites import settings as site_settings
 from tarmac.engines.sites.settings import SiteSettings
+from tarmac.model import setting_values as values
 from tarmac.model.errors import InvalidInput
 
 CREDENTIALS = ("client_id", "client_secret")

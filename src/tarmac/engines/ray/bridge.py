@@ -40,12 +40,18 @@ _TOKEN = re.compile("unauthenticated|invalidauthtoken|authentication|auth token"
 
 
 class Bridge:
-    """One Ray. `key` identifies our resources there; `token` is read at every new connection. Thread-safe."""
+    """One Ray. `key` identifies our resources there; `token` is read at every new connection. Thread-safe.
 
-    def __init__(self, settings: RaySettings, key: str, *, token: Callable[[], str | None]) -> None:
+    `ssh` is the way to a node of the Ray; None: this machine is one.
+    """
+
+    def __init__(
+        self, settings: RaySettings, key: str, *, token: Callable[[], str | None], ssh: Ssh | None = None
+    ) -> None:
         self._settings = settings
         self._key = key
         self._token = token
+        self._ssh = ssh
         self._lock = Lock()
         self._connection: Connection | None = None
         self._about: Mapping[str, Any] = {}
@@ -140,7 +146,7 @@ class Bridge:
         token = self._token()
         try:
             connection = Connection(
-                ["bash", "-c"] if settings.ssh is None else Ssh(settings.ssh).argv(),
+                ["bash", "-c"] if self._ssh is None else self._ssh.argv(),
                 python=settings.python,
                 connect_s=CONNECT_S,
                 packages=(NODE_DIRECTORY, FAR),
@@ -149,8 +155,8 @@ class Bridge:
                 margin_s=MARGIN_S,
             )
         except NotConnected as error:
-            if settings.ssh is not None:
-                raise explained(Ssh(settings.ssh), error, python=settings.python) from None
+            if self._ssh is not None:
+                raise explained(self._ssh, error, python=settings.python) from None
             raise self._named(error.lines[-1] if error.lines else error.reason) from None
         arguments = {"address": settings.address, "token": token, "key": self._key}
         try:

@@ -15,6 +15,7 @@ from tarmac.engines.attempts.request import AttemptRequest
 from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.installing import Supplies, try_containers
 from tarmac.engines.hosts.placed import PlacedEngine, news_of
+from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.ray.hosts import RayHosts
 from tarmac.engines.ray.membership import Member, Membership
 from tarmac.engines.ray.node import RayNode, Travels, ahead_s
@@ -38,7 +39,7 @@ class RayEngine(PlacedEngine):
     """The engine of one cluster. `python` runs the runners (None: that of the agents).
 
     `guarded`: the Ray needs a token. Without one each run could start processes of its nodes' agents there,
-    so no run is that of a system user.
+    so no run is that of a system user. `tunnel`: the way to all nodes, if they cannot be reached directly.
     """
 
     name = "ray"
@@ -53,6 +54,7 @@ class RayEngine(PlacedEngine):
         patience: supervision.RunnerTimeouts = supervision.DEFAULT_TIMEOUTS,
         python: str | None = None,
         guarded: bool = False,
+        tunnel: Ssh | None = None,
     ) -> None:
         sidecar, attempts = supplies.sidecar, supplies.attempts_of(cluster)
         files = installing.collect(supplies.packages)
@@ -77,7 +79,12 @@ class RayEngine(PlacedEngine):
         self._cluster = cluster
         answer = supplies.artifacts if sidecar is not None and sidecar.is_directory else None
         travels = Travels(
-            answer=answer, forward=supplies.forward, package=package, files=files, python=python
+            answer=answer,
+            forward=supplies.forward,
+            package=package,
+            files=files,
+            python=python,
+            tunnel=tunnel,
         )
         self._nodes = RayNodes(
             cluster, settings, membership, seen=seen, travels=travels, on_news=news_of(self)

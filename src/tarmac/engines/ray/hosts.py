@@ -259,7 +259,10 @@ class RayHosts:
         endpoint = place.endpoint
         if endpoint is None or not place.up:
             raise Unavailable(f"{place.name} cannot be reached", hint="tarmac nodes shows why")
-        connection = connected(endpoint, SESSION, within_s=SESSION_TIMEOUT_S, **place.travels.installation)
+        travels = place.travels
+        connection = connected(
+            endpoint, SESSION, tunnel=travels.tunnel, within_s=SESSION_TIMEOUT_S, **travels.installation
+        )
         try:
             keep_watch(connection, lost_s=SESSION_LOST_S)
         except OSError as error:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tarmac.engines.hosts.installing import Supplies
+from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.ray.settings import TOKEN, RaySettings, read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Unavailable
@@ -20,10 +22,11 @@ LONGEST_TOKEN_BYTES = 4096
 
 
 class RayKind:
-    """Opens the engines of Ray clusters."""
+    """Opens the engines of Ray clusters; `ssh` is the way to a host that a cluster names."""
 
-    def __init__(self, supplies: Supplies) -> None:
+    def __init__(self, supplies: Supplies, *, ssh: Callable[[str], Ssh] = Ssh) -> None:
         self._supplies = supplies
+        self._ssh = ssh
 
     def check(self, cluster: Cluster) -> None:
         """Raise InvalidInput for settings that describe no Ray."""
@@ -45,11 +48,13 @@ class RayKind:
         copies = supplies.copies / cluster.name
         key = hashlib.sha256(f"{os.uname().nodename}:{copies.resolve()}".encode()).hexdigest()[:12]
         secret = cluster.credentials.get(TOKEN)
+        ssh = self._ssh(settings.ssh) if settings.ssh is not None else None
         return RayEngine(
             cluster.name,
             settings,
-            Bridge(settings, key, token=lambda: self._token(settings, secret)),
+            Bridge(settings, key, token=lambda: self._token(settings, secret), ssh=ssh),
             supplies,
+            tunnel=ssh if settings.tunnel else None,
             guarded=secret is not None or settings.token_file is not None,
         )
 

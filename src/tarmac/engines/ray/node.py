@@ -22,6 +22,7 @@ from tarmac.engines.hosts.host import FILE_S, Host
 from tarmac.engines.hosts.installing import Forward
 from tarmac.engines.hosts.relaying import AnswerRequest, forward_operation, store_operation
 from tarmac.engines.hosts.report_copies import NODE_FILES, ReportCopies
+from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.ray.link import linked
 from tarmac.engines.ray.membership import Endpoint
 from tarmac.engines.ray.ports import FreePorts
@@ -74,7 +75,7 @@ class Travels:
     """Software for every node: `files` of a version, and the path of the runner's package in it.
 
     `python` runs it; None: that of the agent. `answer` performs requests of sidecars; `forward` is reached
-    from there.
+    from there. Connections to nodes use the `tunnel`, if there is one.
     """
 
     package: str
@@ -82,6 +83,7 @@ class Travels:
     python: str | None = None
     answer: AnswerRequest | None = None
     forward: Forward | None = None
+    tunnel: Ssh | None = None
 
     @property
     def installation(self) -> dict[str, Any]:
@@ -153,7 +155,7 @@ class RayNode(Host):
             known = self._link
             if endpoint == self.endpoint and known is not None and known.lost_at is None:
                 return
-            link = linked(endpoint, self._operations)
+            link = linked(endpoint, self._operations, tunnel=self.travels.tunnel)
             if known is not None:
                 known.close()
             self.cleared = False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tarmac.engines.hosts import setting_values as values
+from tarmac.model import setting_values as values
 from tarmac.model.errors import InvalidInput
 
 _ADDRESS = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
@@ -19,6 +19,7 @@ FIELDS = (
     "python",
     "token_file",
     "ssh",
+    "tunnel",
     "slots",
     "slot_type",
     "cpus",
@@ -37,7 +38,8 @@ TOKEN = "token"
 class RaySettings:
     """The address of the head of the Ray, the directory for runs on every node, and the resources of nodes.
 
-    `python` has Ray; it runs our bridge on this machine, or on the one that `ssh` reaches. `slots` are those
+    `python` has Ray; it runs our bridge on this machine, or on the one that `ssh` reaches. With `tunnel`,
+    connections to nodes use that ssh as well. `slots` are those
     of a node without a GPU, or fewer than it has. `lease_s`: how long a run continues without contact to this
     server.
     """
@@ -47,6 +49,7 @@ class RaySettings:
     python: str = sys.executable
     token_file: Path | None = None
     ssh: str | None = None
+    tunnel: bool = False
     slots: int | None = None
     slot_type: str | None = None
     cpus: float | None = None
@@ -66,12 +69,23 @@ def read_settings(settings: Mapping[str, Any]) -> RaySettings:
         directory=values.path_of(settings, "directory") or Path("/var/tmp/tarmac"),
         python=values.text_of(settings, "python", values.PROGRAM, values.A_PROGRAM) or sys.executable,
         token_file=values.path_of(settings, "token_file", "the absolute path of a file with the token"),
-        ssh=values.text_of(settings, "ssh", values.SSH, values.A_HOST),
+        ssh=values.text_of(settings, "ssh", values.SSH, values.SSH_FORM),
+        tunnel=_tunnel(settings),
         slots=_whole(settings, "slots"),
         slot_type=values.text_of(settings, "slot_type", _NAME, "a type of slots, such as h100"),
         cpus=_number(settings, "cpus"),
         lease_s=values.seconds_of(settings, "lease", _LEASE, least_s=LEAST_LEASE_S) or DEFAULT_LEASE_S,
     )
+
+
+def _tunnel(settings: Mapping[str, Any]) -> bool:
+    """Whether nodes are reached through `ssh`; on the command line a value is a text."""
+    value = settings.get("tunnel", False)
+    if value not in (True, False, "true", "false"):
+        raise InvalidInput(f"'tunnel' is {value!r:.200}", hint="write true or false")
+    if value in (True, "true") and settings.get("ssh") is None:
+        raise InvalidInput("'tunnel' needs the setting 'ssh'", hint="ssh names a node of the Ray")
+    return value in (True, "true")
 
 
 def _whole(settings: Mapping[str, Any], name: str) -> int | None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tarmac.engines.hosts import setting_values as values
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.slurm.settings import OF_A_POOL, SlurmSettings, pools_of
+from tarmac.model import setting_values as values
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.secret import owner_text, user_scope

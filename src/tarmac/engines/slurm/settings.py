@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tarmac.engines.hosts import setting_values as values
+from tarmac.model import setting_values as values
 from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.errors import InvalidInput
 from tarmac.model.site import check_name, check_value
@@ -92,7 +92,7 @@ def read_settings(settings: Mapping[str, Any]) -> SlurmSettings:
         user_directory=values.text_of(settings, "user_directory", _USER_PATH, _A_USER_PATH) or _OF_USERS,
         pools=pools_of(settings, "slurm"),
         python=values.text_of(settings, "python", values.PROGRAM, values.A_PROGRAM) or "python3",
-        ssh=values.text_of(settings, "ssh", values.SSH, values.A_HOST),
+        ssh=values.text_of(settings, "ssh", values.SSH, values.SSH_FORM),
     )
 
 

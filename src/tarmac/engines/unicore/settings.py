@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tarmac.engines.hosts import setting_values as values
 from tarmac.engines.sites import settings as site_settings
 from tarmac.engines.sites.settings import SiteSettings
+from tarmac.model import setting_values as values
 from tarmac.model.errors import InvalidInput
 
 NAME = "unicore"

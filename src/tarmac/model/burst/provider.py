@@ -6,13 +6,15 @@ Implemented by the packages below `providers`; `control` calls it. One contract 
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
 from tarmac.model.burst.shapes import Shape
-from tarmac.model.codec import StoredRecord
 from tarmac.model.errors import TarmacError
+
+if TYPE_CHECKING:
+    from tarmac.model.engine_kinds import Finding
 
 
 class Refusal(StrEnum):
@@ -54,12 +56,13 @@ class ThingState(StrEnum):
     GONE = "gone"
 
 
-class RentedThing(StoredRecord, frozen=True, kw_only=True):
+class RentedThing(Struct, frozen=True, kw_only=True):
     """A thing in the account of a provider, as it was last listed.
 
     `owner`, `request` and `run` are its tags; None in things that tarmac did not create. `address` is the one
     that SSH reaches, `inner_address` the one at which its neighbours do (None: the same). `notice_at` is when
-    the provider will take it back, once it has said so. `since` is when it was created, if known.
+    the provider will take it back, once it has said so. `since` is when it was created, if known. `gone_at`
+    is when it was first found to be gone; no provider sets it.
     """
 
     kind: ThingKind = ThingKind.MACHINE
@@ -72,6 +75,7 @@ class RentedThing(StoredRecord, frozen=True, kw_only=True):
     inner_address: str | None = None
     since: float | None = None
     notice_at: float | None = None
+    gone_at: float | None = None
 
 
 class RentRequest(Struct, frozen=True, kw_only=True):
@@ -95,17 +99,25 @@ class RentRequest(Struct, frozen=True, kw_only=True):
         return {"tarmac-owner": self.owner, "tarmac-request": self.id, "tarmac-run": self.run}
 
 
-class ProviderRecord(StoredRecord, frozen=True, kw_only=True):
-    """A provider as an administrator added it: its kind, which reads the `settings`.
+class ProviderTerms(Struct, frozen=True, kw_only=True):
+    """A provider and its kind, which reads the `settings`.
 
-    `credentials` name the secrets for its access, never their values. `owner` is the tag of everything that
-    is rented through it; it is made when the provider is added, and new after a restore elsewhere.
+    `credentials` name the secrets for its access, never their values.
     """
 
     name: str
     kind: str
     settings: Mapping[str, str] = field(default_factory=dict)
     credentials: Mapping[str, str] = field(default_factory=dict)
+
+
+class ProviderRecord(ProviderTerms, frozen=True, kw_only=True):
+    """A provider as an administrator added it.
+
+    `owner` is the tag of everything that is rented through it; it is made when the provider is added, and new
+    after a restore elsewhere.
+    """
+
     owner: str
     added_by: str = ""
 
@@ -134,6 +146,14 @@ class Provider(Protocol):
         """The present rate for one machine and hour, in the currency of the shape; None: the provider
         publishes none.
         """
+
+
+@runtime_checkable
+class ExaminesProvider(Protocol):
+    """A provider that can check everything that it needs before a machine is rented."""
+
+    def examine(self) -> "Sequence[Finding]":
+        """The findings, one for each step. May take long; rents nothing."""
 
 
 class ProviderKind(Protocol):

@@ -11,13 +11,9 @@ from typing import Protocol
 from msgspec import Struct
 
 from tarmac.model.actor import Lease
-from tarmac.model.burst.provider import ProviderRecord, RentedThing
+from tarmac.model.burst.provider import ProviderRecord, RentedThing, ThingKind
 from tarmac.model.burst.shapes import Shape, Stock
-from tarmac.model.cluster import Cluster, MachineProgress
-from tarmac.model.codec import StoredRecord
-
-BURST_PREFIX = "burst-"
-"""Begins the name of a cluster that is rented for one run."""
+from tarmac.model.cluster import BURST_PREFIX, Cluster, MachineProgress
 
 
 class RentalState(StrEnum):
@@ -37,14 +33,16 @@ NEXT: Mapping[RentalState, frozenset[RentalState]] = {
     RentalState.STARTING: frozenset({RentalState.READY, RentalState.RELEASING}),
     RentalState.READY: frozenset({RentalState.RELEASING}),
     RentalState.RELEASING: frozenset({RentalState.ENDED}),
-    RentalState.ENDED: frozenset(),
+    RentalState.ENDED: frozenset({RentalState.RELEASING}),  # machines of it have appeared late
 }
 
 
 class RentalEnd(StrEnum):
-    """Why a rental ends. The next shape is tried after those in `NEXT_SHAPE`."""
+    """Why a rental ends. UNUSED: the run is paused, or runs elsewhere. UNAVAILABLE: nothing was done."""
 
     RUN_ENDED = "run_ended"
+    UNUSED = "unused"
+    UNAVAILABLE = "unavailable"
     NO_CAPACITY = "no_capacity"
     QUOTA = "quota"
     UNKNOWN_SHAPE = "unknown_shape"
@@ -60,15 +58,16 @@ class RentalEnd(StrEnum):
     TIME_LIMIT = "time_limit"
 
 
-class Rental(StoredRecord, frozen=True, kw_only=True):
+class Rental(Struct, frozen=True, kw_only=True):
     """One try to rent machines for a run, number `number` of its tries.
 
     `id` is the request id that the provider gets. `owner` is the tag of the provider at that time. `approved`
     names who approved the run ("": no approval was needed). `created_at` is when its intent became durable:
-    machines may exist from then on. `lists` counts the answers without any machine after a lost one. `things`
-    are those known to exist or to have existed. `end_at` is when its budget or time limit is used up. `end`
-    says why it was given back, or why nothing was rented, with the provider's words in `text`. `charges` is
-    the number of periods that were charged. `seq` counts its changes, and guards them.
+    machines may exist from then on. `lists` counts the successive answers without any machine, while these
+    decide, and `listed_at` is the time of the last. `things` are those known to exist or to have existed.
+    `end_at` is when its budget or time limit is used up. `end` says why it was or will be given back, or why
+    nothing was rented, with the provider's words in `text`. `charges` is the number of periods that were
+    charged. `seq` counts its changes, and guards them.
     """
 
     id: str
@@ -86,6 +85,7 @@ class Rental(StoredRecord, frozen=True, kw_only=True):
     machines: int = 0
     created_at: float | None = None
     lists: int = 0
+    listed_at: float | None = None
     things: tuple[RentedThing, ...] = ()
     ready_at: float | None = None
     end_at: float | None = None
@@ -107,6 +107,24 @@ class Rental(StoredRecord, frozen=True, kw_only=True):
     def rate(self) -> float:
         """The money for all of its machines in one hour."""
         return 0.0 if self.shape is None else self.shape.rate * self.machines
+
+    def hours(self, until: float, since: float = 0.0) -> float:
+        """The hours of all its machines in a range of time, each from its creation until it was gone."""
+        begin = max(since, self.created_at or 0.0)
+        ends = (
+            (each.since or 0.0, until if each.gone_at is None else each.gone_at)
+            for each in self.machines_known
+        )
+        return sum(max(0.0, min(until, end) - max(begin, at)) for at, end in ends) / 3600.0
+
+    def cost(self, until: float, since: float = 0.0) -> float:
+        """The money for its machines in a range of time."""
+        return 0.0 if self.shape is None else self.shape.rate * self.hours(until, since)
+
+    @property
+    def machines_known(self) -> list[RentedThing]:
+        """The machines among its things."""
+        return [each for each in self.things if each.kind is ThingKind.MACHINE]
 
     @property
     def open(self) -> bool:
@@ -138,6 +156,12 @@ class RentedClusters(Protocol):
 
     def keep_alive(self, rental: Rental) -> None:
         """Tell each machine that the server still wants it. Raises Unavailable."""
+
+    def keep_files(self, rental: Rental) -> None:
+        """Copy reports and logs of its run here, before its cluster is removed and its machines are deleted.
+
+        Raises Unavailable after it has copied what it can.
+        """
 
     def forget(self, rental: Rental) -> None:
         """Remove everything on this machine that served the rental."""

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from tarmac.model.codec import StoredRecord
 from tarmac.model.resources import CPU_ONLY
@@ -12,7 +12,7 @@ ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,99}$"
 _Rate = Annotated[float, Meta(ge=0, le=1e6)]
 
 
-class Shape(StoredRecord, frozen=True, kw_only=True):
+class Shape(Struct, frozen=True, kw_only=True):
     """A kind of machine of a provider, and its rate for one hour.
 
     `machine` is the provider's own name for it in this `region`. `slots` are its accelerators of `slot_type`;
@@ -47,13 +47,27 @@ class Shape(StoredRecord, frozen=True, kw_only=True):
         return 0 if self.slot_type == CPU_ONLY else self.slots
 
 
-class Stock(StoredRecord, frozen=True, kw_only=True):
-    """What the last try to rent a shape found: `machines` of it, or none and the reason in `text`."""
+class Stock(Struct, frozen=True, kw_only=True):
+    """The result of the last try to rent a shape: `machines` of it, or none and the reason in `text`."""
 
     shape: str
     tried_at: float
     machines: int = 0
     text: str = ""
+
+
+class Offer(Struct, frozen=True, kw_only=True):
+    """A shape for a run, and the `rate` of the `machines` that the run needs, for one hour.
+
+    `cost` is the money until the time limit of the run (None: it has none). `refused` is the reason why the
+    shape is not rented for it, or "".
+    """
+
+    shape: Shape
+    machines: int
+    rate: float
+    cost: float | None = None
+    refused: str = ""
 
 
 class BurstRequest(StoredRecord, frozen=True, kw_only=True):

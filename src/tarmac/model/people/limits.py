@@ -68,7 +68,8 @@ class Limit(LimitScope, frozen=True, kw_only=True):
     """The limits of a scope; None: no limit.
 
     `slots`: at once. `queued`: waiting runs. `slot_hours`: in a calendar month (UTC). `largest`: the slots of
-    one run. `longest_s`: the time limit of a run. `rent_per_hour` and `rent_budget`: of rented machines.
+    one run. `longest_s`: the time limit of a run. `rent_per_hour`: the rate of the machines that one run
+    rents. `rent_budget`: the money for rented machines in a calendar month (UTC), open rentals included.
     """
 
     slots: _Whole | None = None
@@ -122,6 +123,8 @@ _TEXTS = {
     LimitKind.SLOT_HOURS: "runs of {scope} may use {most:g} slot-hours a month and have used {used:.1f}",
     LimitKind.LARGEST: "a run of {scope} may have {most:g} slots; this one needs {needed:g}",
     LimitKind.LONGEST: "a run of {scope} may have a time limit of {most:g} h; this one has {needed:g} h",
+    LimitKind.RENT_PER_HOUR: "a run of {scope} may rent for {most:g} an hour; this one needs {needed:g}",
+    LimitKind.RENT_BUDGET: "runs of {scope} may rent for {most:g} a month and have used {used:.2f}",
     LimitKind.CREDITS: "the credits of {scope} are used up: {used:.1f} used, {most:.1f} granted",
 }
 

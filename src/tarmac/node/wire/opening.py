@@ -54,7 +54,9 @@ def answer(found: socket.socket, problem: Optional[str] = None) -> None:
 
 
 def keep_watch(found: socket.socket, *, lost_s: int = 60) -> None:
-    """Make the kernel detect the loss of the other end within `lost_s`."""
+    """Make the kernel detect the loss of the other end within `lost_s`; a tunnel's program does so itself."""
+    if found.family == socket.AF_UNIX:
+        return
     found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
         (socket.TCP_NODELAY, 1),

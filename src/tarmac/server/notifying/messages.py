@@ -19,6 +19,7 @@ _VERBS = {
     Occasion.STOPPED: "was stopped",
     Occasion.IDLE: "uses none of its slots",
     Occasion.CREDITS: "is running low on credits",
+    Occasion.BURST: "is a burst run",
 }
 
 
@@ -69,7 +70,7 @@ def _paragraph(message: Notification) -> str:
     if counts := about.get("members"):  # the outcomes of an array's members
         why += ": " + _listed(counts)
     slots = "1 slot" if about["slots"] == 1 else f"{about['slots']} slots"
-    verb = "why" if message.occasion in (Occasion.WAITING, Occasion.IDLE) else "show"
+    verb = "why" if message.occasion in (Occasion.WAITING, Occasion.IDLE, Occasion.BURST) else "show"
     lines = [
         f"{_name(message)} {_VERBS[message.occasion]}{_how_long(message)}{why}",
         f"user {about['user']}, project {about['project']}, {slots}",
@@ -82,6 +83,8 @@ def _how_long(message: Notification) -> str:
     about = message.about
     if message.occasion is Occasion.CREDITS:
         return f": {about['used']:.1f} of {about['granted']:.1f} of {about['account']} are used"
+    if message.occasion is Occasion.BURST:
+        return f": {_line(about['text'])}"
     if message.occasion is Occasion.WAITING:
         return f" for {duration(about['waiting_s'])} now"
     if message.occasion is Occasion.IDLE:

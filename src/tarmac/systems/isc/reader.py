@@ -7,13 +7,15 @@ from typing import Any
 
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading, refuse_extras
 from tarmac.dialects.kinds import integer, text, words
-from tarmac.dialects.located import Items, Problems, Scalar
+from tarmac.dialects.located import Items, Node, Problems, Scalar, quote
 from tarmac.dialects.names import fit
 from tarmac.dialects.native.fields import IDENTIFIER, MOST_RAPID_CYCLES
 from tarmac.dialects.schema import FREE, Custom, Field, read_fields, record, section_of
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.slot_types import is_known
+from tarmac.dialects.toml_tree import compose
 from tarmac.dialects.topology import fixed_nodes
+from tarmac.model.burst.shapes import ID_PATTERN, BurstRequest
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
@@ -21,7 +23,6 @@ from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Conventions, Process, Role, 
 from tarmac.systems.isc.commands import command_of, doubts, joined
 from tarmac.systems.isc.conventions import DATASET_AT_DATA
 from tarmac.systems.isc.fields import REQUIRED, excuse, only_credentials, warn
-from tarmac.systems.isc.toml_tree import compose
 
 NAME = "isc"
 MOST_SLOTS = 1_000_000
@@ -85,12 +86,8 @@ class _LaunchFile:
             max_rapid_cycles=self._turns(mode),
             datasets=self._datasets(),
             input_artifacts=self._found.get("input_artifact_id_list", ()),
+            burst=self._burst(mode),
         )
-        if (shapes := self._found.get("burst_shape_priority_list")) is not None and mode is Mode.BURST:
-            self._facts["burst_shapes"] = shapes
-        elif shapes is not None:
-            text = f"'burst_shape_priority_list' has no effect: it is for burst, this is {mode}"
-            warn(self._run["burst_shape_priority_list"], text)
         notes = sorted(self._notes, key=lambda note: note[0].node.line or 0)
         if notes:
             warn(notes[0][0], f"retired keys: {'; '.join(text for _, text in notes)}")
@@ -176,6 +173,24 @@ class _LaunchFile:
                 "other compute modes may have as many as the cluster",
             )
         return mode
+
+    def _burst(self, mode: Mode) -> BurstRequest | None:
+        """The shapes to be tried first (I9); warns of everything in the list that is no id of a shape."""
+        value = self._run.get("burst_shape_priority_list")
+        if value is None:
+            return None
+        if mode is not Mode.BURST:
+            text = f"'burst_shape_priority_list' has no effect: it is for burst, this is {mode}"
+            warn(value, text)
+            return None
+        listed = isinstance(value.node, Items)
+        items = value.node.items if isinstance(value.node, Items) else (value.node,)
+        valid = {item: _shape(item) if listed else "" for item in items}
+        shapes = tuple(dict.fromkeys(filter(None, valid.values())))
+        if others := ", ".join(quote(item) for item, shape in valid.items() if not shape):
+            text = f"'burst_shape_priority_list' is a list of ids in quotes: {others[:200]} is ignored"
+            warn(value, text if shapes else f"{text}, and all shapes are tried")
+        return BurstRequest(shapes=shapes) if shapes else None
 
     def _turns(self, mode: Mode) -> int:
         turns: int = self._found.get("max_rapid_cycles", DEFAULT_RAPID_CYCLES)
@@ -280,10 +295,10 @@ def _inputs(value: Value) -> tuple[str, ...]:
     return _ids(value)
 
 
-def _shapes(value: Value) -> list[str]:
-    items = value.items(_LIST_OF_IDS)
-    shapes = [item.read(text("the id of a shape, in quotes,"), "").strip() for item in items]
-    return [shape for shape in shapes if shape]
+def _shape(item: Node) -> str:
+    """The id of a shape; "" if it is none."""
+    written = item.text.strip() if isinstance(item, Scalar) and item.quoted else ""
+    return written if re.fullmatch(ID_PATTERN, written) else ""
 
 
 def _read_id(value: Value, written: str) -> str | None:
@@ -309,8 +324,7 @@ RUN = record(
         "max_rapid_cycles": Field(integer(1, MOST_RAPID_CYCLES), words="cycles"),
         "dataset_id_list": Field(Custom(_ids), words="dataset_ids"),
         "input_artifact_id_list": Custom(_inputs),
-        "burst_shape_priority_list": Custom(_shapes),
-        **dict.fromkeys(("output_path", "dataset_id"), FREE),
+        **dict.fromkeys(("burst_shape_priority_list", "output_path", "dataset_id"), FREE),
         "nnodes": integer(1, MOST_NODES),
         "gpu_type": text("a text in quotes"),
         "venv_path": text("a path in quotes"),

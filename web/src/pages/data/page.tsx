@@ -1,5 +1,4 @@
-// Artifacts that runs keep, `/artifacts`, and the files of one, `/artifacts/ID`; datasets that runs read, `/datasets`;
-// and `/shapes`: what each cluster has to request, by kind of node. No cluster rents machines yet.
+// Artifacts that runs keep, `/artifacts`, and the files of one, `/artifacts/ID`; datasets that runs read, `/datasets`.
 
 import { ask, urlOf } from "../../api/request.ts";
 import type { ArtifactEntry, Dataset } from "../../api/types.ts";
@@ -125,27 +124,3 @@ const removeDataset = ({ id, source }: Dataset): Form[] => [
     send: () => ask("DELETE /datasets/{dataset}", { path: { dataset: id } }),
   },
 ];
-
-export const ShapesPage = () => (
-  <Sheet title="Shapes">
-    <p>No cluster with rented machines is set up.</p>
-    <List
-      title="Machines of the clusters"
-      operation="GET /clusters"
-      rows={(clusters) =>
-        clusters.flatMap(({ name, node_kinds }) => node_kinds.map((kind) => ({ ...kind, name })))
-      }
-      columns={[
-        ["Cluster", ({ name }) => name],
-        ["Pool", ({ pool }) => pool],
-        ["Slot type", ({ slot_type }) => slot_type],
-        ["Nodes", ({ nodes }) => count(nodes), "right"],
-        ["Slots each", ({ slots_each }) => slots_each, "right"],
-        ["CPUs each", ({ cpus_each }) => cpus_each, "right"],
-        ["Memory each", ({ memory_bytes_each }) => bytes(memory_bytes_each), "right"],
-        ["Slots free", ({ slots, slots_used }) => count(slots - slots_used), "right"],
-      ]}
-      command={["clusters"]}
-    />
-  </Sheet>
-);

@@ -10,6 +10,7 @@ import { notifyFailure } from "../../parts/notices.tsx";
 import { Problem, Status, statusOf } from "../../parts/shown.tsx";
 import { useAnswer } from "../../state/answer.ts";
 import { may, mayControl } from "../../state/session.ts";
+import { Approve } from "../burst/approve.tsx";
 import type { Curves } from "../curves/view.tsx";
 import { Acts } from "../runs/actions.tsx";
 import { Files } from "./files.tsx";
@@ -48,6 +49,7 @@ export function RunPage({ rest }: PageProps) {
         {may("submit") && run.state === "ended" && (
           <Link label="Resume from checkpoint…" href={`${clone}&from=last`} />
         )}
+        {run.mode === "burst" && run.state === "queued" && mayControl(run.user) && <Approve run={run} />}
         {mayControl(run.user) && <Acts runs={[run]} status={status} />}
       </span>
     </>

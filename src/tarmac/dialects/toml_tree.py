@@ -1,7 +1,7 @@
-"""TOML text to a located tree. Called by the dialect and its reader.
+"""TOML text to a located tree, for the files that are written in TOML.
 
-The standard library reads the text. It reports no places, so an index of the top-level keys adds them; a
-deeper value has the place of the value that contains it. The size is bounded.
+The standard library reads the text. It reports no places, so an index adds those of the keys at the top and
+in tables below it; a deeper value has the place of the value that contains it. The size is bounded.
 """
 
 import re
@@ -60,12 +60,13 @@ def _parsed(text: str) -> Table | _Note:
 
 @dataclass(slots=True)
 class _Statement:
-    """Offsets of a top-level statement: of its key, its value, and the members of a list."""
+    """Offsets of a statement: of its key, its value, and the members of a list. A table has `keys`."""
 
     name: str
     key: int
     value: int
     items: list[int] = field(default_factory=list)
+    keys: dict[str, "_Statement"] = field(default_factory=dict)
 
 
 def _entry(text: str, statement: _Statement, value: Any) -> tuple[Scalar, Node]:
@@ -75,10 +76,14 @@ def _entry(text: str, statement: _Statement, value: Any) -> tuple[Scalar, Node]:
         pairs = zip(value, statement.items, strict=True)
         items = tuple(from_plain(item, **_place(text, start)) for item, start in pairs)
         return key, Items(items=items, **place)
+    if isinstance(value, dict) and statement.keys.keys() == value.keys():
+        return key, Table(
+            entries=tuple(_entry(text, statement.keys[k], v) for k, v in value.items()), **place
+        )
     return key, from_plain(value, **place)
 
 
-# --- the index of the top-level keys
+# --- the index of the keys
 
 _TOKEN = re.compile(
     r"(?P<comment>#[^\n]*+)"
@@ -95,7 +100,8 @@ _TOKEN = re.compile(
 def _statements(text: str) -> Iterator[_Statement]:
     """The statements before the first table, and the tables; assumes that the text is valid so far."""
     statement: _Statement | None = None
-    heading, in_table, valued, depth = -1, False, False, 0
+    table: _Statement | None = None
+    heading, valued, depth = -1, False, 0
     before = "\n"
     for token in _TOKEN.finditer(text):
         mark, start = token[0], token.start()
@@ -106,11 +112,15 @@ def _statements(text: str) -> Iterator[_Statement]:
         if mark == "\n" and not depth:
             statement, heading, valued = None, -1, False
         elif statement is None and mark == "[":
-            in_table, heading = True, start if heading < 0 else heading
+            heading = start if heading < 0 else heading
         elif statement is None:
             statement = _Statement(_name(token), start, start)
-            if heading >= 0 or not in_table:
+            if heading >= 0:
+                table = statement
+            if heading >= 0 or table is None:
                 yield statement
+            else:
+                table.keys.setdefault(statement.name, statement)
         elif heading < 0 and not valued:
             valued = before == "="
             if valued:
@@ -187,7 +197,7 @@ _ADVICE = {
     ),
     "Invalid value": (
         "a value is expected: texts are written in quotes, lists in [ ]",
-        'as in compute_mode = "cycle"',
+        'as in name = "value"',
     ),
     "Expected newline or end of document after a statement": (
         "the line is expected to end here",

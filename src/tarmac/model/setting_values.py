@@ -1,4 +1,4 @@
-"""Values in the settings of engines of remote clusters. Called by the `settings` of `slurm` and `ray`.
+"""Values in the settings of remote clusters and of providers. Called by the `settings` of each kind.
 
 Each function raises InvalidInput for an invalid value.
 """
@@ -17,7 +17,7 @@ SSH = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9_][A-Za-z0-9_
 
 A_PATH = "an absolute path of letters, digits and _./+@-"
 A_PROGRAM = "a command or a path, without blanks"
-A_HOST = "a host as ssh takes it: login.example.org or ada@login"
+SSH_FORM = "a host as ssh takes it: login.example.org or ada@login"
 
 _DURATION = re.compile(r"([1-9][0-9]{0,5})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}

@@ -1,0 +1,1 @@
+"""Commands about rented machines: shapes, providers and rentals."""

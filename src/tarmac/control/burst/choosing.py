@@ -1,0 +1,142 @@
+"""The shapes that a run may rent, in their order, and the one that is tried next. Pure.
+
+Used by `renting`, `service` and `policy`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from tarmac.control.burst.charging import HOUR_S, Purse
+from tarmac.control.state.facts import candidate_of, shape_of
+from tarmac.model.burst.rentals import Rental, RentalEnd
+from tarmac.model.burst.shapes import BurstRequest, Offer, Shape
+from tarmac.model.cluster import Node
+from tarmac.model.lifecycle import RunState
+from tarmac.model.people.limits import Cap, SlotUse, matching
+from tarmac.model.resources import CPU_ONLY, Resources
+from tarmac.model.run import Run
+from tarmac.model.spec import RunSpec, Target
+from tarmac.sched import Demand, Placement, Snapshot, explain
+
+__all__ = ["MOST_GPUS", "Offer", "gpus", "machines_for", "next_offer", "offers"]
+
+MOST_GPUS = 48
+"""The most GPUs of a run on rented machines, where nothing else is set."""
+
+LEAST_S = 600.0
+"""Nothing is rented that could not be paid for this long."""
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 60.0, 1800.0
+"""The pauses after all shapes were tried; each is twice the one before."""
+
+MOST_MORE = 8
+"""The number of machines above the fewest that are tried."""
+
+_PLENTY = 1e6
+"""The processors of a machine whose shape does not say how many it has."""
+
+_NO_FAULT = frozenset({RentalEnd.RUN_ENDED, RentalEnd.UNUSED})
+
+
+def offers(
+    request: BurstRequest | None,
+    spec: RunSpec,
+    shapes: Sequence[Shape],
+    *,
+    most_gpus: int = MOST_GPUS,
+    purses: Iterable[Purse] = (),
+    caps: Iterable[Cap] = (),
+    user: str = "",
+    ran_s: float = 0.0,
+) -> list[Offer]:
+    """The shapes that the request names, in its order; the cheapest first if it names none that is known.
+
+    `purses` pay for the run, and `caps` (`rent_per_hour`) limit its rate. `ran_s` of its time limit are over.
+    """
+    by_id, wish = {each.id: each for each in shapes}, request or BurstRequest()
+    listed = [by_id[shape_id] for shape_id in dict.fromkeys(wish.shapes) if shape_id in by_id]
+    limit_s, money = spec.time_limit_s, [*purses]
+    limits = matching(caps, SlotUse(user, spec.project, None))
+    found = []
+    for shape in listed or shapes:
+        machines = machines_for(spec, shape)
+        rate = shape.rate * machines
+        cost = None if limit_s is None else rate * max(0.0, limit_s - ran_s) / HOUR_S
+        over = (cap.on(scope, 0.0, rate).text for cap, scope in limits if rate > cap.most)
+        refused = _reason(wish, shape, machines, most_gpus, money) or next(over, "")
+        found.append(Offer(shape=shape, machines=machines, rate=rate, cost=cost, refused=refused))
+    return found if listed else sorted(found, key=lambda each: (not each.machines, each.rate, each.shape.id))
+
+
+def next_offer(found: Sequence[Offer], past: Sequence[Rental], now: float) -> tuple[Offer | None, float]:
+    """The offer to try, and the earliest time for it: the one with the fewest tries since the last success.
+
+    `past` are the ended rentals of the run, by number. Once all were tried, a pause comes first.
+    """
+    tries: Counter[str] = Counter()
+    ended_at = now
+    for each in past:
+        if each.ready_at is not None:
+            tries.clear()
+        if each.shape is not None and each.end not in _NO_FAULT:
+            tries[each.shape.id] += 1
+            ended_at = each.ended_at or now
+    chosen = min(
+        (each for each in found if not each.refused), key=lambda each: tries[each.shape.id], default=None
+    )
+    rounds = 0 if chosen is None else tries[chosen.shape.id]
+    pause_s = min(FIRST_PAUSE_S * 2.0 ** min(rounds - 1, 16), LONGEST_PAUSE_S) if rounds else 0.0
+    return chosen, ended_at + pause_s
+
+
+def gpus(spec: RunSpec) -> int:
+    """The GPUs that a run requests: its slots, unless they are processors."""
+    found = 0
+    for demand in shape_of(spec)[0]:
+        each = demand.each
+        if each.slot_type != CPU_ONLY:
+            found += demand.slots if demand.slots is not None else (demand.replicas or 0) * each.slots
+    return found
+
+
+def machines_for(spec: RunSpec, shape: Shape) -> int:
+    """The fewest machines of a shape that hold the run; 0 if no number of them does."""
+    cpus, memory_bytes = shape.cpus or _PLENTY, shape.memory_bytes or 2**60
+    machine = Resources(slots=shape.slots, slot_type=shape.slot_type, cpus=cpus, memory_bytes=memory_bytes)
+    return _fewest(shape_of(spec)[0], machine)
+
+
+@lru_cache(maxsize=4096)
+def _fewest(demands: tuple[Demand, ...], machine: Resources) -> int:
+    slots = sum(each.slots or 0 for each in demands)
+    replicas = sum(each.replicas or 0 for each in demands if each.slots is None)
+    of_replicas = sum((each.replicas or 0) * each.each.slots for each in demands if each.slots is None)
+    first = max(1, -(-(slots + of_replicas) // machine.slots))
+    counts = dict.fromkeys([*range(first, first + MOST_MORE + 1), max(first, slots + replicas)])
+    return next((count for count in counts if _holds(demands, machine, count)), 0)
+
+
+def _holds(demands: tuple[Demand, ...], machine: Resources, count: int) -> bool:
+    nodes = [
+        Node(name=str(number), cluster="", hostname=str(number), address="", capacity=machine)
+        for number in range(count)
+    ]
+    run = Run(id="r", spec=RunSpec(name="", roles=()), user="", state=RunState.QUEUED, seq=1, created_at=0.0)
+    wanted = candidate_of(run, (demands, Target()))
+    idle = Snapshot(pools=(), nodes=tuple(nodes), queue=(wanted,), holdings=())
+    return isinstance(explain(idle, "r", 0.0), Placement)
+
+
+def _reason(wish: BurstRequest, shape: Shape, machines: int, most_gpus: int, purses: Sequence[Purse]) -> str:
+    """Why a shape is not rented for a run; "" if it may be."""
+    if not machines:
+        return f"no number of these machines ({shape.slots} x {shape.slot_type}) holds the run"
+    rate, count = shape.rate * machines, shape.gpus * machines
+    if count > most_gpus:
+        return f"{machines} machines have {count} GPUs, and {most_gpus} are the most for a run"
+    if wish.below is not None and rate > wish.below:
+        return f"{rate:g} an hour is more than the run's limit of {wish.below:g}"
+    credits_per_hour = shape.credits_per_hour * machines
+    short = (each for each in purses if not each.pays(credits_per_hour if each.of_credits else rate, LEAST_S))
+    return next((each.text for each in short), "")

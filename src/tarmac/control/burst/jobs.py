@@ -1,0 +1,64 @@
+"""Calls of providers and machines, which may take minutes: each in its own thread, one at a time of a key.
+
+Used by `renting`. Tests call them at once (`Inline`).
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock, Thread
+from typing import Protocol
+
+from tarmac.model.burst.provider import RentRefused
+from tarmac.model.errors import TarmacError, Unavailable
+
+log = logging.getLogger(__name__)
+
+
+class Jobs(Protocol):
+    """Begins jobs by key."""
+
+    def begin(self, key: str, job: Callable[[], None]) -> None:
+        """Begin a job, unless one with its key is at work."""
+
+    def busy(self, key: str) -> bool:
+        """Whether a job with this key is at work."""
+
+
+class Inline:
+    """Does each job at once."""
+
+    def begin(self, _key: str, job: Callable[[], None]) -> None:
+        with suppress(Unavailable, RentRefused):
+            job()
+
+    def busy(self, _key: str) -> bool:
+        return False
+
+
+class Threads:
+    """A thread for each job; `ready` is called after its end. One that hangs ends with the process."""
+
+    def __init__(self, ready: Callable[[], None]) -> None:
+        self._ready, self._lock = ready, Lock()
+        self._busy: set[str] = set()
+
+    def begin(self, key: str, job: Callable[[], None]) -> None:
+        with self._lock:
+            if key in self._busy:
+                return
+            self._busy.add(key)
+        Thread(target=self._do, args=(key, job), name=f"burst-{key}", daemon=True).start()
+
+    def busy(self, key: str) -> bool:
+        return key in self._busy
+
+    def _do(self, key: str, job: Callable[[], None]) -> None:
+        try:
+            job()
+        except TarmacError as error:
+            log.warning("%s: %s", key, error)
+        finally:
+            with self._lock:
+                self._busy.discard(key)
+            self._ready()

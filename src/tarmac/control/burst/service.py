@@ -1,0 +1,243 @@
+"""The commands and questions about rented machines: providers, shapes, approval, rentals. From any thread.
+
+Made by `control.service.ControlPlane`; the loop of rentals calls `turn`.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from tarmac.api.placement import Why
+from tarmac.control.burst import telling
+from tarmac.control.burst.desk import BurstParts, Desk
+from tarmac.control.burst.market import Market, is_burst, may_rent
+from tarmac.control.burst.renting import Renting, wanted
+from tarmac.control.clusters import Clusters
+from tarmac.control.lookup import find_run
+from tarmac.control.permissions import Action, check, may_see
+from tarmac.control.reports import DryRun
+from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.event_bus import Wakeup
+from tarmac.model.actor import Actor
+from tarmac.model.burst.provider import ExaminesProvider, ProviderRecord, RentedThing, RentRefused, ThingState
+from tarmac.model.burst.rentals import Rental
+from tarmac.model.burst.shapes import Offer, Shape, Stock
+from tarmac.model.codec import replace
+from tarmac.model.engine_kinds import Finding
+from tarmac.model.errors import InvalidInput, NotFound, Refused, suggestion
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import Run
+from tarmac.model.spec import RunSpec
+
+
+class BurstService:
+    """The commands and questions, and the passes of the loop of rentals."""
+
+    def __init__(self, control: ControlState, clusters: Clusters, parts: BurstParts) -> None:
+        self._control = control
+        self._store = control.store
+        self._desk = Desk(control, clusters, parts)
+        self._renting = None if parts.rented is None else Renting(self._desk, parts.rented)
+
+    def turn(self, control: ControlState) -> float | None:
+        """One pass of the loop of rentals; returns the time of the next one."""
+        return None if self._renting is None else self._renting.turn(control)
+
+    # --- providers and shapes
+
+    def providers(self, actor: Actor) -> list[ProviderRecord]:
+        """All providers, by name."""
+        check(actor, Action.MANAGE)
+        return self._store.rentals.providers()
+
+    def add_provider(
+        self,
+        actor: Actor,
+        *,
+        name: str,
+        kind: str,
+        settings: Mapping[str, str],
+        credentials: Mapping[str, str],
+    ) -> ProviderRecord:
+        """Add a provider with a new tag, once it has listed its account."""
+        check(actor, Action.MANAGE)
+        if any(each.name == name for each in self._store.rentals.providers()):
+            raise Refused(
+                f"there is a provider {name!r} already", hint=f"another name, or tarmac providers rm {name}"
+            )
+        owner, given = self._control.ids.token(), {"settings": settings, "credentials": credentials}
+        record = ProviderRecord(name=name, kind=kind, owner=owner, added_by=actor.user, **given)
+        self._listed(record)
+        self._store.rentals.put_provider(record)
+        self._control.event_bus.notify(Wakeup.BURST)
+        return record
+
+    def remove_provider(self, actor: Actor, name: str) -> ProviderRecord:
+        """Remove a provider and its shapes. Raises Refused while anything with its tag exists."""
+        check(actor, Action.MANAGE)
+        record = self._desk.provider(name)
+        own = [
+            each
+            for each in self._listed(record)
+            if each.owner == record.owner and each.state is not ThingState.GONE
+        ]
+        if own or not self._store.rentals.remove_provider(name):
+            named = ", ".join(each.id for each in own) or "a rental is open"
+            raise Refused(
+                f"provider {name} stays while its machines exist: {named}",
+                hint="tarmac burst ls shows the runs that have them",
+            )
+        return record
+
+    def shapes(self, actor: Actor) -> list[Shape]:
+        """All shapes, by id."""
+        check(actor, Action.READ)
+        return self._store.rentals.shapes()
+
+    def stock(self, actor: Actor) -> list[Stock]:
+        """The findings of the last try to rent each shape."""
+        check(actor, Action.READ)
+        return self._store.rentals.stock()
+
+    def put_shapes(
+        self, actor: Actor, shapes: Sequence[Shape], *, replacing: str | None = None
+    ) -> list[Shape]:
+        """Store shapes in place of those of the same ids; `replacing`: in place of all of that provider."""
+        check(actor, Action.MANAGE)
+        known = [each.name for each in self._store.rentals.providers()]
+        for name in dict.fromkeys([*(each.provider for each in shapes), *([replacing] if replacing else [])]):
+            if name not in known:
+                hint = suggestion(
+                    name, known, f"providers: {', '.join(known) or 'none; tarmac providers add'}"
+                )
+                raise InvalidInput(f"there is no provider {name!r}", hint=hint)
+        self._store.rentals.put_shapes(shapes, replacing=replacing)
+        self._control.event_bus.notify(Wakeup.BURST)
+        return self._store.rentals.shapes()
+
+    def remove_shape(self, actor: Actor, shape_id: str) -> Shape:
+        """Remove a shape; machines of it stay rented."""
+        check(actor, Action.MANAGE)
+        known = {each.id: each for each in self._store.rentals.shapes()}
+        if shape_id not in known:
+            hint = suggestion(shape_id, known, "tarmac shapes ls lists all shapes")
+            raise NotFound(f"there is no shape {shape_id!r}", hint=hint)
+        self._store.rentals.remove_shape(shape_id)
+        return known[shape_id]
+
+    def refresh(self, actor: Actor, prices: Sequence[Shape] | None) -> list[Shape]:
+        """Store the present rates, of shapes with these ids or (None) as their providers say."""
+        check(actor, Action.MANAGE)
+        given = None if prices is None else {each.id: each.rate for each in prices}
+        day = datetime.fromtimestamp(self._control.clock.now(), UTC).date().isoformat()
+        changed = []
+        for shape in self._store.rentals.shapes():
+            if given is None:
+                rate = self._desk.open(self._desk.provider(shape.provider)).price(shape)
+            else:
+                rate = given.get(shape.id)
+            if rate is not None:
+                changed.append(replace(shape, rate=rate, rated_on=day))
+        self._store.rentals.put_shapes(changed)
+        return self._store.rentals.shapes()
+
+    def examine(self, actor: Actor, name: str) -> Sequence[Finding]:
+        """Check everything that a provider needs; its list, if its kind checks no more."""
+        check(actor, Action.MANAGE)
+        record = self._desk.provider(name)
+        provider = self._desk.open(record)
+        if isinstance(provider, ExaminesProvider):
+            return provider.examine()
+        return [Finding(what="list", ok=True, text=f"{len(self._listed(record))} things")]
+
+    def strangers(self, actor: Actor) -> list[RentedThing]:
+        """The things of others in the accounts, as of the last look, with their provider before their id."""
+        check(actor, Action.MANAGE)
+        found = {} if self._renting is None else dict(self._renting.reaping.strangers)
+        return [
+            replace(each, id=f"{name}/{each.id}") for name, things in sorted(found.items()) for each in things
+        ]
+
+    # --- runs
+
+    def approve(self, actor: Actor, run_id: str) -> Rental:
+        """Let a burst run rent machines; approving it again changes nothing."""
+        run = find_run(self._store, actor, run_id)
+        check(actor, Action.CONTROL, owner=run.user, project=run.project)
+        if not is_burst(run.spec):
+            hint = "runs of mode burst do; tarmac why says what it waits for"
+            raise Refused(f"{run.name} ({run.id}) needs no approval: its mode is {run.spec.mode}", hint=hint)
+        if run.state is RunState.ENDED:
+            raise Refused(
+                f"{run.name} ({run.id}) has ended", hint=f"tarmac run --clone {run.id} begins another"
+            )
+        past = self._store.rentals.rentals(run_ids=[run.id])
+        if not past:
+            now, token = self._control.clock.now(), self._control.ids.token()
+            self._desk.change(None, wanted(run, [], token, approved=actor.user, now=now))
+            self._control.event_bus.notify(Wakeup.BURST)
+            past = self._store.rentals.rentals(run_ids=[run.id])
+        return past[-1]
+
+    def rentals(self, actor: Actor, run_id: str | None = None, *, since: float = 0.0) -> list[Rental]:
+        """The rentals that the actor may see: of a run, or wanted at `since` or later or still open."""
+        check(actor, Action.READ)
+        ids = None if run_id is None else [find_run(self._store, actor, run_id).id]
+        return [
+            each for each in self._store.rentals.rentals(run_ids=ids, since=since) if may_see(actor, each)
+        ]
+
+    def offers(self, actor: Actor, spec: RunSpec) -> list[Offer]:
+        """The shapes that would be tried for a run of this spec, in their order."""
+        check(actor, Action.SUBMIT, project=spec.project)
+        run = Run(
+            id="",
+            spec=spec,
+            user=actor.user,
+            state=RunState.QUEUED,
+            seq=1,
+            created_at=self._control.clock.now(),
+        )
+        return Market.read(self._control, self._desk.parts.rules, [run]).offers(run)
+
+    def offers_of(self, actor: Actor, reference: str) -> list[Offer]:
+        """The shapes that would be tried for a run, in their order."""
+        check(actor, Action.READ)
+        run = find_run(self._store, actor, reference)
+        return Market.read(self._control, self._desk.parts.rules, [run]).offers(run)
+
+    def refuse(self, run: Run) -> None:
+        """Refuse a new burst run that can never have machines here."""
+        if is_burst(run.spec):
+            Market.read(self._control, self._desk.parts.rules, [run]).refuse(run)
+
+    def why(self, run: Run) -> telling.Told | None:
+        """The reason why a queued run waits if that is rented machines."""
+        if not may_rent(run.spec):
+            return None
+        market = Market.read(self._control, self._desk.parts.rules, [run])
+        troubles = {} if self._renting is None else self._renting.reaping.troubles
+        return telling.told(run, market, troubles)
+
+    def explained(self, run: Run, found: Why) -> Why:
+        """The explanation of a queued batch run with when it rents, and the shapes that would be tried."""
+        if run.state is not RunState.QUEUED or run.awaits or is_burst(run.spec) or not may_rent(run.spec):
+            return found
+        market = Market.read(self._control, self._desk.parts.rules, [run])
+        if any(each.open for each in market.of_run(run.id)):
+            return found
+        offers = tuple(market.offers(run))
+        rule = telling.rule(run, offers, market.now)
+        return replace(found, offers=offers, unblocked_by=f"{found.unblocked_by} {rule}".strip())
+
+    def priced(self, actor: Actor, found: DryRun) -> DryRun:
+        """The dry run of a run that may rent, with the shapes that would be tried; refuses it as `refuse`."""
+        self.refuse(found.run)
+        spec = found.run.spec
+        return replace(found, offers=tuple(self.offers(actor, spec))) if may_rent(spec) else found
+
+    def _listed(self, record: ProviderRecord) -> Sequence[RentedThing]:
+        try:
+            return self._desk.open(record).list()
+        except RentRefused as error:
+            hint = "the credentials name the secrets with its keys"
+            raise InvalidInput(f"provider {record.name}: {error.message}", hint=hint) from None

@@ -1,0 +1,35 @@
+"""Providers, their shapes, and rentals of machines. Applied by `upgrade`, after 0036."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0037"
+down_revision = "0036"
+
+_BYTEWISE = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+_STATES = "'creating', 'ended', 'ready', 'releasing', 'starting', 'wanted'"
+
+
+def upgrade() -> None:
+    """Create the tables, empty."""
+    for table, key, *others in (("provider", "name"), ("shape", "id", "provider"), ("stock", "shape")):
+        columns = [sa.Column(name, _BYTEWISE, nullable=False) for name in (key, *others)]
+        op.create_table(table, *columns, _body(), sa.PrimaryKeyConstraint(key, name=f"pk_{table}"))
+    op.create_table(
+        "rental",
+        *(sa.Column(name, _BYTEWISE, nullable=False) for name in ("id", "run_id")),
+        *(sa.Column(name, sa.Integer, nullable=False) for name in ("number", "seq")),
+        sa.Column("state", sa.Text, nullable=False),
+        sa.Column("wanted_at", sa.Double, nullable=False),
+        _body(),
+        sa.PrimaryKeyConstraint("id", name="pk_rental"),
+        sa.UniqueConstraint("run_id", "number", name="uq_rental_run_id_number"),
+        sa.CheckConstraint(f"state IN ({_STATES})", name="ck_rental_state"),
+    )
+    is_open = sa.text("state != 'ended'")
+    op.create_index("ix_rental_open", "rental", ["id"], sqlite_where=is_open, postgresql_where=is_open)
+    op.create_index("ix_rental_wanted_at", "rental", ["wanted_at", "id"])
+
+
+def _body() -> sa.Column[str]:
+    return sa.Column("body", sa.Text, nullable=False)

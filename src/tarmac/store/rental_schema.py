@@ -1,0 +1,51 @@
+"""The tables of providers, shapes and rentals: for `schema`."""
+
+import sqlalchemy as sa
+
+from tarmac.model.burst.rentals import RentalState
+from tarmac.store.columns import Bytewise, metadata, one_of
+
+provider = sa.Table(
+    "provider",
+    metadata,
+    sa.Column("name", Bytewise, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+shape = sa.Table(
+    "shape",
+    metadata,
+    sa.Column("id", Bytewise, primary_key=True),
+    sa.Column("provider", Bytewise, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+# What the last try to rent a shape found. A shape that was removed may have a row.
+stock = sa.Table(
+    "stock",
+    metadata,
+    sa.Column("shape", Bytewise, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+# Tries to rent machines. Rows stay, also those of removed runs: they say what was paid for.
+rental = sa.Table(
+    "rental",
+    metadata,
+    sa.Column("id", Bytewise, primary_key=True),
+    sa.Column("run_id", Bytewise, nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("seq", sa.Integer, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("wanted_at", sa.Double, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.UniqueConstraint("run_id", "number"),
+    sa.Index(
+        "ix_rental_open",
+        "id",
+        sqlite_where=sa.text("state != 'ended'"),
+        postgresql_where=sa.text("state != 'ended'"),
+    ),
+    sa.Index("ix_rental_wanted_at", "wanted_at", "id"),
+    one_of("state", RentalState),
+)
