@@ -25,8 +25,7 @@ from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.slurm import files
 from tarmac.engines.slurm.engine import SlurmEngine
 from tarmac.engines.slurm.settings import read_settings
-from tarmac.model.cluster import Cluster
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Cluster, Finding
 from tarmac.model.errors import TarmacError, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState

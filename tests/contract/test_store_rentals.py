@@ -15,7 +15,9 @@ from tarmac.model.ports import Store
 
 AWS = ProviderRecord(name="aws", kind="ec2", settings={"region": "a"}, owner="o1", added_by="ada")
 SHAPE = Shape(id="aws.a", provider="aws", region="a", machine="m.large", slots=2, rate=1.5)
-WANTED = Rental(id="r1-1", run_id="r1", user="ada", project="vision", server="local", number=1, wanted_at=5.0)
+REQUESTED = Rental(
+    id="r1-1", run_id="r1", user="ada", project="vision", server="local", number=1, requested_at=5.0
+)
 
 
 def _put(store: Store, *rentals: Rental) -> list[bool]:
@@ -53,10 +55,12 @@ def test_only_the_newest_finding_about_a_shape_is_kept(store: Store) -> None:
 
 
 def test_a_change_is_applied_only_to_the_rental_as_it_was(store: Store) -> None:
-    assert _put(store, WANTED) == [True]
-    assert _put(store, WANTED, replace(WANTED, id="r1-x")) == [False, False], "one rental for each number"
-    creating = _next(WANTED, RentalState.CREATING, shape=SHAPE, machines=2, created_at=6.0)
-    lost = _next(WANTED, RentalState.ENDED, end=RentalEnd.RUN_ENDED)
+    assert _put(store, REQUESTED) == [True]
+    assert _put(store, REQUESTED, replace(REQUESTED, id="r1-x")) == [False, False], (
+        "one rental for each number"
+    )
+    creating = _next(REQUESTED, RentalState.CREATING, shape=SHAPE, machines=2, created_at=6.0)
+    lost = _next(REQUESTED, RentalState.ENDED, end=RentalEnd.RUN_ENDED)
     assert store.rentals.apply([creating, lost]) == [True, False]
     things = (RentedThing(id="i-1", state=ThingState.RUNNING, owner="o1", request="r1-1", address="h"),)
     starting = _next(creating.after, RentalState.STARTING, things=things)
@@ -64,16 +68,16 @@ def test_a_change_is_applied_only_to_the_rental_as_it_was(store: Store) -> None:
     assert store.rentals.open_rentals() == [starting.after]
     assert starting.after.rate == 3.0
     with pytest.raises(IllegalStep):
-        store.rentals.apply([_next(starting.after, RentalState.WANTED)])
+        store.rentals.apply([_next(starting.after, RentalState.REQUESTED)])
     with pytest.raises(IllegalStep):
         store.rentals.apply([RentalStep(before=starting.after, after=starting.after)])
 
 
 def test_rentals_are_found_by_run_and_time_and_open_ones_always(store: Store) -> None:
-    late = replace(WANTED, id="r0-1", run_id="r0", wanted_at=9.0)
-    old = replace(WANTED, id="r2-1", run_id="r2", wanted_at=1.0)
-    _put(store, late, WANTED, old)
-    store.rentals.apply([_next(WANTED, RentalState.ENDED, end=RentalEnd.RUN_ENDED)])
+    late = replace(REQUESTED, id="r0-1", run_id="r0", requested_at=9.0)
+    old = replace(REQUESTED, id="r2-1", run_id="r2", requested_at=1.0)
+    _put(store, late, REQUESTED, old)
+    store.rentals.apply([_next(REQUESTED, RentalState.ENDED, end=RentalEnd.RUN_ENDED)])
     assert [each.id for each in store.rentals.open_rentals()] == ["r0-1", "r2-1"]
     assert [each.id for each in store.rentals.rentals()] == ["r2-1", "r1-1", "r0-1"]
     assert [each.id for each in store.rentals.rentals(since=8.0)] == ["r2-1", "r0-1"]
@@ -85,8 +89,8 @@ def test_a_provider_stays_while_one_of_its_shapes_is_rented(store: Store) -> Non
     """The key to its account is needed until the last machine is gone."""
     store.rentals.put_provider(AWS)
     store.rentals.put_shapes([SHAPE])
-    _put(store, WANTED)
-    creating = _next(WANTED, RentalState.CREATING, shape=SHAPE, machines=1, created_at=6.0)
+    _put(store, REQUESTED)
+    creating = _next(REQUESTED, RentalState.CREATING, shape=SHAPE, machines=1, created_at=6.0)
     store.rentals.apply([creating])
     assert not store.rentals.remove_provider("aws")
     store.rentals.apply([_next(creating.after, RentalState.ENDED, end=RentalEnd.NO_CAPACITY)])
@@ -100,5 +104,5 @@ def test_a_server_that_was_replaced_changes_no_rental(store: Store) -> None:
     assert lease is not None
     store.take_lease("local", home, after=1, now=2.0)
     with pytest.raises(LeaseLost):
-        store.rentals.apply([RentalStep(before=None, after=WANTED)], lease=lease)
+        store.rentals.apply([RentalStep(before=None, after=REQUESTED)], lease=lease)
     assert store.rentals.open_rentals() == []

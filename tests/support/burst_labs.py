@@ -10,8 +10,8 @@ from rented_clusters import FakeKind, FakeRented, limit_of
 from sim_engine import Behaviour
 from simulated import Simulation, nodes, spec
 from tarmac.api.limit_operations import GrantBody
-from tarmac.control.burst.desk import BurstParts
 from tarmac.control.burst.market import BurstRules
+from tarmac.control.burst.renter import BurstParts
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.actor import Actor

@@ -23,7 +23,7 @@ from tarmac.model.burst.provider import (
     ThingState,
 )
 from tarmac.model.burst.shapes import Shape
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Finding
 from tarmac.model.errors import TarmacError, Unavailable
 
 CREATE, LIST, DELETE, PRICE = "create", "list", "delete", "price"

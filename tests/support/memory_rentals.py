@@ -84,6 +84,6 @@ class MemoryRentals:
         found = [
             each
             for each in self._rentals.values()
-            if (run_ids is None or each.run_id in run_ids) and (each.open or each.wanted_at >= since)
+            if (run_ids is None or each.run_id in run_ids) and (each.open or each.requested_at >= since)
         ]
-        return sorted(found, key=lambda each: (each.wanted_at, each.id))
+        return sorted(found, key=lambda each: (each.requested_at, each.id))

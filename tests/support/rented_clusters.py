@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from fake_provider import FakeProvider
 from sim_engine import SimEngine
+from tarmac.control.burst.renter import BurstParts
 from tarmac.model.burst.provider import Provider, ProviderRecord, RentRequest
 from tarmac.model.burst.rentals import Rental
 from tarmac.model.cluster import Cluster, MachineProgress, NodeGroup, NodeState, node_name
@@ -84,3 +85,9 @@ class FakeRented:
             for entry in account.books:
                 if entry.id in self.nodes and not entry.exists(account.now()):
                     engine.set_node(self.nodes.pop(entry.id), NodeState.LOST)
+
+
+def burst_parts(account: FakeProvider) -> BurstParts:
+    """Parts that rent from one account, of the provider `lab`."""
+    accounts = {"lab": account}
+    return BurstParts(kinds={"fake": FakeKind(accounts)}, rented=FakeRented(accounts))

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 import tarmac
 from cluster_starter import NAME, Starter
 from fake_provider import FakeProvider
-from rented_clusters import FakeKind, FakeRented
+from rented_clusters import burst_parts
 from scratch_store import ScratchStore
 from served_sockets import TlsServer, for_members
 from sim_engine import Behaviour, SimEngine
@@ -33,7 +33,6 @@ from tarmac.artifacts.versions.catalog import Catalog, Rules
 from tarmac.client import Client
 from tarmac.client.embedded import EmbeddedServer
 from tarmac.client.transport import Transport
-from tarmac.control.burst.desk import BurstParts
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.reconcile import reconcile_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
@@ -150,10 +149,8 @@ class Served:
     ) -> None:
         self.hook = hook and SubmissionHook(hook)
         self.home, self.sign_on = Home(root), sign_on
-        self.clock = VirtualClock(1_000_000.0)
-        self.store = ScratchStore()
-        self.engine = WritableEngine(self.clock, behaviour)
-        self.catalog = Catalog(str(root / "artifacts"))
+        self.clock, self.store = VirtualClock(1_000_000.0), ScratchStore()
+        self.engine, self.catalog = WritableEngine(self.clock, behaviour), Catalog(str(root / "artifacts"))
         self.keepers: dict[str, KeepsFiles] = {}
         self.sites = SiteArtifacts(self.catalog, self.store, engines=lambda: self.keepers, keep_versions=3)
         self.artifacts = ArtifactService(
@@ -170,12 +167,9 @@ class Served:
         access = Access(owner=OWNER, socket_name=str(self.home.socket), token=TOKEN)
         self.callers = Authenticator(self.store.accounts, self.clock, access)
         self.accounts = AccountService(self.store.accounts, self.callers, self.clock)
-        self.changes = Changes()
+        self.changes, self.code = Changes(), DirectoryCodeStore(root / "code", leave_out=(root,))
         self.auditor = Auditor(self.accounts, self.clock, self.changes.tell)
-        self.code = DirectoryCodeStore(root / "code", leave_out=(root,))
         self.account = FakeProvider(self.clock.now)
-        accounts = {"lab": self.account}
-        burst = BurstParts(kinds={"fake": FakeKind(accounts)}, rented=FakeRented(accounts))
         self.starter = Starter(SimEngine(self.clock, nodes(3, 4, cluster=NAME), behaviour=behaviour))
         self.plane = ControlPlane(
             ControlState(
@@ -188,7 +182,7 @@ class Served:
                 pools=pools,
             ),
             starter=lambda: self.starter,
-            burst=burst,
+            burst=burst_parts(self.account),
             resolve=self._resolve_references(),
             sender=Sender(mail=None, secrets=self.secrets.values, private_addresses=False),
         )

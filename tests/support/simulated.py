@@ -13,7 +13,7 @@ from typing import TypeVar
 from interruptible_store import InterruptibleStore
 from sim_batch import SimBatchEngine
 from sim_engine import Behaviour, SimEngine
-from tarmac.control.burst.desk import NOTHING_RENTED, BurstParts
+from tarmac.control.burst.renter import NOTHING_RENTED, BurstParts
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.limits import limits_pass
 from tarmac.control.reconcilers.reconcile import reap_pass, reconcile_pass

@@ -20,11 +20,11 @@ CODE_LINES = {
     "": 75,
     "api": 1205,
     "artifacts": 4754,
-    "cli": 7767,
+    "cli": 7766,
     "client": 1806,
-    "control": 8171,
+    "control": 8183,
     "dialects": 3695,
-    "engines": 10062,
+    "engines": 10059,
     "launch": 1012,
     "model": 3086,
     "node": 12057,
@@ -32,15 +32,15 @@ CODE_LINES = {
     "samplers": 214,
     "sched": 5323,
     "search": 574,
-    "server": 8362,
+    "server": 8360,
     "simulator": 1538,
-    "store": 3213,
+    "store": 3215,
     "systems": 10906,
     "vault": 619,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
 
-MIRRORED_RECORDS = 58
+MIRRORED_RECORDS = 62
 """Classes that repeat the fields of another one (see `mirrored`)."""
 
 MARKED_DOCSTRINGS = 28

@@ -13,7 +13,7 @@ from tarmac.model.actor import Action
 from tarmac.model.burst import rentals, shapes
 from tarmac.model.burst.provider import ProviderRecord, ProviderTerms, RentedThing
 from tarmac.model.burst.shapes import Stock
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Finding
 from tarmac.model.summary import RunSummary
 
 MOST_SHAPES = 10_000
@@ -47,7 +47,7 @@ class ShapesBody(Body, frozen=True, kw_only=True):
 
 
 class RentalsQuery(Query, frozen=True, kw_only=True):
-    """The rentals of one run, or of all; those wanted before `since` only while they are open."""
+    """The rentals of one run, or of all; those requested before `since` only while they are open."""
 
     run: str | None = None
     since: Time = 0.0

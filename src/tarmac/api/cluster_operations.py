@@ -14,7 +14,7 @@ from tarmac.api.placement import RunUtilization, SlotHistory
 from tarmac.api.queue import QueuePool
 from tarmac.model.abilities import KeptImage
 from tarmac.model.actor import Action
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Finding
 from tarmac.model.people.usage import Period, UsedSlots
 from tarmac.model.reservations import LATEST_S, ReservationTerms
 

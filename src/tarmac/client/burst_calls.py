@@ -12,7 +12,7 @@ from tarmac.model.codec import common
 if TYPE_CHECKING:
     from tarmac.model.burst.provider import ProviderRecord, RentedThing
     from tarmac.model.burst.shapes import Offer, Shape
-    from tarmac.model.engine_kinds import Finding
+    from tarmac.model.cluster import Finding
     from tarmac.model.summary import RunSummary
 
 NONE: Mapping[str, str] = {}
@@ -62,7 +62,7 @@ class BurstCalls(AccountCalls):
         return self._call(api.REMOVE_SHAPE, shape_id)
 
     def rentals(self, run: str | None = None, *, since: float = 0.0) -> list[api.Rental]:
-        """The rentals of a run (by id or name) or of all: those that are open, or were wanted later."""
+        """The rentals of a run (by id or name) or of all: those that are open, or were requested later."""
         return self._call(api.RENTALS, query=api.RentalsQuery(run=run, since=since))
 
     def staged_runs(self) -> list[RunSummary]:

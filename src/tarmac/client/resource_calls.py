@@ -13,7 +13,7 @@ from tarmac.client.transport import error_of
 
 if TYPE_CHECKING:
     from tarmac.model.abilities import KeptImage
-    from tarmac.model.engine_kinds import Finding
+    from tarmac.model.cluster import Finding
     from tarmac.model.people.limits import CreditAccount, CreditEntry, Limit
     from tarmac.model.people.usage import UsedSlots
     from tarmac.model.run_records import Dataset

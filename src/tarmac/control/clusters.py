@@ -24,13 +24,13 @@ from tarmac.model.cluster import (
     OF_ONE_RUN,
     REHEARSAL_PREFIX,
     Cluster,
+    Finding,
     Node,
     NodeState,
     Pool,
     admits,
 )
 from tarmac.model.codec import common, replace
-from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable, listed, suggestion
 from tarmac.model.progress import CauseCode
 from tarmac.model.resources import Resources

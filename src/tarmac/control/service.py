@@ -25,7 +25,7 @@ from tarmac.control.admission import (
     refuse_search,
     same_request,
 )
-from tarmac.control.burst.desk import NOTHING_RENTED, BurstParts
+from tarmac.control.burst.renter import NOTHING_RENTED, BurstParts
 from tarmac.control.burst.service import BurstService
 from tarmac.control.cluster_machines import ClusterMachines
 from tarmac.control.clusters import Clusters

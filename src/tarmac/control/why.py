@@ -7,7 +7,7 @@ from msgspec.structs import astuple, replace
 
 from tarmac import sched
 from tarmac.api.placement import NamedRun, Why, WhyEstimate
-from tarmac.control.burst.telling import Told
+from tarmac.control.burst.telling import Explanation
 from tarmac.control.decisions.idleness import IDLE
 from tarmac.control.limits import limit_book, request_of
 from tarmac.control.serving import whereabouts
@@ -27,10 +27,12 @@ NAMES_SHOWN = 4
 """The number of awaited runs that are named."""
 
 
-def why(control: ControlState, run: Run, sight: Sight | None = None, rented: Told | None = None) -> Why:
+def why(
+    control: ControlState, run: Run, sight: Sight | None = None, rented: Explanation | None = None
+) -> Why:
     """Explain the current state of the run; names other runs only if `sight` covers them (None: all).
 
-    `rented`: what it waits for if that is rented machines.
+    `rented` explains a wait for rented machines.
     """
     if run.server != control.server and run.state is not RunState.ENDED:
         who = whereabouts(control.store, run.server, now=control.clock.now())

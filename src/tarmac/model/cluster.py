@@ -371,3 +371,11 @@ class MachineReport(MachineStatus, frozen=True, kw_only=True):
     """The status of a machine, as its engine found it."""
 
     machine: Machine
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """The check of one thing that a cluster needs; `text` says what was found or is missing."""
+
+    what: str
+    ok: bool
+    text: str

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
-from tarmac.model.cluster import Cluster, Machine, MachineProgress, MachineReport
+from tarmac.model.cluster import Cluster, Finding, Machine, MachineProgress, MachineReport
 from tarmac.model.errors import Problem
 
 if TYPE_CHECKING:  # clients import the records of this module, and no ports
@@ -29,14 +29,6 @@ class EngineKind(Protocol):
 
     def open(self, cluster: Cluster) -> Engine[Any]:
         """The engine of this cluster. Returns at once: a remote system is contacted on first use."""
-
-
-class Finding(Struct, frozen=True, kw_only=True):
-    """The check of one thing that a cluster needs; `text` says what was found or is missing."""
-
-    what: str
-    ok: bool
-    text: str
 
 
 @runtime_checkable

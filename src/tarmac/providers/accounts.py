@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from tarmac.model.burst.provider import ProviderRecord, RentedThing, RentRefused, ThingState
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Finding
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.secret import SERVER, SecretUse, SecretValues
 

@@ -24,8 +24,8 @@ from tarmac.model.burst.provider import (
     ThingKind,
 )
 from tarmac.model.burst.shapes import Shape
+from tarmac.model.cluster import Finding
 from tarmac.model.codec import StoredRecord, decode, replace
-from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
 from tarmac.model.secret import SecretValues
 from tarmac.node.processes.programs import BrokenProgram, output_of

@@ -37,7 +37,7 @@ rental = sa.Table(
     sa.Column("number", sa.Integer, nullable=False),
     sa.Column("seq", sa.Integer, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
-    sa.Column("wanted_at", sa.Double, nullable=False),
+    sa.Column("requested_at", sa.Double, nullable=False),
     sa.Column("body", sa.Text, nullable=False),
     sa.UniqueConstraint("run_id", "number"),
     sa.Index(
@@ -46,6 +46,6 @@ rental = sa.Table(
         sqlite_where=sa.text("state != 'ended'"),
         postgresql_where=sa.text("state != 'ended'"),
     ),
-    sa.Index("ix_rental_wanted_at", "wanted_at", "id"),
+    sa.Index("ix_rental_wanted_at", "requested_at", "id"),
     one_of("state", RentalState),
 )

@@ -22,7 +22,9 @@ T = TypeVar("T")
 _RENTALS = select(rental.c.body)
 _OPEN = text("state != 'ended'")
 OPEN = _RENTALS.where(_OPEN).order_by(rental.c.id)
-SINCE = _RENTALS.where(rental.c.wanted_at >= bindparam("since")).order_by(rental.c.wanted_at, rental.c.id)
+SINCE = _RENTALS.where(rental.c.requested_at >= bindparam("since")).order_by(
+    rental.c.requested_at, rental.c.id
+)
 OF_RUNS = _RENTALS.where(rental.c.run_id.in_(bindparam("ids", expanding=True)))
 _UPDATE = update(rental).where(rental.c.id == bindparam("guard_id"), rental.c.seq == bindparam("guard_seq"))
 _OF_PROVIDER = delete(shape).where(shape.c.provider == bindparam("guard_provider"))
@@ -96,11 +98,11 @@ class SqlRentals:
     def rentals(self, *, run_ids: Sequence[str] | None = None, since: float = 0.0) -> list[Rental]:
         if run_ids is not None:
             of_runs = _decoded(Rental, self._database.rows_of(OF_RUNS, run_ids))
-            found = [each for each in of_runs if each.open or each.wanted_at >= since]
+            found = [each for each in of_runs if each.open or each.requested_at >= since]
         else:
             recent = _decoded(Rental, self._database.rows(SINCE, {"since": since}))
             found = list({each.id: each for each in (*self.open_rentals(), *recent)}.values())
-        return sorted(found, key=lambda each: (each.wanted_at, each.id))
+        return sorted(found, key=lambda each: (each.requested_at, each.id))
 
     def _read(self, kind: type[T], statement: Select[Any]) -> list[T]:
         return list(_decoded(kind, self._database.rows(statement)))
@@ -117,6 +119,6 @@ def _row(after: Rental) -> dict[str, Any]:
         "number": after.number,
         "seq": after.seq,
         "state": after.state.value,
-        "wanted_at": after.wanted_at,
+        "requested_at": after.requested_at,
         "body": written(after),
     }

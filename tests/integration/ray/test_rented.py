@@ -49,7 +49,7 @@ def rays_at(home: Path) -> RentedRays:
 
 def rental(**fields: object) -> Rental:
     known = {"id": "r1-1-a", "run_id": "r1", "user": "ada", "project": "p", "server": "local", "number": 1}
-    return Rental(**{**known, "wanted_at": 0.0, "shape": SHAPE, "machines": 2, **fields})  # type: ignore[arg-type]
+    return Rental(**{**known, "requested_at": 0.0, "shape": SHAPE, "machines": 2, **fields})  # type: ignore[arg-type]
 
 
 def command(hosts: Account, name: str, question: object) -> object:

@@ -9,7 +9,7 @@ import pytest
 from burst_labs import GPU, SHAPES, shape
 from simulated import spec
 from tarmac.control.burst.charging import PERIOD_S, charges, purses
-from tarmac.control.burst.choosing import gpus, machines_for, next_offer, offers
+from tarmac.control.burst.choosing import accelerators, machines_for, next_offer, offers
 from tarmac.control.burst.deciding import AGAIN_S, LATE_S, after_look
 from tarmac.model.burst.provider import RentedThing, ThingState
 from tarmac.model.burst.rentals import Rental, RentalEnd, RentalState
@@ -21,8 +21,10 @@ from tarmac.model.run import Run
 
 EIGHT = spec(replicas=2, each=4, slot_type=GPU)
 MACHINE = RentedThing(id="i1", state=ThingState.RUNNING, owner="o", request="r1-1", address="a", since=10.0)
-WANTED = Rental(id="r1-1", run_id="r1", user="ada", project="p", server="local", number=1, wanted_at=0.0)
-CREATING = replace(WANTED, state=RentalState.CREATING, shape=SHAPES[1], machines=1, created_at=10.0)
+REQUESTED = Rental(
+    id="r1-1", run_id="r1", user="ada", project="p", server="local", number=1, requested_at=0.0
+)
+CREATING = replace(REQUESTED, state=RentalState.CREATING, shape=SHAPES[1], machines=1, created_at=10.0)
 RELEASING = replace(CREATING, state=RentalState.RELEASING, things=(MACHINE,), end=RentalEnd.RUN_ENDED)
 
 
@@ -41,18 +43,18 @@ def test_the_fewest_machines_that_hold_the_run_are_rented() -> None:
     assert machines_for(three, shape("b", 1.0, slots=8)) == 2
     assert machines_for(three, shape("c", 1.0, slots=2)) == 0
     assert machines_for(EIGHT, replace(SHAPES[0], slot_type="H100")) == 0
-    assert (gpus(three), gpus(spec(replicas=2, each=4, slot_type="cpu"))) == (9, 0)
+    assert (accelerators(three), accelerators(spec(replicas=2, each=4, slot_type="cpu"))) == (9, 0)
 
 
 def test_what_is_refused_says_why() -> None:
-    found = offers(BurstRequest(below=5.0), EIGHT, [*SHAPES, shape("small", 0.1, slots=2)], most_gpus=8)
+    found = offers(BurstRequest(below=5.0), EIGHT, [*SHAPES, shape("small", 0.1, slots=2)], largest=8)
     assert [each.refused for each in found] == [
         "",
         "",
         "8 an hour is more than the run's limit of 5",
         "no number of these machines (2 x A100) holds the run",
     ]
-    (alone,) = offers(None, replace(EIGHT, time_limit_s=7200.0), SHAPES[:1], most_gpus=7, ran_s=3600.0)
+    (alone,) = offers(None, replace(EIGHT, time_limit_s=7200.0), SHAPES[:1], largest=7, ran_s=3600.0)
     assert (alone.cost, alone.rate) == (2.0, 2.0)
     assert alone.refused == "2 machines have 8 GPUs, and 7 are the most for a run"
 
@@ -66,7 +68,9 @@ def test_each_shape_is_tried_once_before_a_pause_and_from_the_first_again() -> N
         begun.append(at)
         code = RentalEnd.NO_CAPACITY
         past.append(
-            replace(WANTED, number=number, state=RentalState.ENDED, shape=offer.shape, end=code, ended_at=at)
+            replace(
+                REQUESTED, number=number, state=RentalState.ENDED, shape=offer.shape, end=code, ended_at=at
+            )
         )
     assert [each.shape and each.shape.id for each in past] == ["cheap", "middle", "dear"] * 3
     assert [later - sooner for sooner, later in pairwise(begun)] == [0, 0, 60, 60, 60, 120, 120, 120]

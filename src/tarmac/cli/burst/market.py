@@ -33,7 +33,7 @@ def present_rates(
         prices[key] = min(offer.price, prices.get(key, offer.price))
     rated, unknown = [], []
     for shape in shapes:
-        price = prices.get((shape.machine, shape.region, shape.spot, shape.gpus))
+        price = prices.get((shape.machine, shape.region, shape.spot, shape.accelerators))
         if price is None or shape.currency != CURRENCY:
             unknown.append(shape.id)
         else:

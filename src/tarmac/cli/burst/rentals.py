@@ -37,7 +37,7 @@ TRIES: Table[api.Rental] = (
     Column("STATE", lambda rental, _: Cell(rental.state, _STYLES.get(rental.state, "cyan"))),
     Column("SHAPE", lambda rental, _: rental.shape and rental.shape.id),
     Column("MACHINES", lambda rental, _: rental.machines or "", right=True),
-    Column("SINCE", lambda rental, now: age(rental.created_at or rental.wanted_at, now), right=True),
+    Column("SINCE", lambda rental, now: age(rental.created_at or rental.requested_at, now), right=True),
     Column("COST", lambda rental, _: money(rental.spent, rental.shape), right=True),
     Column("UNTIL", lambda rental, now: until(rental.end_at, now) if rental.open and rental.end_at else ""),
     Column("ENDED", lambda rental, _: ": ".join(filter(None, (rental.end, rental.text))), flexible=True),

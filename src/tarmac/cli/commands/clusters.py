@@ -20,8 +20,7 @@ from tarmac.cli.views.amounts import age, counted, duration, number, size
 from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.client import Client
-from tarmac.model.cluster import MachineState, Policy, QueueOffer
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Finding, MachineState, Policy, QueueOffer
 
 _KIND_TEXTS = {"own": "this machine's own", "added": "added", "rehearsal": "for one run alone"}
 

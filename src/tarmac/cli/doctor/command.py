@@ -18,7 +18,7 @@ from tarmac.cli.doctor.machine import Finding, State, machine_findings, missing,
 from tarmac.cli.options import json_option
 from tarmac.cli.views.terminal import Terminal, stdout_terminal
 from tarmac.client import Client
-from tarmac.model import engine_kinds
+from tarmac.model import cluster as clusters
 from tarmac.model.errors import TarmacError, Unavailable
 
 LARGEST_CLOCK_GAP_S = 5.0
@@ -91,7 +91,7 @@ def clock(ahead_s: float) -> Finding:
     return ok("clock", "the same as the server's")
 
 
-def cluster(name: str, findings: Sequence[engine_kinds.Finding]) -> Finding:
+def cluster(name: str, findings: Sequence[clusters.Finding]) -> Finding:
     """The findings about one cluster, in one line."""
     what = f"cluster {name}"
     bad = [finding for finding in findings if not finding.ok]

@@ -136,7 +136,7 @@ def _play_document(setting: Setting, result: Result, part: Played) -> dict[str, 
 
 
 def _saved(setting: Setting, result: Result, part: Played) -> dict[str, float] | None:
-    """What rentals saved of some figures: their values in the same play without burst, less those here."""
+    """The figures of the same play without rentals, less those of this one."""
     if setting.rules.renting is None:
         return None
     rules = structs.replace(setting.rules, renting=None)

@@ -19,9 +19,9 @@ from tarmac.model.run import Run
 from tarmac.model.spec import RunSpec, Target
 from tarmac.sched import Demand, Placement, Snapshot, explain
 
-__all__ = ["MOST_GPUS", "Offer", "gpus", "machines_for", "next_offer", "offers"]
+__all__ = ["LARGEST", "Offer", "accelerators", "machines_for", "next_offer", "offers"]
 
-MOST_GPUS = 48
+LARGEST = 48
 """The most GPUs of a run on rented machines, where nothing else is set."""
 
 LEAST_S = 600.0
@@ -44,7 +44,7 @@ def offers(
     spec: RunSpec,
     shapes: Sequence[Shape],
     *,
-    most_gpus: int = MOST_GPUS,
+    largest: int = LARGEST,
     purses: Iterable[Purse] = (),
     caps: Iterable[Cap] = (),
     user: str = "",
@@ -64,7 +64,7 @@ def offers(
         rate = shape.rate * machines
         cost = None if limit_s is None else rate * max(0.0, limit_s - ran_s) / HOUR_S
         over = (cap.on(scope, 0.0, rate).text for cap, scope in limits if rate > cap.most)
-        refused = _reason(wish, shape, machines, most_gpus, money) or next(over, "")
+        refused = _reason(wish, shape, machines, largest, money) or next(over, "")
         found.append(Offer(shape=shape, machines=machines, rate=rate, cost=cost, refused=refused))
     return found if listed else sorted(found, key=lambda each: (not each.machines, each.rate, each.shape.id))
 
@@ -90,7 +90,7 @@ def next_offer(found: Sequence[Offer], past: Sequence[Rental], now: float) -> tu
     return chosen, ended_at + pause_s
 
 
-def gpus(spec: RunSpec) -> int:
+def accelerators(spec: RunSpec) -> int:
     """The GPUs that a run requests: its slots, unless they are processors."""
     found = 0
     for demand in shape_of(spec)[0]:
@@ -123,18 +123,18 @@ def _holds(demands: tuple[Demand, ...], machine: Resources, count: int) -> bool:
         for number in range(count)
     ]
     run = Run(id="r", spec=RunSpec(name="", roles=()), user="", state=RunState.QUEUED, seq=1, created_at=0.0)
-    wanted = candidate_of(run, (demands, Target()))
-    idle = Snapshot(pools=(), nodes=tuple(nodes), queue=(wanted,), holdings=())
+    candidate = candidate_of(run, (demands, Target()))
+    idle = Snapshot(pools=(), nodes=tuple(nodes), queue=(candidate,), holdings=())
     return isinstance(explain(idle, "r", 0.0), Placement)
 
 
-def _reason(wish: BurstRequest, shape: Shape, machines: int, most_gpus: int, purses: Sequence[Purse]) -> str:
+def _reason(wish: BurstRequest, shape: Shape, machines: int, largest: int, purses: Sequence[Purse]) -> str:
     """Why a shape is not rented for a run; "" if it may be."""
     if not machines:
         return f"no number of these machines ({shape.slots} x {shape.slot_type}) holds the run"
-    rate, count = shape.rate * machines, shape.gpus * machines
-    if count > most_gpus:
-        return f"{machines} machines have {count} GPUs, and {most_gpus} are the most for a run"
+    rate, count = shape.rate * machines, shape.accelerators * machines
+    if count > largest:
+        return f"{machines} machines have {count} GPUs, and {largest} are the most for a run"
     if wish.below is not None and rate > wish.below:
         return f"{rate:g} an hour is more than the run's limit of {wish.below:g}"
     credits_per_hour = shape.credits_per_hour * machines

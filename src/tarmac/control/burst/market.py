@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tarmac.control.burst.charging import Purse, purses
-from tarmac.control.burst.choosing import MOST_GPUS, gpus, offers
+from tarmac.control.burst.choosing import LARGEST, accelerators, offers
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.burst.rentals import Rental
 from tarmac.model.burst.shapes import BurstRequest, Offer, Shape
@@ -29,7 +29,7 @@ class BurstRules(Struct, frozen=True, kw_only=True):
     """`[burst]`: whether a run has to be approved, and the most GPUs that it may rent."""
 
     approval: bool = True
-    most_gpus: Annotated[int, Meta(ge=1, le=100_000)] = MOST_GPUS
+    largest: Annotated[int, Meta(ge=1, le=100_000)] = LARGEST
 
 
 def is_burst(spec: RunSpec) -> bool:
@@ -97,7 +97,7 @@ class Market:
             spec.burst,
             spec,
             self.shapes,
-            most_gpus=self.rules.most_gpus,
+            largest=self.rules.largest,
             purses=self.purses(run),
             caps=caps_of(self.limits, LimitKind.RENT_PER_HOUR),
             user=run.user,
@@ -106,11 +106,15 @@ class Market:
 
     def refuse(self, run: Run) -> None:
         """Refuse a burst run that can never have machines here."""
-        most, count, named = self.rules.most_gpus, gpus(run.spec), run.spec.burst or BurstRequest()
+        most, count, named = (
+            self.rules.largest,
+            accelerators(run.spec),
+            run.spec.burst or BurstRequest(),
+        )
         if count > most:
             raise Refused(
                 f"{run.name} is refused: a burst run has at most {most} GPUs, not {count}",
-                hint="ask for less; an administrator can set most_gpus under [burst] in settings.toml",
+                hint="ask for less; an administrator can set largest under [burst] in settings.toml",
             )
         if not self.shapes:
             raise Refused(

@@ -11,8 +11,8 @@ from functools import partial
 
 from tarmac.control.burst.charging import charges
 from tarmac.control.burst.deciding import after_look, changed
-from tarmac.control.burst.desk import Desk
 from tarmac.control.burst.market import Market
+from tarmac.control.burst.renter import Renter
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.model.burst.provider import AnswerLost, ProviderRecord, RentedThing, RentRefused, ThingState
 from tarmac.model.burst.rentals import Rental, RentalState, RentedClusters
@@ -33,8 +33,8 @@ _CHANGES = frozenset({RentalState.CREATING, RentalState.STARTING, RentalState.RE
 class Reaping:
     """The looks at all providers; `strangers` are the things of others at the last one, by provider."""
 
-    def __init__(self, desk: Desk, rented: RentedClusters) -> None:
-        self._desk, self._rented = desk, rented
+    def __init__(self, renter: Renter, rented: RentedClusters) -> None:
+        self._renter, self._rented = renter, rented
         self._looked_at: dict[str, float] = {}
         self._failures: Counter[str] = Counter()
         self.strangers: dict[str, tuple[RentedThing, ...]] = {}
@@ -43,7 +43,7 @@ class Reaping:
     def turn(self, market: Market) -> float | None:
         """Begin the looks that are due; returns the time of the next one."""
         due = []
-        records = self._desk.control.store.rentals.providers()
+        records = self._renter.control.store.rentals.providers()
         for name in self.strangers.keys() - {each.name for each in records}:
             del self.strangers[name]
         for record in records:
@@ -53,17 +53,17 @@ class Reaping:
             at = self._looked_at.get(record.name, float("-inf")) + pause_s
             if market.now >= at:
                 self._looked_at[record.name] = market.now
-                self._desk.jobs.begin(f"look {record.name}", partial(self._look, record))
+                self._renter.calls.begin(f"look {record.name}", partial(self._look, record))
                 at = market.now + pause_s
             due.append(at)
         return min(due, default=None)
 
     def _look(self, record: ProviderRecord) -> None:
         """List everything, and act on it. The rentals are read before and after: some may be new or over."""
-        desk, store = self._desk, self._desk.control.store.rentals
+        renter, store = self._renter, self._renter.control.store.rentals
         before = store.open_rentals()
         try:
-            provider = desk.open(record)
+            provider = renter.open(record)
             listed = provider.list()
         except (Unavailable, RentRefused, InvalidInput) as error:
             if self.troubles.get(record.name) != error.message:
@@ -75,7 +75,11 @@ class Reaping:
         self._failures.pop(record.name, None)
         for rental in before:
             of_it = rental.shape is not None and rental.shape.provider == record.name
-            if of_it and rental.server == desk.control.server and not desk.jobs.busy(f"create {rental.id}"):
+            if (
+                of_it
+                and rental.server == renter.control.server
+                and not renter.calls.busy(f"create {rental.id}")
+            ):
                 self._apply(rental, listed)
         known = {each.id: each for each in (*before, *store.open_rentals())}
         covered = {thing.id for each in known.values() for thing in each.things}
@@ -93,7 +97,7 @@ class Reaping:
 
     def _apply(self, rental: Rental, listed: Sequence[RentedThing]) -> None:
         """The next state of a rental after a list, with the charges that are due."""
-        control = self._desk.control
+        control = self._renter.control
         now, after = control.clock.now(), after_look(rental, listed, control.clock.now())
         ends = after.state is RentalState.ENDED
         if ends or after.state in (RentalState.STARTING, RentalState.READY):  # others may prove to cost less
@@ -107,11 +111,11 @@ class Reaping:
         if ends:
             self._rented.forget(rental)
         if after is not rental:
-            self._desk.change(rental, after)
+            self._renter.change(rental, after)
 
     def _reopen(self, late: Sequence[RentedThing]) -> list[RentedThing]:
         """Open rentals again whose machines appeared after their end; returns the things without any."""
-        control, unknown = self._desk.control, list[RentedThing]()
+        control, unknown = self._renter.control, list[RentedThing]()
         runs = sorted({each.run for each in late if each.run is not None})
         past = {each.id: each for each in control.store.rentals.rentals(run_ids=runs)} if late else {}
         for request in dict.fromkeys(each.request or "" for each in late):
@@ -124,7 +128,7 @@ class Reaping:
                 again = replace(old, ended_at=None, deleted_at=None, things=tuple(known.values()), lists=0)
                 text = f"machines appeared after its end ({old.end}): {old.text}"
                 state, at = RentalState.RELEASING, control.clock.now()
-                self._desk.change(
+                self._renter.change(
                     old, changed(again, state=state, releasing_at=at, listed_at=None, text=text)
                 )
         return unknown

@@ -2,7 +2,7 @@
 
 A pass reads all facts, and takes each rental one step further: the table in `deciding` has the steps. Every
 step is durable before its effect, and each effect can be repeated: a crash at any point loses no machine.
-Calls of providers and machines are jobs, which hold no lock.
+Calls of providers and machines are calls, which hold no lock.
 """
 
 import logging
@@ -15,10 +15,10 @@ from tarmac.control.burst.charging import WARN_S
 from tarmac.control.burst.choosing import next_offer
 from tarmac.control.burst.deciding import START_S, Trouble, alive, changed, disuse, ended, pause_s, usable
 from tarmac.control.burst.deciding import trouble as trouble_of
-from tarmac.control.burst.desk import Desk
 from tarmac.control.burst.market import Market, is_burst, may_rent
 from tarmac.control.burst.policy import end_at, rents_now
 from tarmac.control.burst.reaping import Reaping
+from tarmac.control.burst.renter import Renter
 from tarmac.control.decisions import steps
 from tarmac.control.decisions.notifications import burst_messages
 from tarmac.control.state.control_state import ControlState
@@ -43,7 +43,7 @@ AGAIN_S = 15.0
 """The pause before the next try of a call of machines, and between looks at what changes by itself."""
 
 WAIT_S = 60.0
-"""The pause before a wanted rental, or the money for a ready one, is looked at again."""
+"""The pause before a requested rental, or the money for a ready one, is looked at again."""
 
 FORCE_S = 600.0
 """A run that has not left this long after its grace loses its machines."""
@@ -54,29 +54,29 @@ _CAUSES = {
     RentalEnd.CREDITS_EXHAUSTED: CauseCode.CREDITS_EXHAUSTED,
     RentalEnd.TIME_LIMIT: CauseCode.TIME_LIMIT,
 }
-_STANDS = frozenset({RentalState.STARTING, RentalState.READY})
+_WITH_MACHINES = frozenset({RentalState.STARTING, RentalState.READY})
 
 
 class Renting:
     """The passes of the loop of rentals. One thread calls `turn`."""
 
-    def __init__(self, desk: Desk, rented: RentedClusters) -> None:
-        self._desk, self._rented = desk, rented
-        self.reaping = Reaping(desk, rented)
-        self._next_at: dict[str, float] = {}  # when a job may begin again, by its key
+    def __init__(self, renter: Renter, rented: RentedClusters) -> None:
+        self._renter, self._rented = renter, rented
+        self.reaping = Reaping(renter, rented)
+        self._next_at: dict[str, float] = {}  # when a call may begin again, by its key
         self._deletes: Counter[str] = Counter()
-        self._told: set[str] = set()
+        self._sent: set[str] = set()
         self._concerned: set[str] = set()
-        desk.control.event_bus.subscribe(self._hear)
+        renter.control.event_bus.subscribe(self._hear)
 
     def _hear(self, changed: Collection[str]) -> None:
         """Wake the loop after a change of a run that has machines, or waits for some."""
         if not self._concerned.isdisjoint(changed):
-            self._desk.control.event_bus.notify(Wakeup.BURST)
+            self._renter.control.event_bus.notify(Wakeup.BURST)
 
     def turn(self, control: ControlState) -> float | None:
         """One pass; returns the time of the next one, if there is anything to do."""
-        rules, rentals = self._desk.parts.rules, control.store.rentals.open_rentals()
+        rules, rentals = self._renter.parts.rules, control.store.rentals.open_rentals()
         self._next_at = {key: at for key, at in self._next_at.items() if at > control.clock.now()}
         self._sweep(rentals)
         with control.lock:
@@ -89,22 +89,22 @@ class Renting:
         for rental in market.rentals:
             if rental.open and rental.server == control.server:
                 due.append(at := self._advance(rental, market))
-                if rental.state is RentalState.WANTED and at == market.now:  # it counts for the next one
+                if rental.state is RentalState.REQUESTED and at == market.now:  # it counts for the next one
                     market = Market.read(control, rules, runs)
         due.append(self.reaping.turn(market))
         return min((at for at in due if at is not None), default=None)
 
     def _sweep(self, rentals: list[Rental]) -> None:
         """Remove the clusters that no rental stands for: after a crash, or once their run has left."""
-        standing = {each.cluster for each in rentals if each.state in _STANDS}
+        standing = {each.cluster for each in rentals if each.state in _WITH_MACHINES}
         leaving = {each.cluster for each in rentals} - standing
-        for cluster in self._desk.control.inventory.clusters:
+        for cluster in self._renter.control.inventory.clusters:
             if cluster.name.startswith(BURST_PREFIX) and cluster.name not in standing:
-                self._desk.withdraw(cluster.name, gone=cluster.name not in leaving)
+                self._renter.withdraw(cluster.name, gone=cluster.name not in leaving)
 
     def _want(self, run: Run, market: Market) -> float | None:
         """Begin another try for a run that waits for machines and has none; ask once for its approval."""
-        past, control = market.of_run(run.id), self._desk.control
+        past, control = market.of_run(run.id), self._renter.control
         if run.state is not RunState.QUEUED or run.awaits or any(each.open for each in past):
             return None
         approved = past[-1].approved if past else ""
@@ -117,19 +117,21 @@ class Renting:
             waiting_s = market.now - (market.now if run.queued_at is None else run.queued_at)
             if request is None or rents_now(waiting_s, request, market.offers(run), spent) is None:
                 return market.now + WAIT_S
-        self._desk.change(None, wanted(run, past, control.ids.token(), approved=approved, now=market.now))
+        self._renter.change(
+            None, requested(run, past, control.ids.token(), approved=approved, now=market.now)
+        )
         return market.now
 
     def _advance(self, rental: Rental, market: Market) -> float | None:
         """Take a rental one step further; returns when it is to be looked at again."""
         run, attempt = market.runs.get(rental.run_id), market.attempts.get(rental.run_id)
         match rental.state:
-            case RentalState.WANTED:
+            case RentalState.REQUESTED:
                 return self._choose(rental, run, attempt, market)
             case RentalState.STARTING:
                 end = trouble_of(rental, market.now) or disuse(rental, run, attempt)
                 if end is not None:
-                    self._desk.release(rental, end)
+                    self._renter.release(rental, end)
                 elif usable(rental):
                     self._repeat(f"start {rental.id}", partial(self._start, rental), market.now, AGAIN_S)
                 return market.now + AGAIN_S
@@ -146,7 +148,7 @@ class Renting:
     ) -> float | None:
         now = market.now
         if (end := disuse(rental, run, attempt)) is not None or run is None:
-            self._desk.change(rental, ended(rental, end or (RentalEnd.RUN_ENDED, ""), now))
+            self._renter.change(rental, ended(rental, end or (RentalEnd.RUN_ENDED, ""), now))
             return None
         past = [each for each in market.of_run(run.id) if each.id != rental.id]
         if run.awaits or run.state is RunState.PENDING or any(each.open for each in past):
@@ -156,7 +158,7 @@ class Renting:
         if offer is None:
             text = "; ".join(f"{each.shape.id}: {each.refused}" for each in found) or "there are no shapes"
             if text != rental.text:
-                self._desk.change(rental, changed(rental, text=text))
+                self._renter.change(rental, changed(rental, text=text))
             return now + WAIT_S
         if at > now:
             return at
@@ -167,8 +169,8 @@ class Renting:
         """Make the intent durable, and then rent."""
         shape, now = offer.shape, market.now
         try:
-            record = self._desk.provider(shape.provider)
-            provider = self._desk.open(record)
+            record = self._renter.provider(shape.provider)
+            provider = self._renter.open(record)
             limit_s = None if run.spec.time_limit_s is None else run.spec.time_limit_s - run.ran_s
             ends_at = end_at(now + START_S, offer.rate, market.left(run), limit_s)
             state, count = RentalState.CREATING, offer.machines
@@ -178,16 +180,16 @@ class Renting:
             script = self._rented.script(intent, limit_s=own_limit_s)
         except TarmacError as error:
             failed = replace(ended(rental, (RentalEnd.INVALID, str(error)), now), shape=shape)
-            self._desk.change(rental, failed)
+            self._renter.change(rental, failed)
             return
-        if self._desk.change(rental, intent):
+        if self._renter.change(rental, intent):
             tags = {"id": rental.id, "owner": record.owner, "run": run.id}
             request = RentRequest(**tags, shape=shape, machines=count, script=script)
-            self._desk.jobs.begin(f"create {rental.id}", partial(self._rent, provider, request, intent))
+            self._renter.calls.begin(f"create {rental.id}", partial(self._rent, provider, request, intent))
 
     def _rent(self, provider: Provider, request: RentRequest, intent: Rental) -> None:
         """Call the provider, and make its answer durable; a lost one is settled by lists."""
-        now, stock = self._desk.control.clock.now, None
+        now, stock = self._renter.control.clock.now, None
         try:
             things = tuple(provider.create(request))
         except RentRefused as error:
@@ -203,27 +205,27 @@ class Renting:
             after = changed(intent, state=RentalState.STARTING, things=things)
             stock = Stock(shape=request.shape.id, tried_at=now(), machines=len(things))
         if stock is not None:
-            self._desk.control.store.rentals.put_stock(stock)
+            self._renter.control.store.rentals.put_stock(stock)
         if not after.open:
             self._rented.forget(after)
-        self._desk.change(intent, after)
+        self._renter.change(intent, after)
 
     def _start(self, rental: Rental) -> None:
         """Make a cluster of its machines. May take minutes: the rental may have changed since."""
-        control = self._desk.control
+        control = self._renter.control
         try:
             cluster = self._rented.start(rental, lambda machine, text: log.info("%s: %s", machine, text))
             pool = Pool(cluster=rental.cluster, credits_per_slot_hour=0.0)
             with control.lock:
-                current = self._desk.rental(rental)
+                current = self._renter.rental(rental)
                 if current is None or current.state is not RentalState.STARTING:
                     return
-                self._desk.clusters.record(replace(cluster, name=rental.cluster, pools=(pool,)))
+                self._renter.clusters.record(replace(cluster, name=rental.cluster, pools=(pool,)))
                 ready = changed(current, state=RentalState.READY, ready_at=control.clock.now())
-                self._desk.change(current, ready)
+                self._renter.change(current, ready)
         except InvalidInput as error:
-            if (known := self._desk.rental(rental)) is not None and known.state is RentalState.STARTING:
-                self._desk.release(known, (RentalEnd.START_FAILED, error.message))
+            if (known := self._renter.rental(rental)) is not None and known.state is RentalState.STARTING:
+                self._renter.release(known, (RentalEnd.START_FAILED, error.message))
 
     # --- keeping
 
@@ -234,7 +236,7 @@ class Renting:
             attempt = None if run is None or run.state is RunState.QUEUED else attempt
         known = None if rental.end is None else (rental.end, rental.text)
         end = known or trouble_of(rental, now) or disuse(rental, run, attempt) or _spent(rental, run, market)
-        if end is None and self._desk.control.inventory.described(rental.cluster) is None:
+        if end is None and self._renter.control.inventory.described(rental.cluster) is None:
             end = RentalEnd.START_FAILED, "its cluster was removed"
         if end is None:
             keep = partial(self._rented.keep_alive, rental)
@@ -244,25 +246,25 @@ class Renting:
             return now + WAIT_S
         on_it = attempt is not None and attempt.allocation.cluster == rental.cluster
         if run is None or attempt is None or not on_it or _is_gone(rental):
-            self._desk.release(rental, end)
+            self._renter.release(rental, end)
             return now
         if known is None:
             code, text = end
             marked = changed(rental, end=code, text=text)
-            if not self._desk.change(rental, marked):
+            if not self._renter.change(rental, marked):
                 return now
             rental = marked
         if run.state in _AT_WORK:
             self._ask(rental, run, attempt, now)
         elif now >= (attempt.leave_requested_at or now) + run.spec.pause.grace_s + FORCE_S:
-            self._desk.release(rental, end)
+            self._renter.release(rental, end)
         return now + AGAIN_S
 
     def _ask(self, rental: Rental, run: Run, attempt: Attempt, now: float) -> None:
         """Ask its run to leave: to be queued again if its machines are taken, otherwise for good."""
-        control, code = self._desk.control, _CAUSES.get(rental.end or RentalEnd.RECLAIMED)
+        control, code = self._renter.control, _CAUSES.get(rental.end or RentalEnd.RECLAIMED)
         if code is None:
-            self._desk.drain(rental.cluster)
+            self._renter.drain(rental.cluster)
             reason = PreemptionReason.RECLAIMED
             step = steps.preempt_run(run, attempt, Preemption(run_id=run.id, seq=run.seq, reason=reason), now)
         else:
@@ -275,24 +277,24 @@ class Renting:
             reasons = [*_ends_soon(rental, run, market)]
             if reasons:
                 self._tell(run, f"{reasons[0]}: it is asked to leave then", f"end {rental.number}")
-                self._desk.change(rental, changed(rental, warned_at=market.now))
+                self._renter.change(rental, changed(rental, warned_at=market.now))
 
     def _tell(self, run: Run, text: str, about: str) -> None:
         """Send a message about a run, once: later ones with the same key are dropped."""
-        control, key = self._desk.control, f"{run.id} {about}"
-        if key not in self._told:
-            self._told.add(key)
+        control, key = self._renter.control, f"{run.id} {about}"
+        if key not in self._sent:
+            self._sent.add(key)
             found = burst_messages(run, control.subscriptions.of, text, about, control.clock.now())
             control.store.notifications.add(found)
             control.event_bus.notify(Wakeup.NOTIFY)
 
-    def _repeat(self, key: str, job: Callable[[], None], now: float, every_s: float) -> float:
-        """Begin a job unless that was less than `every_s` ago; returns when it may begin again."""
+    def _repeat(self, key: str, call: Callable[[], None], now: float, every_s: float) -> float:
+        """Begin a call unless that was less than `every_s` ago; returns when it may begin again."""
         at = self._next_at.get(key, now)
         if now < at:
             return at
         self._next_at[key] = now + every_s
-        self._desk.jobs.begin(key, job)
+        self._renter.calls.begin(key, call)
         return now + every_s
 
     # --- giving back
@@ -311,17 +313,17 @@ class Renting:
             with suppress(Unavailable):  # it has copied what it can
                 self._rented.keep_files(rental)
         try:
-            provider = self._desk.open(self._desk.provider(rental.shape.provider if rental.shape else ""))
+            provider = self._renter.open(self._renter.provider(rental.shape.provider if rental.shape else ""))
             present = alive(rental)
             provider.delete([each for each in present if each.state is not ThingState.LEAVING] or present)
         except AnswerLost as error:
             log.info("%s: %s", rental.id, error)
-        if (known := self._desk.rental(rental)) is not None and known.state is RentalState.RELEASING:
-            now = self._desk.control.clock.now()
-            self._desk.change(known, changed(known, deletes=known.deletes + 1, deleted_at=now))
+        if (known := self._renter.rental(rental)) is not None and known.state is RentalState.RELEASING:
+            now = self._renter.control.clock.now()
+            self._renter.change(known, changed(known, deletes=known.deletes + 1, deleted_at=now))
 
 
-def wanted(run: Run, past: list[Rental], token: str, *, approved: str, now: float) -> Rental:
+def requested(run: Run, past: list[Rental], token: str, *, approved: str, now: float) -> Rental:
     """The next rental of a run."""
     number = past[-1].number + 1 if past else 1
     return Rental(
@@ -331,7 +333,7 @@ def wanted(run: Run, past: list[Rental], token: str, *, approved: str, now: floa
         project=run.project,
         server=run.server,
         number=number,
-        wanted_at=now,
+        requested_at=now,
         approved=approved,
     )
 

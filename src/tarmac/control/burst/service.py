@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 from tarmac.api.placement import Why
 from tarmac.control.burst import telling
-from tarmac.control.burst.desk import BurstParts, Desk
 from tarmac.control.burst.market import Market, is_burst, may_rent
-from tarmac.control.burst.renting import Renting, wanted
+from tarmac.control.burst.renter import BurstParts, Renter
+from tarmac.control.burst.renting import Renting, requested
 from tarmac.control.clusters import Clusters
 from tarmac.control.lookup import find_run
 from tarmac.control.permissions import Action, check, may_see
@@ -21,8 +21,8 @@ from tarmac.model.actor import Actor
 from tarmac.model.burst.provider import ExaminesProvider, ProviderRecord, RentedThing, RentRefused, ThingState
 from tarmac.model.burst.rentals import Rental
 from tarmac.model.burst.shapes import Offer, Shape, Stock
+from tarmac.model.cluster import Finding
 from tarmac.model.codec import replace
-from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput, NotFound, Refused, suggestion
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
@@ -35,8 +35,8 @@ class BurstService:
     def __init__(self, control: ControlState, clusters: Clusters, parts: BurstParts) -> None:
         self._control = control
         self._store = control.store
-        self._desk = Desk(control, clusters, parts)
-        self._renting = None if parts.rented is None else Renting(self._desk, parts.rented)
+        self._renter = Renter(control, clusters, parts)
+        self._renting = None if parts.rented is None else Renting(self._renter, parts.rented)
 
     def turn(self, control: ControlState) -> float | None:
         """One pass of the loop of rentals; returns the time of the next one."""
@@ -74,7 +74,7 @@ class BurstService:
     def remove_provider(self, actor: Actor, name: str) -> ProviderRecord:
         """Remove a provider and its shapes. Raises Refused while anything with its tag exists."""
         check(actor, Action.MANAGE)
-        record = self._desk.provider(name)
+        record = self._renter.provider(name)
         own = [
             each
             for each in self._listed(record)
@@ -132,7 +132,7 @@ class BurstService:
         changed = []
         for shape in self._store.rentals.shapes():
             if given is None:
-                rate = self._desk.open(self._desk.provider(shape.provider)).price(shape)
+                rate = self._renter.open(self._renter.provider(shape.provider)).price(shape)
             else:
                 rate = given.get(shape.id)
             if rate is not None:
@@ -143,8 +143,8 @@ class BurstService:
     def examine(self, actor: Actor, name: str) -> Sequence[Finding]:
         """Check everything that a provider needs; its list, if its kind checks no more."""
         check(actor, Action.MANAGE)
-        record = self._desk.provider(name)
-        provider = self._desk.open(record)
+        record = self._renter.provider(name)
+        provider = self._renter.open(record)
         if isinstance(provider, ExaminesProvider):
             return provider.examine()
         return [Finding(what="list", ok=True, text=f"{len(self._listed(record))} things")]
@@ -173,13 +173,13 @@ class BurstService:
         past = self._store.rentals.rentals(run_ids=[run.id])
         if not past:
             now, token = self._control.clock.now(), self._control.ids.token()
-            self._desk.change(None, wanted(run, [], token, approved=actor.user, now=now))
+            self._renter.change(None, requested(run, [], token, approved=actor.user, now=now))
             self._control.event_bus.notify(Wakeup.BURST)
             past = self._store.rentals.rentals(run_ids=[run.id])
         return past[-1]
 
     def rentals(self, actor: Actor, run_id: str | None = None, *, since: float = 0.0) -> list[Rental]:
-        """The rentals that the actor may see: of a run, or wanted at `since` or later or still open."""
+        """The rentals that the actor may see: of a run, or requested at `since` or later or still open."""
         check(actor, Action.READ)
         ids = None if run_id is None else [find_run(self._store, actor, run_id).id]
         return [
@@ -197,32 +197,32 @@ class BurstService:
             seq=1,
             created_at=self._control.clock.now(),
         )
-        return Market.read(self._control, self._desk.parts.rules, [run]).offers(run)
+        return Market.read(self._control, self._renter.parts.rules, [run]).offers(run)
 
     def offers_of(self, actor: Actor, reference: str) -> list[Offer]:
         """The shapes that would be tried for a run, in their order."""
         check(actor, Action.READ)
         run = find_run(self._store, actor, reference)
-        return Market.read(self._control, self._desk.parts.rules, [run]).offers(run)
+        return Market.read(self._control, self._renter.parts.rules, [run]).offers(run)
 
     def refuse(self, run: Run) -> None:
         """Refuse a new burst run that can never have machines here."""
         if is_burst(run.spec):
-            Market.read(self._control, self._desk.parts.rules, [run]).refuse(run)
+            Market.read(self._control, self._renter.parts.rules, [run]).refuse(run)
 
-    def why(self, run: Run) -> telling.Told | None:
+    def why(self, run: Run) -> telling.Explanation | None:
         """The reason why a queued run waits if that is rented machines."""
         if not may_rent(run.spec):
             return None
-        market = Market.read(self._control, self._desk.parts.rules, [run])
+        market = Market.read(self._control, self._renter.parts.rules, [run])
         troubles = {} if self._renting is None else self._renting.reaping.troubles
-        return telling.told(run, market, troubles)
+        return telling.explanation(run, market, troubles)
 
     def explained(self, run: Run, found: Why) -> Why:
         """The explanation of a queued batch run with when it rents, and the shapes that would be tried."""
         if run.state is not RunState.QUEUED or run.awaits or is_burst(run.spec) or not may_rent(run.spec):
             return found
-        market = Market.read(self._control, self._desk.parts.rules, [run])
+        market = Market.read(self._control, self._renter.parts.rules, [run])
         if any(each.open for each in market.of_run(run.id)):
             return found
         offers = tuple(market.offers(run))
@@ -237,7 +237,7 @@ class BurstService:
 
     def _listed(self, record: ProviderRecord) -> Sequence[RentedThing]:
         try:
-            return self._desk.open(record).list()
+            return self._renter.open(record).list()
         except RentRefused as error:
             hint = "the credentials name the secrets with its keys"
             raise InvalidInput(f"provider {record.name}: {error.message}", hint=hint) from None

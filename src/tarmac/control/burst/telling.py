@@ -14,14 +14,14 @@ from tarmac.sched import duration
 TRIES_NAMED = 8
 
 
-class Told(NamedTuple):
+class Explanation(NamedTuple):
     """A headline, and what happens next."""
 
     headline: str
     then: str = ""
 
 
-def told(run: Run, market: Market, troubles: Mapping[str, str]) -> Told | None:
+def explanation(run: Run, market: Market, troubles: Mapping[str, str]) -> Explanation | None:
     """The reason of a wait for rented machines; None for another. `troubles`: of providers, by name."""
     rentals = market.of_run(run.id)
     current = next((each for each in reversed(rentals) if each.open), None)
@@ -30,21 +30,21 @@ def told(run: Run, market: Market, troubles: Mapping[str, str]) -> Told | None:
     found = market.offers(run)
     if current is None and not rentals:
         if not market.rules.approval:
-            return Told("queued: machines are about to be rented for it", listed(found))
+            return Explanation("queued: machines are about to be rented for it", listed(found))
         then = f"tarmac burst approve {run.id} approves it. {listed(found)}"
-        return Told("staged: it is a burst run, and waits until someone approves the machines", then)
+        return Explanation("staged: it is a burst run, and waits until someone approves the machines", then)
     past = [each for each in rentals if not each.open]
     tried = "; ".join(_tried(each) for each in past[-TRIES_NAMED:])
     so_far = f" Tried so far: {tried}." if tried else ""
-    if current is None or current.state is RentalState.WANTED:
-        return Told(f"queued: {_next(found, past, market.now)}", f"{listed(found)}{so_far}".strip())
+    if current is None or current.state is RentalState.REQUESTED:
+        return Explanation(f"queued: {_next(found, past, market.now)}", f"{listed(found)}{so_far}".strip())
     shape = current.shape.id if current.shape is not None else "?"
     provider = current.shape.provider if current.shape is not None else ""
     silent = (
         f". Provider {provider} does not answer now: {troubles[provider]}" if provider in troubles else ""
     )
     what = f"{current.machines} x {shape}, {current.rate:g} an hour"
-    return Told(f"queued: {_DOING[current.state]} ({what}){_because(current)}{silent}", so_far.strip())
+    return Explanation(f"queued: {_DOING[current.state]} ({what}){_because(current)}{silent}", so_far.strip())
 
 
 _DOING = {

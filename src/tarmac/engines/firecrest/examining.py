@@ -15,7 +15,7 @@ from tarmac.engines.sites.examining import (
 )
 from tarmac.engines.sites.wire import SiteFiles
 from tarmac.engines.slurm.settings import SlurmSettings
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Finding
 from tarmac.model.errors import listed
 
 

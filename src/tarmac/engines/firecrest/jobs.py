@@ -16,7 +16,7 @@ from tarmac.engines.slurm.partition import Partition
 from tarmac.engines.slurm.queue import NAME_PREFIX, Job, whole_job
 from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
 from tarmac.engines.slurm.states import Stage, meaning
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Finding
 from tarmac.model.errors import InvalidInput, Unavailable
 
 JOBS = "/compute/{system}/jobs"

@@ -35,8 +35,7 @@ from tarmac.engines.hosts.placed import PlacedEngine, news_of
 from tarmac.engines.hosts.system_user import check_system_user
 from tarmac.engines.local.nodes import Machine, addressed, cluster_nodes, survey
 from tarmac.model.abilities import Pace
-from tarmac.model.cluster import Cluster, Node, NodeCache
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Cluster, Finding, Node, NodeCache
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import Release

@@ -23,8 +23,7 @@ from tarmac.engines.ray.nodes import RayNodes
 from tarmac.engines.ray.reservations import Reservations
 from tarmac.engines.ray.settings import RaySettings
 from tarmac.model.abilities import Pace
-from tarmac.model.cluster import Cluster, Node
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Cluster, Finding, Node
 from tarmac.model.errors import Refused, Unavailable
 from tarmac.node.starting import Installation
 

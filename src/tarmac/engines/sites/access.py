@@ -13,7 +13,7 @@ from tarmac.engines.slurm.partition import Partition
 from tarmac.engines.slurm.queue import NAME_PREFIX, Job, Place
 from tarmac.engines.slurm.script import SlurmRequest
 from tarmac.engines.slurm.states import Reason
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Finding
 from tarmac.model.errors import Refused, Unavailable
 from tarmac.node.attempt.protocol import KEY_VARIABLE, SEALED_PREFIX
 from tarmac.node.starting import Installation

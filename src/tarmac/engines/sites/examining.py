@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tarmac.engines.sites.wire import SiteFiles
 from tarmac.engines.slurm.settings import PoolSettings
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Finding
 from tarmac.model.errors import InvalidInput, Unavailable, listed
 
 SHOWN = 8

@@ -11,7 +11,7 @@ from typing import IO, NamedTuple, Protocol
 
 from tarmac.engines.slurm.partition import Partition
 from tarmac.engines.slurm.queue import Job
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Finding
 
 PART_BYTES = 900 * 1024
 """The most bytes in one call: interfaces limit a call to 1 MiB, with everything around the content."""

@@ -15,7 +15,7 @@ from tarmac.engines.slurm.partition import Partition, Site
 from tarmac.engines.slurm.queue import Job, Place, QueueAccess
 from tarmac.engines.slurm.script import SlurmRequest
 from tarmac.engines.slurm.states import Reason
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Finding
 from tarmac.node.starting import Installation
 
 

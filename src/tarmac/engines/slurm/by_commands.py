@@ -35,7 +35,7 @@ from tarmac.engines.slurm.queue import (
 from tarmac.engines.slurm.script import SlurmRequest
 from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
 from tarmac.engines.slurm.states import Reason
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Finding
 from tarmac.model.errors import Unavailable
 from tarmac.node.starting import Installation
 

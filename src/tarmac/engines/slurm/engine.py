@@ -28,8 +28,7 @@ from tarmac.engines.slurm.script import SlurmRequest, job_script, with_variables
 from tarmac.engines.slurm.settings import DEFAULT_TEMPO, SlurmSettings, Tempo
 from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.model.abilities import Pace, StoreFiles
-from tarmac.model.cluster import Cluster, Node, QueueOffer
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Cluster, Finding, Node, QueueOffer
 from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.loss import lost

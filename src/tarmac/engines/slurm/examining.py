@@ -10,7 +10,7 @@ from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.partition import parse_partitions
 from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
 from tarmac.launch.batch_script import amended
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Finding
 from tarmac.model.errors import Unavailable
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol", "sacct")

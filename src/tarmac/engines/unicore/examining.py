@@ -18,7 +18,7 @@ from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.engines.unicore.client import Unicore
 from tarmac.engines.unicore.files import UnicoreFiles
 from tarmac.engines.unicore.jobs import UnicoreJobs
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Finding
 from tarmac.model.errors import listed
 
 

@@ -14,7 +14,7 @@ from tarmac.model.burst.shapes import Shape
 from tarmac.model.errors import TarmacError
 
 if TYPE_CHECKING:
-    from tarmac.model.engine_kinds import Finding
+    from tarmac.model.cluster import Finding
 
 
 class Refusal(StrEnum):

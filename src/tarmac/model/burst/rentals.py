@@ -19,7 +19,7 @@ from tarmac.model.cluster import BURST_PREFIX, Cluster, MachineProgress
 class RentalState(StrEnum):
     """The state of a rental; the arrows are in `NEXT`."""
 
-    WANTED = "wanted"
+    REQUESTED = "requested"
     CREATING = "creating"
     STARTING = "starting"
     READY = "ready"
@@ -28,7 +28,7 @@ class RentalState(StrEnum):
 
 
 NEXT: Mapping[RentalState, frozenset[RentalState]] = {
-    RentalState.WANTED: frozenset({RentalState.CREATING, RentalState.ENDED}),
+    RentalState.REQUESTED: frozenset({RentalState.CREATING, RentalState.ENDED}),
     RentalState.CREATING: frozenset({RentalState.STARTING, RentalState.RELEASING, RentalState.ENDED}),
     RentalState.STARTING: frozenset({RentalState.READY, RentalState.RELEASING}),
     RentalState.READY: frozenset({RentalState.RELEASING}),
@@ -77,8 +77,8 @@ class Rental(Struct, frozen=True, kw_only=True):
     server: str
     number: int
     seq: int = 1
-    state: RentalState = RentalState.WANTED
-    wanted_at: float
+    state: RentalState = RentalState.REQUESTED
+    requested_at: float
     approved: str = ""
     owner: str = ""
     shape: Shape | None = None
@@ -205,4 +205,4 @@ class Rentals(Protocol):
         """Every rental that has not ended, by id."""
 
     def rentals(self, *, run_ids: Sequence[str] | None = None, since: float = 0.0) -> list[Rental]:
-        """The rentals of these runs (None: of all), wanted at `since` or later or still open, by time."""
+        """The rentals of these runs (None: of all), requested at `since` or later or still open, by time."""

@@ -42,7 +42,7 @@ class Shape(Struct, frozen=True, kw_only=True):
         return self.rate if self.credits is None else self.credits
 
     @property
-    def gpus(self) -> int:
+    def accelerators(self) -> int:
         """The GPUs of one machine."""
         return 0 if self.slot_type == CPU_ONLY else self.slots
 

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from tarmac.model.burst.provider import Refusal, RentedThing, RentRefused, RentRequest, ThingKind
 from tarmac.model.burst.shapes import Shape
-from tarmac.model.engine_kinds import Finding
+from tarmac.model.cluster import Finding
 from tarmac.providers.accounts import counted, finding
 from tarmac.providers.ec2 import things as answers
 from tarmac.providers.ec2.errors import BUSY, code_of, translated

@@ -8,9 +8,8 @@ from tarmac.model.actor import Actor
 from tarmac.model.burst.provider import ProviderRecord, ProviderTerms, RentedThing
 from tarmac.model.burst.rentals import Rental
 from tarmac.model.burst.shapes import Offer, Shape
-from tarmac.model.cluster import BURST_PREFIX
+from tarmac.model.cluster import BURST_PREFIX, Finding
 from tarmac.model.codec import inherited
-from tarmac.model.engine_kinds import Finding
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.summary import RunSummary, RunWindow
 from tarmac.server.http.routing import Call, Routes

@@ -8,9 +8,8 @@ from tarmac.control.pool_changes import set_pool
 from tarmac.dialects.clusterfile import check_cluster_name, read_cluster
 from tarmac.dialects.hosts_file import read_machines
 from tarmac.dialects.pool_rules import edited
-from tarmac.model.cluster import Cluster
+from tarmac.model.cluster import Cluster, Finding
 from tarmac.model.codec import replace
-from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput
 from tarmac.server.http.routing import Call, Routes
 from tarmac.server.service import Service

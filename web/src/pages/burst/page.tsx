@@ -34,7 +34,7 @@ export function ShapesPage() {
           ["State", ({ state }) => state],
           ["Machines", ({ machines, shape }) => shape && `${machines} × ${shape.id}`],
           ["Cost", ({ spent, shape }) => money(spent, shape), "right"],
-          ["Since", ({ created_at, wanted_at }) => <Age at={created_at ?? wanted_at} />, "wide"],
+          ["Since", ({ created_at, requested_at }) => <Age at={created_at ?? requested_at} />, "wide"],
           ["Ended", endOf],
         ]}
         command={["burst", "ls"]}

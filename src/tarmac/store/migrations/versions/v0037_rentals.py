@@ -7,7 +7,7 @@ revision = "0037"
 down_revision = "0036"
 
 _BYTEWISE = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
-_STATES = "'creating', 'ended', 'ready', 'releasing', 'starting', 'wanted'"
+_STATES = "'creating', 'ended', 'ready', 'releasing', 'starting', 'requested'"
 
 
 def upgrade() -> None:
@@ -20,7 +20,7 @@ def upgrade() -> None:
         *(sa.Column(name, _BYTEWISE, nullable=False) for name in ("id", "run_id")),
         *(sa.Column(name, sa.Integer, nullable=False) for name in ("number", "seq")),
         sa.Column("state", sa.Text, nullable=False),
-        sa.Column("wanted_at", sa.Double, nullable=False),
+        sa.Column("requested_at", sa.Double, nullable=False),
         _body(),
         sa.PrimaryKeyConstraint("id", name="pk_rental"),
         sa.UniqueConstraint("run_id", "number", name="uq_rental_run_id_number"),
@@ -28,7 +28,7 @@ def upgrade() -> None:
     )
     is_open = sa.text("state != 'ended'")
     op.create_index("ix_rental_open", "rental", ["id"], sqlite_where=is_open, postgresql_where=is_open)
-    op.create_index("ix_rental_wanted_at", "rental", ["wanted_at", "id"])
+    op.create_index("ix_rental_wanted_at", "rental", ["requested_at", "id"])
 
 
 def _body() -> sa.Column[str]:

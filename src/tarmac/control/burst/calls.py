@@ -15,47 +15,47 @@ from tarmac.model.errors import TarmacError, Unavailable
 log = logging.getLogger(__name__)
 
 
-class Jobs(Protocol):
-    """Begins jobs by key."""
+class Calls(Protocol):
+    """Begins calls by key."""
 
-    def begin(self, key: str, job: Callable[[], None]) -> None:
-        """Begin a job, unless one with its key is at work."""
+    def begin(self, key: str, call: Callable[[], None]) -> None:
+        """Begin a call, unless one with its key is at work."""
 
     def busy(self, key: str) -> bool:
-        """Whether a job with this key is at work."""
+        """Whether a call with this key is at work."""
 
 
 class Inline:
-    """Does each job at once."""
+    """Does each call at once."""
 
-    def begin(self, _key: str, job: Callable[[], None]) -> None:
+    def begin(self, _key: str, call: Callable[[], None]) -> None:
         with suppress(Unavailable, RentRefused):
-            job()
+            call()
 
     def busy(self, _key: str) -> bool:
         return False
 
 
 class Threads:
-    """A thread for each job; `ready` is called after its end. One that hangs ends with the process."""
+    """A thread for each call; `ready` is called after its end. One that hangs ends with the process."""
 
     def __init__(self, ready: Callable[[], None]) -> None:
         self._ready, self._lock = ready, Lock()
         self._busy: set[str] = set()
 
-    def begin(self, key: str, job: Callable[[], None]) -> None:
+    def begin(self, key: str, call: Callable[[], None]) -> None:
         with self._lock:
             if key in self._busy:
                 return
             self._busy.add(key)
-        Thread(target=self._do, args=(key, job), name=f"burst-{key}", daemon=True).start()
+        Thread(target=self._do, args=(key, call), name=f"burst-{key}", daemon=True).start()
 
     def busy(self, key: str) -> bool:
         return key in self._busy
 
-    def _do(self, key: str, job: Callable[[], None]) -> None:
+    def _do(self, key: str, call: Callable[[], None]) -> None:
         try:
-            job()
+            call()
         except TarmacError as error:
             log.warning("%s: %s", key, error)
         finally:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from tarmac.control.burst.calls import Calls, Inline
 from tarmac.control.burst.deciding import Trouble, released
-from tarmac.control.burst.jobs import Inline, Jobs
 from tarmac.control.burst.market import BurstRules
 from tarmac.control.clusters import Clusters
 from tarmac.control.decisions.apply_observation import apply_observation
@@ -29,18 +29,18 @@ class BurstParts:
     kinds: Mapping[str, ProviderKind] = field(default_factory=lambda: MappingProxyType({}))
     rented: RentedClusters | None = None
     rules: BurstRules = field(default_factory=BurstRules)
-    jobs: Callable[[Callable[[], None]], Jobs] = lambda _ready: Inline()
+    calls: Callable[[Callable[[], None]], Calls] = lambda _ready: Inline()
 
 
 NOTHING_RENTED = BurstParts()
 
 
-class Desk:
+class Renter:
     """The adapters of the providers, and every change of a rental, under the lease."""
 
     def __init__(self, control: ControlState, clusters: Clusters, parts: BurstParts) -> None:
         self.control, self.clusters, self.parts = control, clusters, parts
-        self.jobs = parts.jobs(lambda: control.event_bus.notify(Wakeup.BURST))
+        self.calls = parts.calls(lambda: control.event_bus.notify(Wakeup.BURST))
         self._opened: dict[str, tuple[ProviderRecord, Provider]] = {}
 
     def open(self, record: ProviderRecord) -> Provider:
