@@ -40,12 +40,7 @@ rental = sa.Table(
     sa.Column("requested_at", sa.Double, nullable=False),
     sa.Column("body", sa.Text, nullable=False),
     sa.UniqueConstraint("run_id", "number"),
-    sa.Index(
-        "ix_rental_open",
-        "id",
-        sqlite_where=sa.text("state != 'ended'"),
-        postgresql_where=sa.text("state != 'ended'"),
-    ),
-    sa.Index("ix_rental_wanted_at", "requested_at", "id"),
+    sa.Index("ix_rental_state", "state"),
+    sa.Index("ix_rental_requested_at", "requested_at", "id"),
     one_of("state", RentalState),
 )

@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Select, bindparam, delete, select, text, update
+from sqlalchemy import Select, bindparam, delete, select, update
 
 from tarmac.model.actor import Lease
 from tarmac.model.burst.provider import ProviderRecord
-from tarmac.model.burst.rentals import Rental, RentalStep
+from tarmac.model.burst.rentals import Rental, RentalState, RentalStep
 from tarmac.model.burst.shapes import Shape, Stock
 from tarmac.model.codec import decode
 from tarmac.store.checks import check_rental, check_texts
@@ -20,8 +20,8 @@ from tarmac.store.statements import insert_or_skip, put
 T = TypeVar("T")
 
 _RENTALS = select(rental.c.body)
-_OPEN = text("state != 'ended'")
-OPEN = _RENTALS.where(_OPEN).order_by(rental.c.id)
+_OPEN = rental.c.state.in_([state.value for state in RentalState if state is not RentalState.ENDED])
+OPEN = _RENTALS.where(_OPEN)
 SINCE = _RENTALS.where(rental.c.requested_at >= bindparam("since")).order_by(
     rental.c.requested_at, rental.c.id
 )
@@ -93,7 +93,7 @@ class SqlRentals:
         return taken
 
     def open_rentals(self) -> list[Rental]:
-        return self._read(Rental, OPEN)
+        return sorted(self._read(Rental, OPEN), key=lambda each: each.id)
 
     def rentals(self, *, run_ids: Sequence[str] | None = None, since: float = 0.0) -> list[Rental]:
         if run_ids is not None:

@@ -27,7 +27,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     machine: str
     processor: str = ""
     cpus: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
-    memory_bytes: Annotated[int, Meta(ge=0, le=2**60)] = 0
+    memory_bytes: Annotated[int, Meta(ge=0, le=10**18)] = 0
     slots: Annotated[int, Meta(ge=1, le=1024)] = 1
     slot_type: str = CPU_ONLY
     spot: bool = False

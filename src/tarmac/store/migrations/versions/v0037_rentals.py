@@ -7,7 +7,7 @@ revision = "0037"
 down_revision = "0036"
 
 _BYTEWISE = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
-_STATES = "'creating', 'ended', 'ready', 'releasing', 'starting', 'requested'"
+_STATES = "'creating', 'ended', 'ready', 'releasing', 'requested', 'starting'"
 
 
 def upgrade() -> None:
@@ -26,9 +26,8 @@ def upgrade() -> None:
         sa.UniqueConstraint("run_id", "number", name="uq_rental_run_id_number"),
         sa.CheckConstraint(f"state IN ({_STATES})", name="ck_rental_state"),
     )
-    is_open = sa.text("state != 'ended'")
-    op.create_index("ix_rental_open", "rental", ["id"], sqlite_where=is_open, postgresql_where=is_open)
-    op.create_index("ix_rental_wanted_at", "rental", ["requested_at", "id"])
+    op.create_index("ix_rental_state", "rental", ["state"])
+    op.create_index("ix_rental_requested_at", "rental", ["requested_at", "id"])
 
 
 def _body() -> sa.Column[str]:
