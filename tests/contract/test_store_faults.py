@@ -121,6 +121,7 @@ def test_a_key_that_appears_while_we_insert_gives_the_stored_run(database_url: s
     answers: list[list[Run]] = []
     engine = create_engine(database_url)
     with closing(open_store(database_url)) as store, engine.connect() as outsider:
+        outsider.begin()
         sql.INSERT_RUNS.execute(outsider, [rows.of_new_run(theirs.run)])
         sql.INSERT_SPECS.execute(outsider, list(rows.of_specs([theirs.run])))
         waiting = Thread(target=lambda: answers.append(store.create_runs([ours])))
