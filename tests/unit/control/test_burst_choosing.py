@@ -10,14 +10,14 @@ from burst_labs import GPU, SHAPES, shape
 from simulated import spec
 from tarmac.control.burst.charging import PERIOD_S, charges, purses
 from tarmac.control.burst.choosing import accelerators, machines_for, next_offer, offers
-from tarmac.control.burst.deciding import AGAIN_S, LATE_S, after_look
+from tarmac.control.burst.deciding import AGAIN_S, LATE_S, after_look, unplaced
 from tarmac.model.burst.provider import RentedThing, ThingState
 from tarmac.model.burst.rentals import Rental, RentalEnd, RentalState
 from tarmac.model.burst.shapes import BurstRequest
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState
 from tarmac.model.people.limits import CreditAccount
-from tarmac.model.run import Run
+from tarmac.model.run import Retry, Run
 
 EIGHT = spec(replicas=2, each=4, slot_type=GPU)
 MACHINE = RentedThing(id="i1", state=ThingState.RUNNING, owner="o", request="r1-1", address="a", since=10.0)
@@ -89,6 +89,16 @@ def test_a_lost_answer_is_settled_by_two_lists_in_time(listed_s: float) -> None:
     later = after_look(again, [], 10.0 + LATE_S + 2 * AGAIN_S)
     assert (later.state, later.end) == (RentalState.ENDED, RentalEnd.ANSWER_LOST)
     assert after_look(first, [MACHINE], 500.0).state is RentalState.STARTING
+
+
+def test_machines_on_which_the_run_finds_no_place_failed_to_start() -> None:
+    ready = replace(CREATING, state=RentalState.READY, ready_at=100.0)
+    run = Run(id="r1", spec=EIGHT, user="ada", state=RunState.QUEUED, seq=2, created_at=0.0, queued_at=400.0)
+    assert unplaced(ready, run, None, 1_299.0) is None, "it has been queued for less than 15 minutes"
+    end = unplaced(ready, run, None, 1_300.0)
+    assert end == (RentalEnd.START_FAILED, "the run found no place on them within 15 minutes")
+    resting = replace(run, retry=Retry(at=5_000.0, tries=1))
+    assert unplaced(ready, resting, None, 1_300.0) is None, "it waits for its next try"
 
 
 def test_a_rental_ends_only_once_nothing_of_it_is_listed_twice() -> None:

@@ -104,6 +104,15 @@ def disuse(rental: Rental, run: Run | None, attempt: Attempt | None) -> Trouble 
     return RentalEnd.UNUSED, "the run is paused" if attempt is None else "the run is on another cluster"
 
 
+def unplaced(rental: Rental, run: Run | None, attempt: Attempt | None, now: float) -> Trouble | None:
+    """Why a cluster is of no use to the run that waits for it: the machines may be less than their shape."""
+    if attempt is not None or run is None or run.retry is not None or rental.ready_at is None:
+        return None
+    if now < max(rental.ready_at, run.queued_at or 0.0) + START_S:
+        return None
+    return RentalEnd.START_FAILED, f"the run found no place on them within {START_S / 60:g} minutes"
+
+
 def released(rental: Rental, end: Trouble, now: float) -> Rental:
     """The rental whose machines are given back from now on; an earlier reason stays."""
     code, text = end if rental.end is None else (rental.end, rental.text)

@@ -114,7 +114,7 @@ class Market:
         if count > most:
             raise Refused(
                 f"{run.name} is refused: a burst run has at most {most} GPUs, not {count}",
-                hint="ask for less; an administrator can set largest under [burst] in settings.toml",
+                hint="ask for less; an administrator can set `largest` under [burst] in settings.toml",
             )
         if not self.shapes:
             raise Refused(

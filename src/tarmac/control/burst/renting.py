@@ -13,7 +13,17 @@ from functools import partial
 
 from tarmac.control.burst.charging import WARN_S
 from tarmac.control.burst.choosing import next_offer
-from tarmac.control.burst.deciding import START_S, Trouble, alive, changed, disuse, ended, pause_s, usable
+from tarmac.control.burst.deciding import (
+    START_S,
+    Trouble,
+    alive,
+    changed,
+    disuse,
+    ended,
+    pause_s,
+    unplaced,
+    usable,
+)
 from tarmac.control.burst.deciding import trouble as trouble_of
 from tarmac.control.burst.market import Market, is_burst, may_rent
 from tarmac.control.burst.policy import end_at, rents_now
@@ -236,6 +246,7 @@ class Renting:
             attempt = None if run is None or run.state is RunState.QUEUED else attempt
         known = None if rental.end is None else (rental.end, rental.text)
         end = known or trouble_of(rental, now) or disuse(rental, run, attempt) or _spent(rental, run, market)
+        end = end or unplaced(rental, run, attempt, now)
         if end is None and self._renter.control.inventory.described(rental.cluster) is None:
             end = RentalEnd.START_FAILED, "its cluster was removed"
         if end is None:

@@ -124,17 +124,13 @@ class BurstService:
         self._store.rentals.remove_shape(shape_id)
         return known[shape_id]
 
-    def refresh(self, actor: Actor, prices: Sequence[Shape] | None) -> list[Shape]:
-        """Store the present rates, of shapes with these ids or (None) as their providers say."""
+    def refresh(self, actor: Actor) -> list[Shape]:
+        """Store the present rates, as the providers say."""
         check(actor, Action.MANAGE)
-        given = None if prices is None else {each.id: each.rate for each in prices}
         day = datetime.fromtimestamp(self._control.clock.now(), UTC).date().isoformat()
         changed = []
         for shape in self._store.rentals.shapes():
-            if given is None:
-                rate = self._renter.open(self._renter.provider(shape.provider)).price(shape)
-            else:
-                rate = given.get(shape.id)
+            rate = self._renter.open(self._renter.provider(shape.provider)).price(shape)
             if rate is not None:
                 changed.append(replace(shape, rate=rate, rated_on=day))
         self._store.rentals.put_shapes(changed)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from msgspec import Struct, field
 
 from tarmac.model.burst.shapes import Shape
-from tarmac.model.errors import TarmacError
+from tarmac.model.errors import Refused, TarmacError
 
 if TYPE_CHECKING:
     from tarmac.model.cluster import Finding
@@ -27,7 +27,7 @@ class Refusal(StrEnum):
     INVALID = "invalid"
 
 
-class RentRefused(TarmacError):
+class RentRefused(Refused):
     """The provider rents out nothing for this request: nothing exists, and nothing will appear."""
 
     def __init__(self, code: Refusal, message: str) -> None:

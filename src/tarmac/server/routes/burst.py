@@ -115,7 +115,7 @@ def _add_shapes(routes: Routes, service: Service) -> None:
     @routes.serve(api.REFRESH_SHAPES)
     def refresh(call: Call) -> list[api.ListedShape]:
         """Ask the providers for the present rates of all shapes, and return these. May take long."""
-        return listed(call.actor, burst.refresh(call.actor, None))
+        return listed(call.actor, burst.refresh(call.actor))
 
     @routes.serve(api.REMOVE_SHAPE)
     def remove(call: Call) -> Shape:
