@@ -16,7 +16,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 import tarmac.model
 from examples import examples
@@ -62,10 +62,8 @@ def values(hint: Any, *, longest: int = 3) -> st.SearchStrategy[Any]:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in plain:
         return plain[hint]
-    if origin is Annotated and arguments[0] in (int, float):  # 0 or more, up to a limit
-        return values(arguments[0]).map(lambda number: min(abs(number), 10**9))
     if origin is Annotated:
-        return values(arguments[0])
+        return annotated(arguments[0], next(each for each in arguments if isinstance(each, Meta)))
     if origin in (Union, types.UnionType):
         return st.one_of(
             *(st.none() if part is type(None) else values(part, longest=longest) for part in arguments)
@@ -80,6 +78,16 @@ def values(hint: Any, *, longest: int = 3) -> st.SearchStrategy[Any]:
         return st.sampled_from(list(hint))
     hints = get_type_hints(hint, include_extras=True)
     return st.builds(hint, **{name: values(hints[name], longest=longest) for name in hint.__struct_fields__})
+
+
+def annotated(hint: Any, meta: Meta) -> st.SearchStrategy[Any]:
+    """Values within the bounds of a hint; a number without any is from 0 to a limit."""
+    if meta.pattern is not None:
+        return st.from_regex(meta.pattern, fullmatch=True)
+    if hint not in (int, float):
+        return values(hint)
+    least, most = meta.ge or 0, 10**9 if meta.le is None else min(meta.le, 10**9)
+    return values(hint).map(lambda number: hint(min(max(abs(number), least), most)))
 
 
 @pytest.mark.parametrize("record", records(), ids=lambda record: record.__name__)
