@@ -43,7 +43,13 @@ class InterruptibleRecords:
         method = getattr(self._kept, name)
         if name not in self._writes:
             return method
-        return lambda *values, **named: self._interrupted(lambda: method(*values, **named))
+
+        def written(*values: Any, **named: Any) -> Any:
+            if values and values[0] == []:  # nothing is written
+                return method(*values, **named)
+            return self._interrupted(lambda: method(*values, **named))
+
+        return written
 
 
 class InterruptibleStore(MemoryStore):
