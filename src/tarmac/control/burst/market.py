@@ -45,7 +45,10 @@ def may_rent(spec: RunSpec) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Market:
-    """The facts at `now`. `rentals` are the open ones, those of these runs, and what counts in this month."""
+    """The facts at `now`.
+
+    `rentals` are the open ones, those of these runs, and what counts in this month; `of` has them by run.
+    """
 
     now: float
     rules: BurstRules
@@ -53,6 +56,7 @@ class Market:
     limits: Sequence[Limit]
     accounts: Mapping[str, CreditAccount]
     rentals: Sequence[Rental]
+    of: Mapping[str, Sequence[Rental]]
     runs: Mapping[str, Run] = field(default_factory=dict)
     attempts: Mapping[str, Attempt] = field(default_factory=dict)
 
@@ -66,20 +70,25 @@ class Market:
             found += store.rentals.rentals(since=month_begin(now) - LONGEST_S)
         with control.lock:
             attempts = dict(control.run_cache().attempts)
+        rentals = sorted({each.id: each for each in found}.values(), key=lambda each: each.number)
+        of: dict[str, list[Rental]] = {}
+        for each in rentals:
+            of.setdefault(each.run_id, []).append(each)
         return Market(
             now=now,
             rules=rules,
             shapes=store.rentals.shapes(),
             limits=limits,
             accounts={each.account: each for each in store.limits.accounts()},
-            rentals=sorted({each.id: each for each in found}.values(), key=lambda each: each.number),
+            rentals=rentals,
+            of=of,
             runs=by_id,
             attempts=attempts,
         )
 
-    def of_run(self, run_id: str) -> list[Rental]:
+    def of_run(self, run_id: str) -> Sequence[Rental]:
         """The rentals of a run, by number."""
-        return [each for each in self.rentals if each.run_id == run_id]
+        return self.of.get(run_id, ())
 
     def left(self, run: Run) -> float | None:
         """The rest of the run's own budget; None without one."""

@@ -7,7 +7,7 @@ Calls of providers and machines are calls, which hold no lock.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -55,6 +55,9 @@ AGAIN_S = 15.0
 WAIT_S = 60.0
 """The pause before a requested rental, or the money for a ready one, is looked at again."""
 
+LEAST_S = 1.0
+"""A run has waited too long once its wait is over by this much."""
+
 FORCE_S = 600.0
 """A run that has not left this long after its grace loses its machines."""
 
@@ -92,7 +95,8 @@ class Renting:
         with control.lock:
             live = dict(control.run_cache().runs)
         ids = {run.id for run in live.values() if may_rent(run.spec)} | {each.run_id for each in rentals}
-        self._concerned = ids
+        burst = {run_id for run_id in ids & live.keys() if is_burst(live[run_id].spec)}
+        self._concerned = burst | {each.run_id for each in rentals}  # a queue that rents has many others
         runs = [live[run_id] for run_id in sorted(ids & live.keys())]
         market = Market.read(control, rules, runs)
         due = [self._want(run, market) for run in runs if may_rent(run.spec)]
@@ -125,6 +129,8 @@ class Renting:
         elif not (past and past[-1].end is RentalEnd.RECLAIMED):
             request, spent = run.spec.burst, sum(each.cost(market.now) for each in past)
             waiting_s = market.now - (market.now if run.queued_at is None else run.queued_at)
+            if request is not None and waiting_s <= (request.wait_s or 0.0):
+                return market.now - waiting_s + (request.wait_s or 0.0) + LEAST_S
             if request is None or rents_now(waiting_s, request, market.offers(run), spent) is None:
                 return market.now + WAIT_S
         self._renter.change(
@@ -334,7 +340,7 @@ class Renting:
             self._renter.change(known, changed(known, deletes=known.deletes + 1, deleted_at=now))
 
 
-def requested(run: Run, past: list[Rental], token: str, *, approved: str, now: float) -> Rental:
+def requested(run: Run, past: Sequence[Rental], token: str, *, approved: str, now: float) -> Rental:
     """The next rental of a run."""
     number = past[-1].number + 1 if past else 1
     return Rental(
