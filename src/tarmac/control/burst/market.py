@@ -4,7 +4,7 @@ Used by `renting`, `reaping`, `telling` and `service`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -89,6 +89,12 @@ class Market:
     def of_run(self, run_id: str) -> Sequence[Rental]:
         """The rentals of a run, by number."""
         return self.of.get(run_id, ())
+
+    def after(self, rental: Rental) -> "Market":
+        """The same facts after a change of a rental."""
+        own = [rental if each.id == rental.id else each for each in self.of_run(rental.run_id)]
+        rentals = [rental if each.id == rental.id else each for each in self.rentals]
+        return replace(self, rentals=rentals, of={**self.of, rental.run_id: own})
 
     def left(self, run: Run) -> float | None:
         """The rest of the run's own budget; None without one."""

@@ -103,8 +103,8 @@ class Renting:
         for rental in market.rentals:
             if rental.open and rental.server == control.server:
                 due.append(at := self._advance(rental, market))
-                if rental.state is RentalState.REQUESTED and at == market.now:  # it counts for the next one
-                    market = Market.read(control, rules, runs)
+                if rental.state is RentalState.REQUESTED and at == market.now:
+                    market = market.after(self._renter.rental(rental) or rental)  # it counts for the next one
         due.append(self.reaping.turn(market))
         return min((at for at in due if at is not None), default=None)
 
