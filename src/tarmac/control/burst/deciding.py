@@ -144,7 +144,7 @@ def _merged(rental: Rental, listed: Sequence[RentedThing], now: float) -> tuple[
     known = {each.id: each for each in rental.things}
     found = {each.id: each for each in listed if each.request == rental.id or each.id in known}
     gone_at = now if rental.deleted_at is None else rental.deleted_at
-    may_appear = rental.state is not RentalState.RELEASING and now < (rental.created_at or now) + LATE_S
+    may_appear = rental.deleted_at is None and now < (rental.created_at or now) + LATE_S
     merged = []
     for each in {**known, **found}.values():
         before = known.get(each.id)
