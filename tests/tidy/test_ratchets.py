@@ -22,7 +22,7 @@ CODE_LINES = {
     "artifacts": 4754,
     "cli": 7766,
     "client": 1806,
-    "control": 8211,
+    "control": 8212,
     "dialects": 3695,
     "engines": 10059,
     "launch": 1012,

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from tarmac.model.burst.rentals import Rental, RentalEnd, RentalState
+from tarmac.model.changes import HOUR_S
 from tarmac.model.people import limits as model
 from tarmac.model.people.limits import CreditAccount, CreditEntry, accounts_of
 from tarmac.model.people.usage import month_begin
 from tarmac.model.run import Run
 
-HOUR_S = 3600.0
 PERIOD_S = 600.0
 
 WARN_S = 600.0

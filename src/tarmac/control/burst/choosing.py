@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from tarmac.control.burst.charging import HOUR_S, Purse
+from tarmac.control.burst.charging import Purse
 from tarmac.control.state.facts import candidate_of, shape_of
 from tarmac.model.burst.rentals import Rental, RentalEnd
 from tarmac.model.burst.shapes import BurstRequest, Offer, Shape
+from tarmac.model.changes import HOUR_S
 from tarmac.model.cluster import Node
 from tarmac.model.lifecycle import RunState
 from tarmac.model.people.limits import Cap, SlotUse, matching

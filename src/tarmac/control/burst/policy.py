@@ -6,8 +6,7 @@ Pure. Used by the loop of rentals and by simulations, so that both decide alike.
 from collections.abc import Sequence
 
 from tarmac.model.burst.shapes import BurstRequest, Offer
-
-HOUR_S = 3600.0
+from tarmac.model.changes import HOUR_S
 
 
 def rents_now(
