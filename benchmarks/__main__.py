@@ -23,7 +23,7 @@ from benchmarks.own.hundred_thousand import queue_and_why
 from benchmarks.own.starting import first_run, starting
 from benchmarks.own.submitting import submitting
 from benchmarks.own.ten_thousand import listing_and_recovery
-from benchmarks.peers import ray_jobs, slurm, submitit_local
+from benchmarks.peers import hyperqueue_local, ray_jobs, slurm, submitit_local
 
 RESULTS = Path(__file__).with_name("results.json")
 OWN = (
@@ -38,6 +38,7 @@ def main() -> int:
     print(machine, file=sys.stderr)
     systems = [
         System(name=TARMAC, measures=OWN),
+        *hyperqueue_local.systems(),
         submitit_local.system(),
         ray_jobs.system(),
         *slurm.systems(),
