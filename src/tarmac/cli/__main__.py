@@ -1,5 +1,5 @@
 """`python -m tarmac.cli`: the same as the `tarmac` script."""
 
-from tarmac.cli.main import main
+from tarmac.cli.main import run_process
 
-main()
+run_process()

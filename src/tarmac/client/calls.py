@@ -3,7 +3,6 @@
 `resource_calls`, `client` and their siblings consist of such calls.
 """
 
-import json
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -84,7 +83,11 @@ def decoded(kind: type[Record], content: str | bytes) -> Record:
 
 def encoded(body: Body | None) -> bytes | None:
     """The JSON of a body; names of files that are not UTF-8 stay as they are."""
-    return None if body is None else json.dumps(msgspec.to_builtins(body)).encode()
+    if body is None:
+        return None
+    import json  # noqa: PLC0415 - most calls of a command have no body
+
+    return json.dumps(msgspec.to_builtins(body)).encode()
 
 
 def path_of(operation: Operation[Any, Any, Any], reference: str = "", query: Query | None = None) -> str:

@@ -5,7 +5,6 @@ Colours and the cursor moves of a progress bar stay; all others are shown instea
 or a pipe is never changed.
 """
 
-import json
 import re
 from typing import Any
 
@@ -34,6 +33,8 @@ def json_text(document: Any, *, indent: int | None = None) -> str:
 
     Control characters are written as `\uXXXX`: a program reads the same.
     """
+    import json
+
     import msgspec
 
     plain = msgspec.to_builtins(document)

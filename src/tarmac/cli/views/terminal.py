@@ -7,6 +7,7 @@ has no width: nothing is cut there, so that `grep` finds everything.
 import os
 import sys
 import unicodedata
+from contextlib import suppress
 from typing import NamedTuple, TextIO
 
 ELLIPSIS = "…"
@@ -40,13 +41,24 @@ def terminal_of(stream: TextIO) -> Terminal:
     """The properties of a stream, from it and from the environment."""
     if not stream.isatty():
         return Terminal()
-    import shutil  # slow: it imports modules for archives
-
     dumb = os.environ.get("TERM") == "dumb"
     return Terminal(
-        width=shutil.get_terminal_size((100, 24)).columns,
+        width=terminal_columns(100),
         colour=not dumb and not os.environ.get("NO_COLOR"),
     )
+
+
+def terminal_columns(otherwise: int) -> int:
+    """The columns of the terminal: of the variable COLUMNS, or of stdout, or `otherwise`.
+
+    `shutil.get_terminal_size` answers the same, and imports modules for archives before it does.
+    """
+    with suppress(ValueError):
+        if (columns := int(os.environ.get("COLUMNS", ""))) > 0:
+            return columns
+    with suppress(OSError, ValueError, AttributeError):  # stdout is no terminal, closed or replaced
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or otherwise  # type: ignore[union-attr]
+    return otherwise
 
 
 def stdout_terminal() -> Terminal:
