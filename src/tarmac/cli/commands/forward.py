@@ -88,6 +88,7 @@ class Forward:
 
     def _connected(self, connection: socket.socket) -> None:
         with connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # the ends decide what waits
             try:
                 session = self._client.open_session(**self._target)
             except (TarmacError, OSError) as refusal:

@@ -124,6 +124,7 @@ class Forwards:
 
     def _carry(self, place: Place, connection: socket.socket) -> None:
         with connection, suppress(KeyError, OSError, Lost):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # the ends decide what waits
             _, link = self._listeners[place]
             stream = link.stream(FORWARD, {})
             try:
