@@ -19,7 +19,6 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Cluster, Drain, Machine, MachineProgress, MachineStatus, Node, NodeState
 from tarmac.model.codec import common, inherited, replace
-from tarmac.model.engine_kinds import StartsClusters
 from tarmac.model.errors import (
     InvalidInput,
     NotFound,
@@ -30,6 +29,7 @@ from tarmac.model.errors import (
     listed,
     suggestion,
 )
+from tarmac.model.kinds.engines import StartsClusters
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Attempt, Run
 from tarmac.sched import Preemption, PreemptionReason

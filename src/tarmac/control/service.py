@@ -52,8 +52,8 @@ from tarmac.model.actor import Actor
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Drain, Pool
 from tarmac.model.codec import replace
-from tarmac.model.engine_kinds import StartsClusters
 from tarmac.model.errors import InvalidInput, Refused, TarmacError, Unavailable
+from tarmac.model.kinds.engines import StartsClusters
 from tarmac.model.lifecycle import IllegalStep, RunState
 from tarmac.model.notification import Notification, SendsNotifications
 from tarmac.model.ports import ResolveReferences, no_references

@@ -13,7 +13,6 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import DecodeError, Meta, json, to_builtins
 
-from tarmac.model import setting_values as values
 from tarmac.model.burst.provider import (
     AnswerLost,
     ProviderRecord,
@@ -27,6 +26,7 @@ from tarmac.model.burst.shapes import Shape
 from tarmac.model.cluster import Finding
 from tarmac.model.codec import StoredRecord, decode, replace
 from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
+from tarmac.model.kinds import setting_values as values
 from tarmac.model.secret import SecretValues
 from tarmac.node.processes.programs import BrokenProgram, output_of
 from tarmac.providers.accounts import counted, credential_values, finding

@@ -12,8 +12,8 @@ from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.control.service import ControlPlane
 from tarmac.dialects.dialect import Dialect
 from tarmac.dialects.site_names import NO_NAMES, Names
-from tarmac.model.engine_kinds import NO_CONTAINER_SETTINGS, ContainerSettings
 from tarmac.model.home import Home
+from tarmac.model.kinds.engines import NO_CONTAINER_SETTINGS, ContainerSettings
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
 from tarmac.model.run_records import Numbers

@@ -19,8 +19,8 @@ from tarmac.dialects.site_names import NO_NAMES, Names
 from tarmac.model.actor import ActorRole
 from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, EqualNodes, NodeGroup, Pool
 from tarmac.model.codec import inherited, replace
-from tarmac.model.engine_kinds import NO_CONTAINER_SETTINGS, ContainerRules, ContainerSettings
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.kinds.engines import NO_CONTAINER_SETTINGS, ContainerRules, ContainerSettings
 from tarmac.node.container.drivers import AUTO, DRIVERS
 from tarmac.node.container.reference import canonical_registry, is_registry, is_repository
 from tarmac.node.files.gitrules import SAFE_TRANSPORTS, TRANSPORTS, GitRules

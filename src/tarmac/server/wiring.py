@@ -31,8 +31,8 @@ from tarmac.engines.ray.servers.rented import RentedRays
 from tarmac.engines.slurm.kind import SlurmKind
 from tarmac.engines.unicore.kind import UnicoreKind
 from tarmac.model.cluster import LOCAL_ENGINE
-from tarmac.model.engine_kinds import EngineKind
 from tarmac.model.home import Home
+from tarmac.model.kinds.engines import EngineKind
 from tarmac.model.run import Attempt
 from tarmac.node.attempt.document import ArtifactSync, NodeSettings
 from tarmac.node.host.relay import loopback

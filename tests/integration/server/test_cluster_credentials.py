@@ -14,8 +14,8 @@ from served import HELLO, MEMBER, OWNER, TOKEN, Served
 from tarmac.cli.main import program
 from tarmac.model.cluster import Cluster
 from tarmac.model.codec import replace
-from tarmac.model.engine_kinds import EngineKind
 from tarmac.model.errors import InvalidInput
+from tarmac.model.kinds.engines import EngineKind
 from tarmac.model.secret import SERVER, SHARED, user_scope
 
 SITE = Cluster(

@@ -15,7 +15,7 @@ from tarmac.cli.doctor.command import doctor, finding_text
 from tarmac.cli.doctor.machine import Finding, State, missing
 from tarmac.cli.views.terminal import Terminal
 from tarmac.client import Client
-from tarmac.model import engine_kinds
+from tarmac.model import cluster
 from tarmac.node.kernel.namespaces import AS_USER, Way
 from tarmac.node.kernel.workergroup import choose
 
@@ -96,8 +96,8 @@ def test_a_home_that_cannot_be_made_stops_runs() -> None:
 
 def test_a_cluster_without_what_runs_need_says_which() -> None:
     bad = [
-        engine_kinds.Finding(what="sbatch", ok=True, text="slurm 23"),
-        engine_kinds.Finding(what="python", ok=False, text="3.6 is too old"),
+        cluster.Finding(what="sbatch", ok=True, text="slurm 23"),
+        cluster.Finding(what="python", ok=False, text="3.6 is too old"),
     ]
     found = command.cluster("site", bad)
     assert (found.state, found.text) == (State.MISSING, "python: 3.6 is too old")

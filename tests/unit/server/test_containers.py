@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.model.codec import replace
-from tarmac.model.engine_kinds import ContainerRules, ContainerSettings, ContainerUse
 from tarmac.model.errors import InvalidInput
+from tarmac.model.kinds.engines import ContainerRules, ContainerSettings, ContainerUse
 from tarmac.model.spec import Bind, Environment, RunSpec, Target
 from tarmac.node.container.failures import ImageProblem
 from tarmac.server.settings import read_settings

@@ -8,8 +8,8 @@ import pytest
 
 from images import archive, build
 from tarmac.model.codec import replace
-from tarmac.model.engine_kinds import ContainerRules, ContainerSettings, ContainerUse
 from tarmac.model.errors import InvalidInput
+from tarmac.model.kinds.engines import ContainerRules, ContainerSettings, ContainerUse
 from tarmac.model.spec import Command, Environment, Process, Role, RunSpec, Target
 from tarmac.node.container.images import Image, Images
 from tarmac.node.container.making import Trial

@@ -26,9 +26,9 @@ from tarmac.model.actor import Lease
 from tarmac.model.changes import ApplyConventions, NewRun, RunStep, as_it_is
 from tarmac.model.cluster import LOCAL_CLUSTER, Drain, Node, Pool
 from tarmac.model.codec import replace
-from tarmac.model.engine_kinds import EngineKind
 from tarmac.model.errors import LeaseLost
 from tarmac.model.experiment import Experiment, ExperimentChange
+from tarmac.model.kinds.engines import EngineKind
 from tarmac.model.lifecycle import OCCUPYING_STATES, Mode, RunEvent, RunState
 from tarmac.model.notification import Subscription
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store

@@ -13,8 +13,8 @@ from tarmac.control.state.metric_intake import MetricIntake
 from tarmac.model import abilities
 from tarmac.model.cluster import LOCAL_ENGINE, Cluster
 from tarmac.model.codec import replace
-from tarmac.model.engine_kinds import EngineKind, ExaminesCluster
 from tarmac.model.errors import Unavailable
+from tarmac.model.kinds.engines import EngineKind, ExaminesCluster
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import Engine
 from tarmac.model.run import Attempt

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.launch.quoting import join
-from tarmac.model.engine_kinds import ContainerRules
 from tarmac.model.errors import InvalidInput
+from tarmac.model.kinds.engines import ContainerRules
 from tarmac.node.attempt import document, protocol, steps
 from tarmac.node.attempt.document import ArtifactSync, Launch, SecretLaunch
 from tarmac.node.attempt.protocol import ARTIFACT_VARIABLES

@@ -9,8 +9,8 @@ from typing import Any
 
 from tarmac.engines.sites import settings as site_settings
 from tarmac.engines.sites.settings import SiteSettings
-from tarmac.model import setting_values as values
 from tarmac.model.errors import InvalidInput
+from tarmac.model.kinds import setting_values as values
 
 CREDENTIALS = ("client_id", "client_secret")
 _SYSTEM = re.compile(r"[A-Za-z0-9_.-]{1,100}")

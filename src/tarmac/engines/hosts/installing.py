@@ -18,8 +18,8 @@ from tarmac.engines.attempts.request import DEFAULT_ATTEMPTS, AttemptSettings
 from tarmac.engines.hosts.host import STORE_DIRECTORY, Host
 from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.model.abilities import StoreFiles
-from tarmac.model.engine_kinds import NO_CONTAINER_SETTINGS, ContainerSettings
 from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.kinds.engines import NO_CONTAINER_SETTINGS, ContainerSettings
 from tarmac.model.ports import StreamsCode
 from tarmac.model.secret import CredentialValues, SecretValues, no_credentials, no_secrets
 from tarmac.node.attempt.document import ArtifactSync

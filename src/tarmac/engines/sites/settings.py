@@ -10,9 +10,9 @@ from typing import Any
 
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.slurm.settings import OF_A_POOL, SlurmSettings, pools_of
-from tarmac.model import setting_values as values
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.kinds import setting_values as values
 from tarmac.model.secret import owner_text, user_scope
 
 URL = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~/+@:%-]*)?")

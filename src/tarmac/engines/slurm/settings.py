@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tarmac.model import setting_values as values
 from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.errors import InvalidInput
+from tarmac.model.kinds import setting_values as values
 from tarmac.model.site import check_name, check_value
 
 _NAME = re.compile(r"[A-Za-z0-9_.,@:+-]{1,200}")

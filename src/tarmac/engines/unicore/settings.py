@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from tarmac.engines.sites import settings as site_settings
 from tarmac.engines.sites.settings import SiteSettings
-from tarmac.model import setting_values as values
 from tarmac.model.errors import InvalidInput
+from tarmac.model.kinds import setting_values as values
 
 NAME = "unicore"
 CREDENTIALS = (("user", "password"), ("token",))

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping
 
-from tarmac.model import setting_values as values
 from tarmac.model.burst.provider import ProviderRecord
 from tarmac.model.errors import InvalidInput
+from tarmac.model.kinds import setting_values as values
 
 FORMS = {
     "region": (re.compile(r"[a-z0-9-]{1,50}"), "a region such as eu-north-1"),

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from tarmac.model.cluster import LOCAL_CLUSTER
 from tarmac.model.codec import replace
-from tarmac.model.engine_kinds import ContainerRules, ContainerSettings, ContainerUse
 from tarmac.model.errors import InvalidInput
+from tarmac.model.kinds.engines import ContainerRules, ContainerSettings, ContainerUse
 from tarmac.model.spec import RunSpec
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.reference import DOCKER_HUB, absolute

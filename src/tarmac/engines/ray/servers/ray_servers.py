@@ -43,7 +43,7 @@ ENGINE = "ray"
 
 
 class RayServers:
-    """Implements `model.engine_kinds.StartsClusters`. The token of each cluster is a file in `tokens`.
+    """Implements `model.kinds.engines.StartsClusters`. The token of each cluster is a file in `tokens`.
 
     Connections are kept for the next call. Thread-safe.
     """
@@ -161,7 +161,7 @@ class RayServers:
 
 
 class RayStart:
-    """Examined and suitable machines. Implements `model.engine_kinds.ClusterStart`."""
+    """Examined and suitable machines. Implements `model.kinds.engines.ClusterStart`."""
 
     def __init__(
         self, name: str, examined: Sequence[Examined], token_file: Path, progress: MachineProgress
