@@ -8,9 +8,11 @@ import pytest
 
 from histories import new_run
 from tarmac.model.actor import Sight
+from tarmac.model.burst.rentals import Rental, RentalStep
 from tarmac.model.lifecycle import Mode, RunEvent
 from tarmac.model.ports import Store
-from tarmac.model.summary import RunFilter, RunWindow, SavedView
+from tarmac.model.spec import Target
+from tarmac.model.summary import RunFilter, RunQuery, RunWindow, SavedView
 
 NAMES = ("resnet", "vit", "ResNet-50", "50%_off", "vit", "zebra")
 
@@ -111,9 +113,29 @@ def test_the_values_of_a_field_are_counted_within_the_filters_by_others(filled: 
 def test_runs_are_counted_and_found_by_their_kind(filled: Store) -> None:
     """I1: from these facts follows the status of a run in the words of any system."""
     counts = filled.run_views.counts("kind", RunFilter(status=("queued",)), None)
-    assert counts == {"queued   batch 0": 3, "queued   cycle 0": 1}
-    assert table(filled, kind=["queued   cycle 0", "pending   cycle 0"]) == ["r2"]
+    assert counts == {"queued   batch 0 0": 3, "queued   cycle 0 0": 1}
+    assert table(filled, kind=["queued   cycle 0 0", "pending   cycle 0 0"]) == ["r2"]
     assert table(filled, kind=[""]) == []
+
+
+def test_a_burst_run_is_staged_until_a_rental_of_it_exists(filled: Store) -> None:
+    """I13: the states of the ISC follow from it."""
+    rented = [new_run(f"b{n}", mode=Mode.BURST, target=Target(cluster=f"burst-b{n}")) for n in (1, 2)]
+    filled.create_runs([*rented, new_run("b3", mode=Mode.BURST, target=Target(cluster="rehearsal"))])
+    about = {"user": "ada", "project": "vision", "server": "local", "number": 1, "requested_at": 5.0}
+    rental = Rental(id="b2-1", run_id="b2", **about)
+    assert filled.rentals.apply([RentalStep(before=None, after=rental)]) == [True]
+    views = filled.run_views
+    _, found = views.window(RunWindow(sort="-staged"), None)
+    assert {line.id: line.staged for line in found} == {**dict.fromkeys(table(filled), False), "b1": True}
+    assert found[0].id == "b1"
+    assert [line.staged for line in views.lines(["b1"], None)] == [True]
+    assert {line.id for line in filled.runs(RunQuery()) if line.staged} == {"b1"}
+    assert views.counts("kind", RunFilter(mode=("burst",)), None) == {
+        "queued   burst 0 1": 1,
+        "queued   burst 0 0": 2,
+    }
+    assert table(filled, kind=["queued   burst 0 1"]) == ["b1"]
 
 
 def test_runs_are_found_by_their_ids(filled: Store) -> None:

@@ -144,6 +144,7 @@ def test_the_documented_burst_experiment_from_submission_to_credits(user: Shell,
     shown = user.tarmac("burst", "show", "foo_experiment", code=0).stdout
     assert [line.split()[0] for line in shown.splitlines() if "120.00 USD" in line] == list(ids)
     user.tarmac("burst", "approve", "foo_experiment", "--yes", code=0)
+    assert "enqueued" in user.tarmac("ls", "--as", "isc", code=0).stdout
     until(user, lambda: user.json("show", "foo_experiment")["run"]["state"] == "ended", "it ends")
 
     run = user.json("show", "foo_experiment")["run"]

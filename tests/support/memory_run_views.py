@@ -8,8 +8,10 @@ from threading import Lock
 from typing import Any
 
 from tarmac.model.actor import Sight
+from tarmac.model.burst.rentals import Rentals
+from tarmac.model.cluster import BURST_PREFIX
 from tarmac.model.codec import replace
-from tarmac.model.lifecycle import RunState
+from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.run import Run
 from tarmac.model.summary import FACETS, RunFilter, RunSummary, RunWindow, SavedView, summary_of
 
@@ -18,14 +20,25 @@ class MemoryRunViews:
     """Implements `model.summary.RunViews` over the runs of a store, and where each of them ran."""
 
     def __init__(
-        self, runs: Mapping[str, Run], where: Mapping[str, tuple[str | None, str | None]], lock: Lock
+        self,
+        runs: Mapping[str, Run],
+        where: Mapping[str, tuple[str | None, str | None]],
+        lock: Lock,
+        rentals: Rentals,
     ) -> None:
-        self._runs, self._where, self._lock = runs, where, lock
+        self._runs, self._where, self._lock, self._rentals = runs, where, lock, rentals
         self._saved: dict[tuple[str, str], SavedView] = {}
 
     def _lines(self) -> list[tuple[RunSummary, Mapping[str, str]]]:
         with self._lock:
-            return [(summary_of(run, *self._where[run.id]), run.spec.labels) for run in self._runs.values()]
+            return [(self.line(run), run.spec.labels) for run in self._runs.values()]
+
+    def line(self, run: Run) -> RunSummary:
+        """The line of a run in a list."""
+        found = summary_of(run, *self._where[run.id])
+        waits = run.spec.mode is Mode.BURST and run.state is not RunState.ENDED
+        rents = waits and (found.cluster or "").startswith(BURST_PREFIX)
+        return replace(found, staged=rents and not self._rentals.rentals(run_ids=[run.id]))
 
     def window(self, window: RunWindow, sight: Sight | None) -> tuple[int, list[RunSummary]]:
         found = [
@@ -71,6 +84,7 @@ def _value(line: RunSummary, name: str) -> Any:
         return str(line.outcome if line.state is RunState.ENDED else line.state)
     if name == "kind":
         kind = (line.state, line.outcome or "", line.cause_code or "", line.mode, str(min(line.attempt, 2)))
+        kind += (str(int(line.staged)),)
         return " ".join(kind)
     found = getattr(line, name)
     return str(found) if isinstance(found, str) else found

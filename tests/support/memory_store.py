@@ -39,7 +39,7 @@ from tarmac.model.people.usage import AttemptSpan, TimeRange, Used
 from tarmac.model.progress import Event, Outcome
 from tarmac.model.run import Attempt, Run
 from tarmac.model.run_records import Dataset
-from tarmac.model.summary import RunQuery, RunSummary, summary_of
+from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.store.checks import (
     Key,
     check_cluster,
@@ -78,7 +78,7 @@ class MemoryStore(MemoryReservations):
         self.secrets, self.announcements = MemorySecrets(), MemoryAnnouncements()
         self.annotations, self.numbers = MemoryAnnotations(self._runs, self._lock), MemoryNumbers()
         self.limits, self.rentals = MemoryLimits(self._write), MemoryRentals(self._write, self._fence)
-        self.run_views = MemoryRunViews(self._runs, self._where, self._lock)
+        self.run_views = MemoryRunViews(self._runs, self._where, self._lock, self.rentals)
         self.run_records = MemoryRunRecords(self._runs, self._lock)
         self.metrics = MemoryMetrics(self._runs, self._write, self._fence, self.run_records.keep)
         self.notifications = MemoryNotifications(self._write, self._fence)
@@ -166,7 +166,7 @@ class MemoryStore(MemoryReservations):
     def runs(self, query: RunQuery) -> list[RunSummary]:
         with self._lock:
             found = newest_of(self._runs, query)[: query.limit]
-            return [summary_of(run, self._where[run.id][0], self._where[run.id][1]) for run in found]
+            return [self.run_views.line(run) for run in found]
 
     def array_counts(self, array_id: str) -> dict[tuple[RunState, Outcome | None], int]:
         with self._lock:

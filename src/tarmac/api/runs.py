@@ -26,7 +26,8 @@ class Run(RunProgress, frozen=True, kw_only=True):
 
     `max_turns` is null except for a cycle run; `retry_at` is the end of the pause before the next try of a
     failed run. `exit_status` is set once it has ended. `spec` has no `source`; only the answer to a
-    submission has `warnings`, those about its run file. `array_id` is that of its array, or null.
+    submission has `warnings`, those about its run file. `array_id` is that of its array, or null. Only the
+    answer about one run says whether it is `staged`: its machines are rented once that is approved.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Run(RunProgress, frozen=True, kw_only=True):
     source: str
     warnings: tuple[str, ...]
     labels: Mapping[str, str]
+    staged: bool = False
 
 
 class RunStatus(RunSummary, frozen=True, kw_only=True):

@@ -70,17 +70,19 @@ class Report:
     cause: CauseCode | None = None
     mode: Mode = Mode.BATCH
     attempt: int = 0
+    staged: bool = False
 
 
 def report_in(kind: str) -> Report:
     """The report of the runs of a kind, as tables of runs filter by it (`model.summary.RunFilter`)."""
-    state, outcome, cause, mode, attempt = kind.split(" ")
+    state, outcome, cause, mode, attempt, staged = kind.split(" ")
     return Report(
         state=RunState(state),
         outcome=Outcome(outcome) if outcome else None,
         cause=CauseCode(cause) if cause else None,
         mode=Mode(mode),
         attempt=int(attempt),
+        staged=staged == "1",
     )
 
 

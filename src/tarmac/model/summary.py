@@ -58,8 +58,8 @@ class RunFilter(Struct, frozen=True, kw_only=True):
 
     A filter with several values passes a run with any of them. A `status` is a state, or the outcome of an
     ended run; a `label` is KEY=VALUE; `text` is part of a name or the beginning of an id. A `kind` is the
-    state, the outcome, the code of the cause, the mode and the number of attempts (at most 2) of a run, with
-    blanks between them.
+    state, the outcome, the code of the cause, the mode, the number of attempts (at most 2) and 1 if it is
+    staged (otherwise 0) of a run, with blanks between them.
     """
 
     id: Annotated[tuple[str, ...], Meta(max_length=MOST_IDS)] = ()
@@ -130,7 +130,7 @@ class RunSummary(Struct, frozen=True):
     Its fields are in the order of the columns that `store` reads. `priority` is the present
     one; `cluster` and `pool` are where it runs or last ran, before that its target (None: any). `system` is
     the one whose conventions apply in the run, `slot_type` and `image` are requested ones; `max_turns` is
-    None except for a cycle run.
+    None except for a cycle run. In a list a run is `staged` while its machines wait for an approval.
     """
 
     id: str
@@ -159,6 +159,7 @@ class RunSummary(Struct, frozen=True):
     image: str | None
     array_id: str | None = None
     array_index: int | None = None
+    staged: bool = False
 
 
 def summary_of(run: Run, cluster: str | None, pool: str | None = None) -> RunSummary:

@@ -31,7 +31,7 @@ from tarmac.node.attempt.protocol import late_address
 from tarmac.node.files.secrecy import LEAST_INLINE, hidden, hidden_tree, keys_among, may_hold_secret
 
 
-def run_record(run: Run, *, warnings: Sequence[str] = ()) -> api.Run:
+def run_record(run: Run, *, warnings: Sequence[str] = (), staged: bool = False) -> api.Run:
     """A run and its spec, without values that look like keys."""
     (spec, source), report = shown(run.spec), run.cycle_report
     return api.Run(
@@ -52,6 +52,7 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> api.Run:
         source=source,
         warnings=tuple(warnings),
         labels=run.spec.labels,
+        staged=staged,
     )
 
 

@@ -261,7 +261,7 @@ def to_run(row: Sequence[Any]) -> Run:
 def to_summary(row: Sequence[Any]) -> RunSummary:
     """One line of a list, from the columns of `statements.SUMMARIES`."""
     words = (_STATES[row[5]], _OUTCOMES[row[6]], _MODES[row[7]])
-    values = (*row[:5], *words, *row[8:17], _CAUSES[row[17]], *row[18:])
+    values = (*row[:5], *words, *row[8:17], _CAUSES[row[17]], *row[18:-1], bool(row[-1]))
     return RunSummary(*values)
 
 

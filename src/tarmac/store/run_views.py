@@ -18,12 +18,17 @@ from tarmac.store.checks import check_texts, storable
 from tarmac.store.database import Database
 from tarmac.store.rows import to_summary
 from tarmac.store.schema import run, run_label
-from tarmac.store.statements import LAST_CHARACTER, SUMMARIES, put, seen, words
+from tarmac.store.statements import LAST_CHARACTER, STAGED, SUMMARIES, put, seen, words
 
 _STATUS = sa.func.coalesce(run.c.outcome, run.c.state)
 _ATTEMPTS = sa.cast(sa.case((run.c.attempt > 1, 2), else_=run.c.attempt), sa.Text)
 _KIND = sa.func.coalesce(run.c.outcome, "") + " " + sa.func.coalesce(run.c.cause_code, "") + " " + run.c.mode
-_COLUMNS = {"status": _STATUS, "user": run.c.user_name, "kind": run.c.state + " " + _KIND + " " + _ATTEMPTS}
+_COLUMNS = {
+    "status": _STATUS,
+    "user": run.c.user_name,
+    "staged": STAGED,
+    "kind": run.c.state + " " + _KIND + " " + _ATTEMPTS + sa.case((STAGED, " 1"), else_=" 0"),
+}
 _OPTIONAL = frozenset(column.name for column in run.c if column.nullable)
 _COUNT = sa.select(sa.func.count()).select_from(run)
 _SAVED = (

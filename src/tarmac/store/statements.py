@@ -15,12 +15,14 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from tarmac.model.actor import Sight
+from tarmac.model.cluster import BURST_PREFIX
 from tarmac.model.experiment import ExperimentQuery
-from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, TERMINAL_STATES, RunEvent, sources
+from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, TERMINAL_STATES, Mode, RunEvent, sources
 from tarmac.model.progress import Event
 from tarmac.model.run import Attempt, Run
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.store.prepared import Prepared
+from tarmac.store.rental_schema import rental
 from tarmac.store.schema import (
     LIVE_ATTEMPT,
     attempt,
@@ -116,7 +118,15 @@ ATTEMPT_FIELDS = Attempt.__struct_fields__
 EVENT_FIELDS = Event.__struct_fields__
 """The fields read of each record: a field is in the column of its name, with two exceptions."""
 
-_RENAMED = {"user": run.c.user_name, "spec": run_spec.c.body}
+STAGED = (
+    (run.c.mode == Mode.BURST.value)
+    & run.c.outcome.is_(None)
+    & run.c.cluster.startswith(BURST_PREFIX)
+    & ~sa.exists().where(rental.c.run_id == run.c.id)
+)
+"""Whether nothing was ever rented for a run that needs it: `RunSummary.staged`."""
+
+_RENAMED = {"user": run.c.user_name, "spec": run_spec.c.body, "staged": STAGED.label("staged")}
 
 _RUNS = sa.select(*(_RENAMED[name] if name in _RENAMED else run.c[name] for name in RUN_FIELDS)).join_from(
     run, run_spec

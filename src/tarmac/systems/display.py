@@ -72,8 +72,8 @@ def facts_of(run: api.Run) -> Mapping[str, Any]:
 def every_report() -> Iterator[Report]:
     """Every report of a run for which a system may have a word of its own."""
     causes = (None, *CauseCode)
-    for mode, attempt, state in product(Mode, (0, 1), RunState):
-        live = Report(state=state, mode=mode, attempt=attempt)
+    for mode, attempt, state, staged in product(Mode, (0, 1), RunState, (False, True)):
+        live = Report(state=state, mode=mode, attempt=attempt, staged=staged)
         if state is not RunState.ENDED:
             yield live
             continue

@@ -23,4 +23,5 @@ def report_of(run: api.Run | RunSummary) -> Report:
         cause=cause,
         mode=run.mode,
         attempt=run.attempt,
+        staged=run.staged,
     )

@@ -88,6 +88,7 @@ def test_a_burst_run_waits_for_its_approval_and_rents_the_next_shape(plane: Serv
     """I9, I13: the costs are known before; what was tried, and the stock, are known afterwards."""
     run = client.submit(TRAIN)
     assert [each.id for each in client.staged_runs()] == [run.id]
+    assert client.run(run.id).staged
     offers = client.offers(run.id)
     assert [(each.shape.id, each.machines, each.rate, each.cost) for each in offers] == [
         ("lab-small", 2, 8.0, 16.0),
@@ -99,6 +100,7 @@ def test_a_burst_run_waits_for_its_approval_and_rents_the_next_shape(plane: Serv
     assert (approved.run_id, approved.run_name, approved.approved) == (run.id, "train", OWNER)
     assert client.approve(run.id).id == approved.id, "a second approval changes nothing"
     assert client.staged_runs() == []
+    assert not client.run(run.id).staged
     plane.account.knobs.capacity["small"] = 0
     for _ in range(4):
         plane.turn()

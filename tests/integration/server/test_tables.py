@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from served import HELLO, OWNER, TOKEN, Served
+from tarmac.model.burst.shapes import Shape
 from tarmac.model.people.account import AccountSettings, Visibility
 from tarmac.systems.determined.identity import experiment_id
 
@@ -109,6 +110,18 @@ def test_a_table_has_the_columns_and_words_of_another_system(plane: Served) -> N
     assert found["rows"] == [[run, run, "a", "SCHEDULED", "", ""]]
     assert ask(plane, "/tables/runs/counts?field=status&as=isc&status=paused")[1] == {"enqueued": 1}
     assert ask(plane, "/tables/runs/counts?field=mode&as=isc&status=paused")[1] == {}
+
+
+def test_a_burst_run_is_staged_until_it_is_approved_in_the_words_of_the_isc(plane: Served) -> None:
+    """I13."""
+    client, shape = plane.client(), Shape(id="s", provider="lab", region="", machine="m", slots=8, rate=1.0)
+    client.add_provider("lab", "fake")
+    client.set_shapes([shape])
+    run = client.submit("name: train\ncommand: train\nslots: 8\nmode: burst\n")
+    words, staged = "/tables/runs/counts?field=status&as=isc", "/tables/runs?as=isc&status=burst_staged"
+    assert (ask(plane, words)[1], ask(plane, staged)[1]["total"]) == ({"burst_staged": 1}, 1)
+    client.approve(run.id)
+    assert (ask(plane, words)[1], ask(plane, staged)[1]["total"]) == ({"enqueued": 1}, 0)
     assert ask(plane, "/tables/runs?as=isc&status=enqueued&status=paused")[1]["total"] == 1
     assert ask(plane, "/tables/runs?as=isc&status=queued")[1]["total"] == 0
     assert ask(plane, "/page")[1]["systems"] == ["isc", "mcli", "mantik", "clusterfudge", "determined"]

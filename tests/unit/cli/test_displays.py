@@ -143,7 +143,8 @@ def test_determined_shows_a_trial_with_its_parameters(facts: dict[str, Any], sho
     [
         ("enqueued", Report(state=RunState.QUEUED, mode=Mode.CYCLE)),
         ("enqueued", Report(state=RunState.PENDING, mode=Mode.INTERRUPTIBLE)),
-        ("burst_staged", Report(state=RunState.QUEUED, mode=Mode.BURST)),
+        ("burst_staged", Report(state=RunState.QUEUED, mode=Mode.BURST, staged=True)),
+        ("enqueued", Report(state=RunState.QUEUED, mode=Mode.BURST)),
         ("running", Report(state=RunState.RUNNING, attempt=1)),
         ("running", Report(state=RunState.PREEMPTING, attempt=1, mode=Mode.CYCLE)),
         ("interrupting", Report(state=RunState.PREEMPTING, attempt=1, mode=Mode.INTERRUPTIBLE)),

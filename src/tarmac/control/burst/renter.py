@@ -77,7 +77,8 @@ class Renter:
         control = self.control
         [taken] = control.store.rentals.apply([RentalStep(before=before, after=after)], lease=control.serving)
         if taken:
-            control.event_bus.tell(["/burst", after.run_id])
+            listed = ["/runs"] if before is None else []  # its run is no longer staged
+            control.event_bus.tell(["/burst", after.run_id, *listed])
         return taken
 
     def release(self, rental: Rental, end: Trouble) -> None:

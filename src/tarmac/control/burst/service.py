@@ -174,6 +174,11 @@ class BurstService:
             past = self._store.rentals.rentals(run_ids=[run.id])
         return past[-1]
 
+    def is_staged(self, run: Run) -> bool:
+        """Whether machines need an approval to be rented for a run."""
+        waits = is_burst(run.spec) and run.state is not RunState.ENDED
+        return waits and not self._store.rentals.rentals(run_ids=[run.id])
+
     def rentals(self, actor: Actor, run_id: str | None = None, *, since: float = 0.0) -> list[Rental]:
         """The rentals that the actor may see: of a run, or requested at `since` or later or still open."""
         check(actor, Action.READ)

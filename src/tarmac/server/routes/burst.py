@@ -8,7 +8,7 @@ from tarmac.model.actor import Actor
 from tarmac.model.burst.provider import ProviderRecord, ProviderTerms, RentedThing
 from tarmac.model.burst.rentals import Rental
 from tarmac.model.burst.shapes import Offer, Shape
-from tarmac.model.cluster import BURST_PREFIX, Finding
+from tarmac.model.cluster import Finding
 from tarmac.model.codec import inherited
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.summary import RunSummary, RunWindow
@@ -46,10 +46,7 @@ def add_burst_routes(routes: Routes, service: Service) -> None:
         """Return the burst runs that wait for an approval, the newest first."""
         window = RunWindow(mode=(Mode.BURST,), status=(RunState.QUEUED,), limit=MOST_STAGED)
         _, found = plane.tables.window(call.actor, window)
-        runs = [run for run in found if run.cluster == BURST_PREFIX + run.id]
-        rentals = plane.control.store.rentals.rentals(run_ids=[run.id for run in runs])
-        approved = {each.run_id for each in rentals}
-        return [run for run in runs if run.id not in approved]
+        return [run for run in found if run.staged]
 
     @routes.serve(api.OFFERS)
     def offers(call: Call) -> list[Offer]:

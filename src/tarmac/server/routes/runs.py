@@ -56,7 +56,8 @@ def add_run_routes(routes: Routes, service: Service) -> None:
 
         `NAME[INDEX]` is a member of an array.
         """
-        return run_record(plane.find(call.actor, call.reference))
+        found = plane.find(call.actor, call.reference)
+        return run_record(found, staged=plane.burst.is_staged(found))
 
     @routes.serve(api.REMOVE_RUN)
     def remove_run(call: Call) -> api.Run:

@@ -24,7 +24,7 @@ def status(report: Report) -> str:
     if report.state in (RunState.PENDING, RunState.QUEUED, RunState.SUBMITTED):
         if report.attempt > (report.state is RunState.SUBMITTED):  # it has run before
             return "paused"
-        return "burst_staged" if report.mode is Mode.BURST else "enqueued"
+        return "burst_staged" if report.staged else "enqueued"
     if report.state is RunState.PREEMPTING:
         return "running" if report.mode is Mode.CYCLE else "interrupting"
     return _STATES[report.state]
