@@ -23,7 +23,7 @@ from tarmac.model.changes import NewRun
 from tarmac.model.cluster import BURST_PREFIX, Cluster, Node, admits
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, IsExperiment, NeverFits, Refused, listed, nearest, suggestion
-from tarmac.model.lifecycle import INITIAL_STATE, Mode, RunEvent, RunState, steps
+from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
 from tarmac.model.progress import CauseCode
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY, ReasonCode
 from tarmac.model.run import Allocation, Run
@@ -64,7 +64,7 @@ class Admission:
     """Checks submissions against the present nodes, once per shape of request."""
 
     def __init__(self, control: ControlState, refuse_burst: Callable[[Run], None]) -> None:
-        """`refuse_burst` raises Refused for a burst run that can never have machines."""
+        """`refuse_burst` raises Refused for a run that can never have rented machines."""
         self._control = control
         self._refuse_burst = refuse_burst
         self._known: tuple[tuple[Node, ...], dict[Shape, tuple[str, ...]]] = ((), {})
@@ -104,7 +104,7 @@ class Admission:
         return self._known[1].get(self._control.shapes.of(run.spec), ())
 
     def _refuse_what_never_fits(self, run: Run) -> None:
-        if run.spec.mode is Mode.BURST and run.spec.rehearsal is None:
+        if run.spec.is_burst:
             self._refuse_burst(run)
             return
         if run.spec.rehearsal is not None:
@@ -131,7 +131,19 @@ class Admission:
             possible = (node for node in nodes if admits(node.cluster, run.spec.target.cluster))
             _refuse_pool(run.spec, {node.pool for node in possible})
             fits = any(engine.inventory is not None for engine in self._control.engines)
-            fitting[shape] = self._refuse(run, nodes) if fits else ()
+            try:
+                fitting[shape] = self._refuse(run, nodes) if fits else ()
+            except NeverFits as refusal:
+                self._refuse_unless_it_rents(run, refusal)
+
+    def _refuse_unless_it_rents(self, run: Run, refusal: NeverFits) -> None:
+        if not run.spec.may_rent:
+            raise refusal
+        try:
+            self._refuse_burst(run)
+        except Refused as other:
+            text = f"{refusal.message}; and it can rent nothing: {other.message}"
+            raise NeverFits(text, hint=other.hint, reasons=refusal.reasons) from None
 
     def _refuse(self, run: Run, nodes: tuple[Node, ...]) -> tuple[str, ...]:
         """Refuse a run that fits no empty node; otherwise return the warnings for the nodes that it fits."""

@@ -100,7 +100,7 @@ def dry_run(control: ControlState, submission: Submission) -> DryRun:
     run = new_run_record(submission, run_id=DRY_RUN_ID, now=now, server=control.server)
     if run.spec.array is not None:  # the first of its members is shown
         run = replace(run, array_id=DRY_RUN_ID, array_index=run.spec.array.values()[0])
-    if run.spec.has_own_cluster and run.spec.rehearsal is None:  # its nodes are not rented yet
+    if run.spec.is_burst:  # its nodes are not rented yet
         return DryRun(run=run, launch=None, request=None)
     rendered = site_text(run.spec)
     engine = control.engines.delegate_of(run.spec.target.cluster)

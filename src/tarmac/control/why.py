@@ -188,6 +188,8 @@ def _why_queued(control: ControlState, run: Run, sight: Sight | None) -> Why:
             check = f"tarmac clusters check {unknown[0]} says what is missing."
             return _why(run, headline, unblocked_by=check)
         headline = "it can never start here" if never else "it may not wait, and there is no room now"
+        if never and run.spec.may_rent:
+            headline = "queued: no node here can hold it, so it waits until machines are rented for it"
         return _why(run, headline, reasons=answer.reasons, largest=answer.largest)
     estimate = control.estimator.estimates(scope, now)[run.id]
     slots = run.spec.slots

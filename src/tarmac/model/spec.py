@@ -341,6 +341,17 @@ class RunSpec(StoredRecord, frozen=True, kw_only=True):
         """Whether its cluster exists for it alone: a rehearsal, or one that is rented."""
         return self.rehearsal is not None or self.mode is Mode.BURST
 
+    @property
+    def is_burst(self) -> bool:
+        """Whether it starts on rented machines alone."""
+        return self.mode is Mode.BURST and self.rehearsal is None
+
+    @property
+    def may_rent(self) -> bool:
+        """Whether machines may be rented for it."""
+        waits = self.mode is Mode.BATCH and self.rehearsal is None
+        return self.is_burst or (waits and self.burst is not None and self.burst.wait_s is not None)
+
     def target_of(self, run_id: str) -> Target:
         """The nodes that the run with this id may use: those of its own cluster, if it has one."""
         cluster = self.rehearsed(run_id)

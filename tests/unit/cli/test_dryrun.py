@@ -196,4 +196,4 @@ def test_a_batch_run_that_may_rent_shows_its_place_first() -> None:
 def test_a_refused_run_that_could_rent_still_says_why() -> None:
     reason = {"code": "too_small", "text": "it has 8 slots", "node": "n-1"}
     text = short_text(answer(placement=None, nodes=[], reasons=[reason], offers=[offer("a")]), Terminal())
-    assert "It can never start here:\n  n-1: it has 8 slots\n\nshapes that it would rent" in text
+    assert "No node here can hold it:\n  n-1: it has 8 slots\n\nshapes that it would rent" in text

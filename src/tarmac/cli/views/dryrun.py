@@ -115,7 +115,9 @@ def _nodes(answer: api.DryRun, terminal: Terminal) -> str:
     ]
     if answer.placement is None:
         largest = [f"  the largest that fits: {answer.largest}"] if answer.largest else []
-        return "\n".join(["It can never start here:", *reasons, *largest])
+        rents = any(not each.refused for each in answer.offers)
+        headline = "No node here can hold it:" if rents else "It can never start here:"
+        return "\n".join([headline, *reasons, *largest])
     table = table_text(PLACEMENT, answer.placement, terminal)
     return "\n".join(["It would wait now:", *reasons, "Where it would go:", table]) if reasons else table
 

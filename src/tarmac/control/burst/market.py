@@ -15,32 +15,20 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.model.burst.rentals import Rental
 from tarmac.model.burst.shapes import BurstRequest, Offer, Shape
 from tarmac.model.errors import NeverFits, Refused
-from tarmac.model.lifecycle import Mode
 from tarmac.model.people.limits import CreditAccount, Limit, LimitKind, caps_of
 from tarmac.model.people.usage import month_begin
 from tarmac.model.run import Attempt, Run
-from tarmac.model.spec import RunSpec
 
 LONGEST_S = 31 * 86_400.0
 """A rental that began longer before this month, and has ended, does not count in it."""
 
 
 class BurstRules(Struct, frozen=True, kw_only=True):
-    """`[burst]`: whether a run has to be approved, and the most GPUs that it may rent."""
+    """`[burst]`: whether a run has to be approved, by admins alone, and the most GPUs that it may rent."""
 
     approval: bool = True
+    admins_approve: bool = False
     largest: Annotated[int, Meta(ge=1, le=100_000)] = LARGEST
-
-
-def is_burst(spec: RunSpec) -> bool:
-    """Whether a run starts on rented machines alone."""
-    return spec.mode is Mode.BURST and spec.rehearsal is None
-
-
-def may_rent(spec: RunSpec) -> bool:
-    """Whether a run may rent machines at all."""
-    waits = spec.burst is not None and spec.burst.wait_s is not None
-    return is_burst(spec) or (waits and spec.mode is Mode.BATCH and spec.rehearsal is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +108,7 @@ class Market:
         )
 
     def refuse(self, run: Run) -> None:
-        """Refuse a burst run that can never have machines here."""
+        """Refuse a run that can never have machines here."""
         most, count, named = (
             self.rules.largest,
             accelerators(run.spec),
@@ -128,17 +116,17 @@ class Market:
         )
         if count > most:
             raise Refused(
-                f"{run.name} is refused: a burst run has at most {most} GPUs, not {count}",
+                f"{run.name} is refused: a run on rented machines has at most {most} GPUs, not {count}",
                 hint="ask for less; an administrator can set `largest` under [burst] in settings.toml",
             )
         if not self.shapes:
             raise Refused(
-                f"{run.name} is a burst run, and nothing can be rented here: there are no shapes",
+                f"{run.name} needs rented machines, and nothing can be rented here: there are no shapes",
                 hint="an administrator adds a provider and its shapes: tarmac providers add, tarmac shapes"
                 " import; --rehearse NODESxSLOTS runs it on this machine",
             )
         found = self.offers(run)
-        if not any(each.machines for each in found):
+        if not any(each.machines if run.spec.is_burst else not each.refused for each in found):
             reasons = [f"{each.shape.id}: {each.refused}" for each in found]
             ids = f" of {', '.join(named.shapes)}" if named.shapes else ""
             raise NeverFits(

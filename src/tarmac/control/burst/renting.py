@@ -25,7 +25,7 @@ from tarmac.control.burst.deciding import (
     usable,
 )
 from tarmac.control.burst.deciding import trouble as trouble_of
-from tarmac.control.burst.market import Market, is_burst, may_rent
+from tarmac.control.burst.market import Market
 from tarmac.control.burst.policy import end_at, rents_now
 from tarmac.control.burst.reaping import Reaping
 from tarmac.control.burst.renter import Renter
@@ -94,12 +94,12 @@ class Renting:
         self._sweep(rentals)
         with control.lock:
             live = dict(control.run_cache().runs)
-        ids = {run.id for run in live.values() if may_rent(run.spec)} | {each.run_id for each in rentals}
-        burst = {run_id for run_id in ids & live.keys() if is_burst(live[run_id].spec)}
+        ids = {run.id for run in live.values() if run.spec.may_rent} | {each.run_id for each in rentals}
+        burst = {run_id for run_id in ids & live.keys() if live[run_id].spec.is_burst}
         self._concerned = burst | {each.run_id for each in rentals}  # a queue that rents has many others
         runs = [live[run_id] for run_id in sorted(ids & live.keys())]
         market = Market.read(control, rules, runs)
-        due = [self._want(run, market) for run in runs if may_rent(run.spec)]
+        due = [self._want(run, market) for run in runs if run.spec.may_rent]
         for rental in market.rentals:
             if rental.open and rental.server == control.server:
                 due.append(at := self._advance(rental, market))
@@ -122,7 +122,7 @@ class Renting:
         if run.state is not RunState.QUEUED or run.awaits or any(each.open for each in past):
             return None
         approved = past[-1].approved if past else ""
-        if is_burst(run.spec):
+        if run.spec.is_burst:
             if not past and market.rules.approval:
                 self._tell(run, f"waits for approval: tarmac burst approve {run.id}", "approval")
                 return None

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from tarmac.api.placement import Why
 from tarmac.control.burst import telling
-from tarmac.control.burst.market import Market, is_burst, may_rent
+from tarmac.control.burst.market import Market
 from tarmac.control.burst.renter import BurstParts, Renter
 from tarmac.control.burst.renting import Renting, requested
 from tarmac.control.clusters import Clusters
@@ -159,7 +159,9 @@ class BurstService:
         """Let a burst run rent machines; approving it again changes nothing."""
         run = find_run(self._store, actor, run_id)
         check(actor, Action.CONTROL, owner=run.user, project=run.project)
-        if not is_burst(run.spec):
+        if self._renter.parts.rules.admins_approve:
+            check(actor, Action.MANAGE)
+        if not run.spec.is_burst:
             hint = "runs of mode burst do; tarmac why says what it waits for"
             raise Refused(f"{run.name} ({run.id}) needs no approval: its mode is {run.spec.mode}", hint=hint)
         if run.state is RunState.ENDED:
@@ -176,7 +178,7 @@ class BurstService:
 
     def is_staged(self, run: Run) -> bool:
         """Whether machines need an approval to be rented for a run."""
-        waits = is_burst(run.spec) and run.state is not RunState.ENDED
+        waits = run.spec.is_burst and run.state is not RunState.ENDED
         return waits and not self._store.rentals.rentals(run_ids=[run.id])
 
     def rentals(self, actor: Actor, run_id: str | None = None, *, since: float = 0.0) -> list[Rental]:
@@ -207,13 +209,12 @@ class BurstService:
         return Market.read(self._control, self._renter.parts.rules, [run]).offers(run)
 
     def refuse(self, run: Run) -> None:
-        """Refuse a new burst run that can never have machines here."""
-        if is_burst(run.spec):
-            Market.read(self._control, self._renter.parts.rules, [run]).refuse(run)
+        """Refuse a new run that can never have machines here."""
+        Market.read(self._control, self._renter.parts.rules, [run]).refuse(run)
 
     def why(self, run: Run) -> telling.Explanation | None:
         """The reason why a queued run waits if that is rented machines."""
-        if not may_rent(run.spec):
+        if not run.spec.may_rent:
             return None
         market = Market.read(self._control, self._renter.parts.rules, [run])
         troubles = {} if self._renting is None else self._renting.reaping.troubles
@@ -221,7 +222,7 @@ class BurstService:
 
     def explained(self, run: Run, found: Why) -> Why:
         """The explanation of a queued batch run with when it rents, and the shapes that would be tried."""
-        if run.state is not RunState.QUEUED or run.awaits or is_burst(run.spec) or not may_rent(run.spec):
+        if run.state is not RunState.QUEUED or run.awaits or run.spec.is_burst or not run.spec.may_rent:
             return found
         market = Market.read(self._control, self._renter.parts.rules, [run])
         if any(each.open for each in market.of_run(run.id)):
@@ -232,9 +233,10 @@ class BurstService:
 
     def priced(self, actor: Actor, found: DryRun) -> DryRun:
         """The dry run of a run that may rent, with the shapes that would be tried; refuses it as `refuse`."""
-        self.refuse(found.run)
         spec = found.run.spec
-        return replace(found, offers=tuple(self.offers(actor, spec))) if may_rent(spec) else found
+        if spec.is_burst:
+            self.refuse(found.run)
+        return replace(found, offers=tuple(self.offers(actor, spec))) if spec.may_rent else found
 
     def _listed(self, record: ProviderRecord) -> Sequence[RentedThing]:
         try:

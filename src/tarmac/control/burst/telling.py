@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tarmac.control.burst.choosing import next_offer
-from tarmac.control.burst.market import Market, is_burst
+from tarmac.control.burst.market import Market
 from tarmac.model.burst.rentals import Rental, RentalState
 from tarmac.model.burst.shapes import Offer
 from tarmac.model.lifecycle import RunState
@@ -25,13 +25,14 @@ def explanation(run: Run, market: Market, troubles: Mapping[str, str]) -> Explan
     """The reason of a wait for rented machines; None for another. `troubles`: of providers, by name."""
     rentals = market.of_run(run.id)
     current = next((each for each in reversed(rentals) if each.open), None)
-    if run.state is not RunState.QUEUED or run.awaits or not (is_burst(run.spec) or current):
+    if run.state is not RunState.QUEUED or run.awaits or not (run.spec.is_burst or current):
         return None
     found = market.offers(run)
     if current is None and not rentals:
         if not market.rules.approval:
             return Explanation("queued: machines are about to be rented for it", listed(found))
-        then = f"tarmac burst approve {run.id} approves it. {listed(found)}"
+        who = ", by an admin" if market.rules.admins_approve else ""
+        then = f"tarmac burst approve {run.id} approves it{who}. {listed(found)}"
         return Explanation("staged: it is a burst run, and waits until someone approves the machines", then)
     past = [each for each in rentals if not each.open]
     tried = "; ".join(_tried(each) for each in past[-TRIES_NAMED:])

@@ -107,9 +107,9 @@ def _decisions(control: ControlState, decided: Plan) -> tuple[list[RunStep], boo
 
 
 def _is_premature(control: ControlState, run: Run, refusal: Refusal) -> bool:
-    """Whether a refusal is premature because not all nodes are known: after a restart, the run waits."""
-    unknown = control.engines.with_unknown_nodes(run.spec.target.cluster)
-    return refusal.code is CauseCode.NEVER_FITS and bool(unknown)
+    """Whether a run waits for other nodes: those not known yet after a restart, or those that it may rent."""
+    waits = run.spec.may_rent or control.engines.with_unknown_nodes(run.spec.target.cluster)
+    return refusal.code is CauseCode.NEVER_FITS and bool(waits)
 
 
 def refusal_cause(refusal: Refusal) -> Cause:
