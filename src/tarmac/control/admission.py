@@ -63,8 +63,8 @@ class Accepted:
 class Admission:
     """Checks submissions against the present nodes, once per shape of request."""
 
-    def __init__(self, control: ControlState, refuse_burst: Callable[[Run], None]) -> None:
-        """`refuse_burst` raises Refused for a run that can never have rented machines."""
+    def __init__(self, control: ControlState, refuse_burst: Callable[[Run, NeverFits | None], None]) -> None:
+        """`refuse_burst` raises Refused for a run that can never have machines, and gets why none here do."""
         self._control = control
         self._refuse_burst = refuse_burst
         self._known: tuple[tuple[Node, ...], dict[Shape, tuple[str, ...]]] = ((), {})
@@ -105,11 +105,10 @@ class Admission:
 
     def _refuse_what_never_fits(self, run: Run) -> None:
         if run.spec.is_burst:
-            self._refuse_burst(run)
+            self._refuse_burst(run, None)
             return
         if run.spec.rehearsal is not None:
-            engine = self._control.engines.own
-            if engine.describer is not None:
+            if (engine := self._control.engines.own).describer is not None:
                 self._refuse(run, tuple(rehearsal_nodes(engine, run)))
             return
         delegate = self._control.engines.delegate_of(run.spec.target.cluster)
@@ -134,16 +133,7 @@ class Admission:
             try:
                 fitting[shape] = self._refuse(run, nodes) if fits else ()
             except NeverFits as refusal:
-                self._refuse_unless_it_rents(run, refusal)
-
-    def _refuse_unless_it_rents(self, run: Run, refusal: NeverFits) -> None:
-        if not run.spec.may_rent:
-            raise refusal
-        try:
-            self._refuse_burst(run)
-        except Refused as other:
-            text = f"{refusal.message}; and it can rent nothing: {other.message}"
-            raise NeverFits(text, hint=other.hint, reasons=refusal.reasons) from None
+                self._refuse_burst(run, refusal)
 
     def _refuse(self, run: Run, nodes: tuple[Node, ...]) -> tuple[str, ...]:
         """Refuse a run that fits no empty node; otherwise return the warnings for the nodes that it fits."""
@@ -309,10 +299,7 @@ def refuse_system_packages(spec: RunSpec, *, allowed: bool) -> None:
 
 
 def refuse_unknown_parameters(spec: RunSpec) -> None:
-    """Refuse a native file whose commands use an undefined parameter.
-
-    Files of other systems run unchanged.
-    """
+    """Refuse a native file whose commands use an undefined parameter; other files run unchanged."""
     unknown = unknown_names(spec) if spec.dialect == NATIVE else []
     if unknown:
         known = parameter_names(spec)

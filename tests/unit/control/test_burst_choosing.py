@@ -8,7 +8,7 @@ import pytest
 
 from burst_labs import GPU, SHAPES, shape
 from simulated import spec
-from tarmac.control.burst.charging import PERIOD_S, charges, purses
+from tarmac.control.burst.charging import PERIOD_S, Spending, charges
 from tarmac.control.burst.choosing import accelerators, machines_for, next_offer, offers
 from tarmac.control.burst.deciding import AGAIN_S, LATE_S, after_look, unplaced
 from tarmac.model.burst.provider import RentedThing, ThingState
@@ -128,6 +128,6 @@ def test_charges_of_periods_add_up_to_the_cost_and_have_one_key_each() -> None:
 def test_an_intent_without_an_answer_counts_for_the_next_one() -> None:
     asked = replace(EIGHT, burst=BurstRequest(budget=1.0))
     run = Run(id="r1", spec=asked, user="ada", state=RunState.QUEUED, seq=1, created_at=0.0)
-    (idle,) = purses(run, [], [], {}, 20.0)
-    (busy,) = purses(run, [replace(CREATING, shape=shape("x", 5.0))], [], {}, 20.0)
+    (idle,) = Spending([], [], {}, 20.0).purses(run)
+    (busy,) = Spending([replace(CREATING, shape=shape("x", 5.0))], [], {}, 20.0).purses(run)
     assert (idle.pays(4.0, 600.0), busy.pays(4.0, 600.0)) == (True, False)

@@ -4,7 +4,8 @@ A rental is charged by fixed periods from its creation, after each of them, and 
 key of a charge is the number of its period: a charge that is made twice is one entry.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 
 from msgspec import Struct
 
@@ -78,48 +79,71 @@ def charges(
     return entries, number
 
 
-def purses(
-    run: Run,
-    known: Sequence[Rental],
-    limits: Iterable[model.Limit],
-    accounts: Mapping[str, CreditAccount],
-    now: float,
-) -> list[Purse]:
-    """The purses of a run: its own budget, budgets of a month, credits. `known`: all that may count."""
-    found = []
-    budget = run.spec.burst.budget if run.spec.burst is not None else None
-    if budget is not None:
-        own = [each for each in known if each.run_id == run.id]
-        used = sum(each.cost(now) for each in own)
-        text = f"the budget of the run is used up: {used:.2f} of {budget:g}"
-        found.append(_purse(text, RentalEnd.BUDGET, budget, used, own))
-    use, month_at = model.SlotUse(run.user, run.project, None), month_begin(now)
-    for cap, scope in model.matching(model.caps_of(limits, model.LimitKind.RENT_BUDGET), use):
-        within = [each for each in known if _is_of(each, scope)]
-        used = sum(each.cost(now, month_at) for each in within)
-        found.append(_purse(cap.on(scope, used).text, RentalEnd.BUDGET, cap.most, used, within))
-    for name in accounts_of(run.user, run.project):
-        if (account := accounts.get(name)) is not None:
-            paid = [each for each in known if name in accounts_of(each.user, each.project)]
-            used = account.used + sum(_uncharged(each, account, now) for each in paid)
-            cap = account.cap.on(account.cap, used)
-            found.append(_purse(cap.text, RentalEnd.CREDITS_EXHAUSTED, account.granted, used, paid))
-    return found
+class Spending:
+    """The sums of what rentals have used, and use in one hour: by run, scope of a limit, and account."""
 
+    def __init__(
+        self,
+        rentals: Iterable[Rental],
+        limits: Iterable[model.Limit],
+        accounts: Mapping[str, CreditAccount],
+        now: float,
+    ) -> None:
+        """`rentals`: all that may count, which are open ones, those of the month, and those of the runs."""
+        self._accounts, self._now, self._month_at = accounts, now, month_begin(now)
+        self._caps = model.caps_of(limits, model.LimitKind.RENT_BUDGET)
+        self._sums: dict[object, tuple[float, float]] = {}
+        for each in rentals:
+            self.add(each)
 
-def _purse(text: str, end: RentalEnd, most: float, used: float, rentals: Iterable[Rental]) -> Purse:
-    costing = [each for each in rentals if each.state in _COSTS and each.shape is not None]
-    in_credits = sum(each.machines * each.shape.credits_per_hour for each in costing if each.shape)
-    rate = in_credits if end is RentalEnd.CREDITS_EXHAUSTED else sum(each.rate for each in costing)
-    return Purse(text=text, end=end, most=most, used=used, rate=rate)
+    def add(self, rental: Rental) -> None:
+        """Count one more rental, or one that had no cost before."""
+        for key, used, rate in self._parts(rental):
+            before = self._of(key)
+            self._sums[key] = before[0] + used, before[1] + rate
+
+    def of_run(self, run_id: str) -> float:
+        """The money that a run has spent, over all its rentals."""
+        return self._of(run_id)[0]
+
+    def purses(self, run: Run) -> list[Purse]:
+        """The purses of a run: its own budget, budgets of a month, credits."""
+        found, (used, rate) = [], self._of(run.id)
+        if run.spec.burst is not None and (most := run.spec.burst.budget) is not None:
+            text = f"the budget of the run is used up: {used:.2f} of {most:g}"
+            found.append(Purse(text=text, end=RentalEnd.BUDGET, most=most, used=used, rate=rate))
+        for cap, scope in model.matching(self._caps, model.SlotUse(run.user, run.project, None)):
+            used, rate = self._of((scope.user, scope.project))
+            text = cap.on(scope, used).text
+            found.append(Purse(text=text, end=RentalEnd.BUDGET, most=cap.most, used=used, rate=rate))
+        for name in accounts_of(run.user, run.project):
+            if (account := self._accounts.get(name)) is not None:
+                used, rate = self._of(name)
+                end, used = RentalEnd.CREDITS_EXHAUSTED, used + account.used
+                text = account.cap.on(account.cap, used).text
+                found.append(Purse(text=text, end=end, most=account.granted, used=used, rate=rate))
+        return found
+
+    def _of(self, key: object) -> tuple[float, float]:
+        return self._sums.get(key, (0.0, 0.0))
+
+    def _parts(self, rental: Rental) -> Iterator[tuple[object, float, float]]:
+        """The parts of a rental in these sums."""
+        if (shape := rental.shape) is None:
+            return
+        costing = rental.machines if rental.state in _COSTS else 0
+        rate, in_month = costing * shape.rate, rental.cost(self._now, self._month_at)
+        yield rental.run_id, rental.cost(self._now), rate
+        for scope in product((None, rental.user), (None, rental.project)):
+            yield scope, in_month, rate
+        for name in accounts_of(rental.user, rental.project):
+            if (account := self._accounts.get(name)) is not None:
+                used = _uncharged(rental, account, self._now) * shape.credits_per_hour
+                yield name, used, costing * shape.credits_per_hour
 
 
 def _uncharged(rental: Rental, account: CreditAccount, now: float) -> float:
-    if not rental.open or rental.shape is None or rental.created_at is None:
+    """The hours of an open rental that are not charged yet."""
+    if not rental.open or rental.created_at is None:
         return 0.0
-    since = max(rental.created_at + rental.charges * PERIOD_S, account.since)
-    return rental.hours(now, since) * rental.shape.credits_per_hour
-
-
-def _is_of(rental: Rental, scope: model.LimitScope) -> bool:
-    return scope.user in (None, rental.user) and scope.project in (None, rental.project)
+    return rental.hours(now, max(rental.created_at + rental.charges * PERIOD_S, account.since))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from tarmac.control.burst.charging import Purse
+from tarmac.control.decisions.counting import doubled_s
 from tarmac.control.state.facts import candidate_of, shape_of
 from tarmac.model.burst.rentals import Rental, RentalEnd
 from tarmac.model.burst.shapes import BurstRequest, Offer, Shape
@@ -87,7 +88,7 @@ def next_offer(found: Sequence[Offer], past: Sequence[Rental], now: float) -> tu
         (each for each in found if not each.refused), key=lambda each: tries[each.shape.id], default=None
     )
     rounds = 0 if chosen is None else tries[chosen.shape.id]
-    pause_s = min(FIRST_PAUSE_S * 2.0 ** min(rounds - 1, 16), LONGEST_PAUSE_S) if rounds else 0.0
+    pause_s = doubled_s(FIRST_PAUSE_S, rounds - 1, LONGEST_PAUSE_S) if rounds else 0.0
     return chosen, ended_at + pause_s
 
 

@@ -29,9 +29,6 @@ AGAIN_S = 60.0
 START_S = 900.0
 """The longest time until all machines are usable."""
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 30.0, 600.0
-"""The pauses between deletes of the same machines; each is twice the one before."""
-
 _TAKEN = frozenset({ThingState.LEAVING, ThingState.GONE})
 
 Trouble = tuple[RentalEnd, str]
@@ -43,7 +40,7 @@ def changed(rental: Rental, **changes: object) -> Rental:
 
 
 def after_look(rental: Rental, listed: Sequence[RentedThing], now: float) -> Rental:
-    """The rental after a list: the same object if nothing has changed."""
+    """The rental after a list, which has these things of it: the same object if nothing has changed."""
     things = _merged(rental, listed, now)
     found = rental if things == rental.things else changed(rental, things=things)
     if rental.state is RentalState.CREATING and things:
@@ -126,11 +123,6 @@ def ended(rental: Rental, end: Trouble, now: float) -> Rental:
     return changed(rental, state=RentalState.ENDED, end=code, text=text, ended_at=now)
 
 
-def pause_s(tries: int) -> float:
-    """The pause after this number of deletes of the same machines."""
-    return min(FIRST_PAUSE_S * 2.0 ** min(max(tries - 1, 0), 16), LONGEST_PAUSE_S)
-
-
 def _is_taken(thing: RentedThing, now: float) -> bool:
     gone = thing.gone_at is not None and now >= thing.gone_at + AGAIN_S  # missing once may be a mistake
     return gone or thing.state in _TAKEN or thing.notice_at is not None
@@ -142,7 +134,7 @@ def _merged(rental: Rental, listed: Sequence[RentedThing], now: float) -> tuple[
     A machine that was deleted was gone once the provider had accepted that. A new one may be missing.
     """
     known = {each.id: each for each in rental.things}
-    found = {each.id: each for each in listed if each.request == rental.id or each.id in known}
+    found = {each.id: each for each in listed}
     gone_at = now if rental.deleted_at is None else rental.deleted_at
     may_appear = rental.deleted_at is None and now < (rental.created_at or now) + LATE_S
     merged = []

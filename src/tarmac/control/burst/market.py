@@ -3,21 +3,21 @@
 Used by `renting`, `reaping`, `telling` and `service`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from tarmac.control.burst.charging import Purse, purses
+from tarmac.control.burst.charging import Spending
 from tarmac.control.burst.choosing import LARGEST, accelerators, offers
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.burst.rentals import Rental
-from tarmac.model.burst.shapes import BurstRequest, Offer, Shape
+from tarmac.model.burst.shapes import Offer
 from tarmac.model.errors import NeverFits, Refused
-from tarmac.model.people.limits import CreditAccount, Limit, LimitKind, caps_of
+from tarmac.model.people.limits import LimitKind, caps_of
 from tarmac.model.people.usage import month_begin
-from tarmac.model.run import Attempt, Run
+from tarmac.model.run import Run
 
 LONGEST_S = 31 * 86_400.0
 """A rental that began longer before this month, and has ended, does not count in it."""
@@ -31,89 +31,55 @@ class BurstRules(Struct, frozen=True, kw_only=True):
     largest: Annotated[int, Meta(ge=1, le=100_000)] = LARGEST
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Market:
-    """The facts at `now`.
+    """The facts at `now`: the open rentals, those of these runs, and what counts in this month."""
 
-    `rentals` are the open ones, those of these runs, and what counts in this month; `of` has them by run.
-    """
-
-    now: float
-    rules: BurstRules
-    shapes: Sequence[Shape]
-    limits: Sequence[Limit]
-    accounts: Mapping[str, CreditAccount]
-    rentals: Sequence[Rental]
-    of: Mapping[str, Sequence[Rental]]
-    runs: Mapping[str, Run] = field(default_factory=dict)
-    attempts: Mapping[str, Attempt] = field(default_factory=dict)
-
-    @staticmethod
-    def read(control: ControlState, rules: BurstRules, runs: Iterable[Run]) -> "Market":
+    def __init__(self, control: ControlState, rules: BurstRules, runs: Iterable[Run]) -> None:
         """Read the facts for these runs."""
-        store, now = control.store, control.clock.now()
-        limits, by_id = store.limits.limits(), {run.id: run for run in runs}
-        found = [*store.rentals.open_rentals(), *store.rentals.rentals(run_ids=list(by_id))]
+        store, self.now, self.rules = control.store, control.clock.now(), rules
+        self.runs, self.shapes = {run.id: run for run in runs}, store.rentals.shapes()
+        limits, accounts = store.limits.limits(), {each.account: each for each in store.limits.accounts()}
+        found = [*store.rentals.open_rentals(), *store.rentals.rentals(run_ids=list(self.runs))]
         if any(limit.rent_budget is not None for limit in limits):
-            found += store.rentals.rentals(since=month_begin(now) - LONGEST_S)
+            found += store.rentals.rentals(since=month_begin(self.now) - LONGEST_S)
         with control.lock:
-            attempts = dict(control.run_cache().attempts)
-        rentals = sorted({each.id: each for each in found}.values(), key=lambda each: each.number)
-        of: dict[str, list[Rental]] = {}
-        for each in rentals:
-            of.setdefault(each.run_id, []).append(each)
-        return Market(
-            now=now,
-            rules=rules,
-            shapes=store.rentals.shapes(),
-            limits=limits,
-            accounts={each.account: each for each in store.limits.accounts()},
-            rentals=rentals,
-            of=of,
-            runs=by_id,
-            attempts=attempts,
-        )
+            self.attempts = dict(control.run_cache().attempts)
+        self._of: dict[str, dict[int, Rental]] = defaultdict(dict)
+        for each in sorted(found, key=lambda each: each.number):
+            self._of[each.run_id][each.number] = each
+        self.spending = Spending(self.rentals, limits, accounts, self.now)
+        self._caps = caps_of(limits, LimitKind.RENT_PER_HOUR)
 
-    def of_run(self, run_id: str) -> Sequence[Rental]:
+    @property
+    def rentals(self) -> list[Rental]:
+        """All rentals, by run and number."""
+        return [each for own in self._of.values() for each in own.values()]
+
+    def of_run(self, run_id: str) -> list[Rental]:
         """The rentals of a run, by number."""
-        return self.of.get(run_id, ())
+        return list(self._of[run_id].values()) if run_id in self._of else []
 
-    def after(self, rental: Rental) -> "Market":
-        """The same facts after a change of a rental."""
-        own = [rental if each.id == rental.id else each for each in self.of_run(rental.run_id)]
-        rentals = [rental if each.id == rental.id else each for each in self.rentals]
-        return replace(self, rentals=rentals, of={**self.of, rental.run_id: own})
-
-    def left(self, run: Run) -> float | None:
-        """The rest of the run's own budget; None without one."""
-        budget = run.spec.burst.budget if run.spec.burst is not None else None
-        return None if budget is None else budget - sum(each.cost(self.now) for each in self.of_run(run.id))
-
-    def purses(self, run: Run) -> list[Purse]:
-        """The purses that pay for a run."""
-        return purses(run, self.rentals, self.limits, self.accounts, self.now)
+    def note(self, rental: Rental) -> None:
+        """Take up a change of a rental that had no cost before."""
+        self._of[rental.run_id][rental.number] = rental
+        self.spending.add(rental)
 
     def offers(self, run: Run) -> list[Offer]:
         """The shapes that a run may rent, in the order in which they are tried."""
-        spec = run.spec
         return offers(
-            spec.burst,
-            spec,
+            run.spec.burst,
+            run.spec,
             self.shapes,
             largest=self.rules.largest,
-            purses=self.purses(run),
-            caps=caps_of(self.limits, LimitKind.RENT_PER_HOUR),
+            purses=self.spending.purses(run),
+            caps=self._caps,
             user=run.user,
             ran_s=run.ran_s,
         )
 
     def refuse(self, run: Run) -> None:
         """Refuse a run that can never have machines here."""
-        most, count, named = (
-            self.rules.largest,
-            accelerators(run.spec),
-            run.spec.burst or BurstRequest(),
-        )
+        most, count = self.rules.largest, accelerators(run.spec)
         if count > most:
             raise Refused(
                 f"{run.name} is refused: a run on rented machines has at most {most} GPUs, not {count}",
@@ -128,7 +94,8 @@ class Market:
         found = self.offers(run)
         if not any(each.machines if run.spec.is_burst else not each.refused for each in found):
             reasons = [f"{each.shape.id}: {each.refused}" for each in found]
-            ids = f" of {', '.join(named.shapes)}" if named.shapes else ""
+            named = run.spec.burst.shapes if run.spec.burst is not None else ()
+            ids = f" of {', '.join(named)}" if named else ""
             raise NeverFits(
                 f"{run.name} can never start here: no shape{ids} holds it: {'; '.join(reasons)}",
                 hint="tarmac shapes ls lists all shapes",

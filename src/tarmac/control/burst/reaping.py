@@ -5,19 +5,21 @@ same account: they are reported, and never touched. Called by `renting`.
 """
 
 import logging
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tarmac.control.burst.charging import charges
 from tarmac.control.burst.deciding import after_look, changed
 from tarmac.control.burst.market import Market
 from tarmac.control.burst.renter import Renter
+from tarmac.control.decisions.counting import doubled_s
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.model.burst.provider import AnswerLost, ProviderRecord, RentedThing, RentRefused, ThingState
 from tarmac.model.burst.rentals import Rental, RentalState, RentedClusters
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.people.limits import CreditAccount
 
 log = logging.getLogger(__name__)
 
@@ -47,9 +49,8 @@ class Reaping:
         for name in self.strangers.keys() - {each.name for each in records}:
             del self.strangers[name]
         for record in records:
-            pause_s = _pause_s(record, market.rentals)
-            if failures := self._failures[record.name]:
-                pause_s = min(pause_s * 2.0 ** min(failures, 16), LONGEST_S)
+            usual_s = _pause_s(record, market.rentals)
+            pause_s = doubled_s(usual_s, self._failures[record.name], LONGEST_S)
             at = self._looked_at.get(record.name, float("-inf")) + pause_s
             if market.now >= at:
                 self._looked_at[record.name] = market.now
@@ -73,19 +74,21 @@ class Reaping:
             return
         self.troubles.pop(record.name, None)
         self._failures.pop(record.name, None)
+        accounts = {each.account: each for each in renter.control.store.limits.accounts()}
+        rentals_of = {thing.id: rental.id for rental in before for thing in rental.things}
+        things_of: dict[str | None, list[RentedThing]] = defaultdict(list)
+        for each in listed:
+            things_of[rentals_of.get(each.id, each.request)].append(each)
         for rental in before:
             of_it = rental.shape is not None and rental.shape.provider == record.name
-            if (
-                of_it
-                and rental.server == renter.control.server
-                and not renter.calls.busy(f"create {rental.id}")
-            ):
-                self._apply(rental, listed)
+            own = of_it and rental.server == renter.control.server
+            if own and not renter.calls.busy(f"create {rental.id}"):
+                self._apply(rental, things_of[rental.id], accounts)
         known = {each.id: each for each in (*before, *store.open_rentals())}
         covered = {thing.id for each in known.values() for thing in each.things}
         present = [each for each in listed if each.state is not ThingState.GONE]
-        own = [each for each in present if each.owner == record.owner]
-        late = [each for each in own if each.request not in known and each.id not in covered]
+        mine = [each for each in present if each.owner == record.owner]
+        late = [each for each in mine if each.request not in known and each.id not in covered]
         self.strangers[record.name] = tuple(
             each for each in present if each.owner != record.owner and each.request not in known
         )
@@ -95,13 +98,14 @@ class Reaping:
             except (Unavailable, AnswerLost) as error:
                 log.info("provider %s: %s", record.name, error)
 
-    def _apply(self, rental: Rental, listed: Sequence[RentedThing]) -> None:
+    def _apply(
+        self, rental: Rental, listed: Sequence[RentedThing], accounts: Mapping[str, CreditAccount]
+    ) -> None:
         """The next state of a rental after a list, with the charges that are due."""
         control = self._renter.control
         now, after = control.clock.now(), after_look(rental, listed, control.clock.now())
         ends = after.state is RentalState.ENDED
         if ends or after.state in (RentalState.STARTING, RentalState.READY):  # others may prove to cost less
-            accounts = {each.account: each for each in control.store.limits.accounts()}
             entries, count = charges(after, accounts, now, ends=ends)
             if entries:
                 control.store.limits.add(entries)
@@ -118,8 +122,10 @@ class Reaping:
         control, unknown = self._renter.control, list[RentedThing]()
         runs = sorted({each.run for each in late if each.run is not None})
         past = {each.id: each for each in control.store.rentals.rentals(run_ids=runs)} if late else {}
-        for request in dict.fromkeys(each.request or "" for each in late):
-            things = [each for each in late if (each.request or "") == request]
+        by_request: dict[str, list[RentedThing]] = defaultdict(list)
+        for each in late:
+            by_request[each.request or ""].append(each)
+        for request, things in by_request.items():
             old = past.get(request)
             if old is None:
                 unknown += things

@@ -20,7 +20,6 @@ from tarmac.control.burst.deciding import (
     changed,
     disuse,
     ended,
-    pause_s,
     unplaced,
     usable,
 )
@@ -30,6 +29,7 @@ from tarmac.control.burst.policy import end_at, rents_now
 from tarmac.control.burst.reaping import Reaping
 from tarmac.control.burst.renter import Renter
 from tarmac.control.decisions import steps
+from tarmac.control.decisions.counting import doubled_s
 from tarmac.control.decisions.notifications import burst_messages
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
@@ -57,6 +57,9 @@ WAIT_S = 60.0
 
 LEAST_S = 1.0
 """A run has waited too long once its wait is over by this much."""
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 30.0, 600.0
+"""The pauses between deletes of the same machines; each is twice the one before."""
 
 FORCE_S = 600.0
 """A run that has not left this long after its grace loses its machines."""
@@ -98,13 +101,13 @@ class Renting:
         burst = {run_id for run_id in ids & live.keys() if live[run_id].spec.is_burst}
         self._concerned = burst | {each.run_id for each in rentals}  # a queue that rents has many others
         runs = [live[run_id] for run_id in sorted(ids & live.keys())]
-        market = Market.read(control, rules, runs)
+        market = Market(control, rules, runs)
         due = [self._want(run, market) for run in runs if run.spec.may_rent]
         for rental in market.rentals:
             if rental.open and rental.server == control.server:
                 due.append(at := self._advance(rental, market))
                 if rental.state is RentalState.REQUESTED and at == market.now:
-                    market = market.after(self._renter.rental(rental) or rental)  # it counts for the next one
+                    market.note(self._renter.rental(rental) or rental)  # it counts for the next one
         due.append(self.reaping.turn(market))
         return min((at for at in due if at is not None), default=None)
 
@@ -127,7 +130,7 @@ class Renting:
                 self._tell(run, f"waits for approval: tarmac burst approve {run.id}", "approval")
                 return None
         elif not (past and past[-1].end is RentalEnd.RECLAIMED):
-            request, spent = run.spec.burst, sum(each.cost(market.now) for each in past)
+            request, spent = run.spec.burst, market.spending.of_run(run.id)
             waiting_s = market.now - (market.now if run.queued_at is None else run.queued_at)
             if request is not None and waiting_s <= (request.wait_s or 0.0):
                 return market.now - waiting_s + (request.wait_s or 0.0) + LEAST_S
@@ -188,7 +191,9 @@ class Renting:
             record = self._renter.provider(shape.provider)
             provider = self._renter.open(record)
             limit_s = None if run.spec.time_limit_s is None else run.spec.time_limit_s - run.ran_s
-            ends_at = end_at(now + START_S, offer.rate, market.left(run), limit_s)
+            budget = run.spec.burst.budget if run.spec.burst is not None else None
+            left = None if budget is None else budget - market.spending.of_run(run.id)
+            ends_at = end_at(now + START_S, offer.rate, left, limit_s)
             state, count = RentalState.CREATING, offer.machines
             intent = changed(rental, state=state, shape=shape, machines=count, created_at=now, text="")
             intent = replace(intent, owner=record.owner, end_at=ends_at)
@@ -321,8 +326,8 @@ class Renting:
         if not alive(rental):
             self._deletes.pop(rental.id, None)
             return None
-        pause = pause_s(self._deletes[rental.id] + 1)
-        return self._repeat(f"delete {rental.id}", partial(self._delete, rental), now, pause)
+        pause_s = doubled_s(FIRST_PAUSE_S, self._deletes[rental.id], LONGEST_PAUSE_S)
+        return self._repeat(f"delete {rental.id}", partial(self._delete, rental), now, pause_s)
 
     def _delete(self, rental: Rental) -> None:
         self._deletes[rental.id] += 1
@@ -363,7 +368,7 @@ def _is_gone(rental: Rental) -> bool:
 
 def _spent(rental: Rental, run: Run | None, market: Market) -> Trouble | None:
     """The money or the time that is used up."""
-    purses = [] if run is None else market.purses(run)
+    purses = [] if run is None else market.spending.purses(run)
     if (spent := next((each for each in purses if each.left <= 0.0), None)) is not None:
         return spent.end, spent.text
     if rental.end_at is not None and market.now >= rental.end_at:
@@ -373,7 +378,7 @@ def _spent(rental: Rental, run: Run | None, market: Market) -> Trouble | None:
 
 def _ends_soon(rental: Rental, run: Run, market: Market) -> Iterator[str]:
     """Sentences on what ends soon."""
-    yield from (each.text for each in market.purses(run) if each.is_due_to_warn())
+    yield from (each.text for each in market.spending.purses(run) if each.is_due_to_warn())
     attempt, limit_s = market.attempts.get(run.id), run.spec.time_limit_s
     began_at = attempt.started_at if attempt is not None else None
     if limit_s is not None and began_at is not None and market.now + WARN_S >= began_at + limit_s - run.ran_s:

@@ -23,7 +23,7 @@ from tarmac.model.burst.rentals import Rental
 from tarmac.model.burst.shapes import Offer, Shape, Stock
 from tarmac.model.cluster import Finding
 from tarmac.model.codec import replace
-from tarmac.model.errors import InvalidInput, NotFound, Refused, suggestion
+from tarmac.model.errors import InvalidInput, NeverFits, NotFound, Refused, suggestion
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
 from tarmac.model.spec import RunSpec
@@ -200,23 +200,31 @@ class BurstService:
             seq=1,
             created_at=self._control.clock.now(),
         )
-        return Market.read(self._control, self._renter.parts.rules, [run]).offers(run)
+        return self._market(run).offers(run)
 
     def offers_of(self, actor: Actor, reference: str) -> list[Offer]:
         """The shapes that would be tried for a run, in their order."""
         check(actor, Action.READ)
         run = find_run(self._store, actor, reference)
-        return Market.read(self._control, self._renter.parts.rules, [run]).offers(run)
+        return self._market(run).offers(run)
 
-    def refuse(self, run: Run) -> None:
-        """Refuse a new run that can never have machines here."""
-        Market.read(self._control, self._renter.parts.rules, [run]).refuse(run)
+    def refuse(self, run: Run, own: NeverFits | None = None) -> None:
+        """Refuse a new run that can never have machines here. `own` is why the nodes here do not hold it."""
+        if own is not None and not run.spec.may_rent:
+            raise own
+        try:
+            self._market(run).refuse(run)
+        except Refused as other:
+            if own is None:
+                raise
+            text = f"{own.message}; and it can rent nothing: {other.message}"
+            raise NeverFits(text, hint=other.hint, reasons=own.reasons) from None
 
     def why(self, run: Run) -> telling.Explanation | None:
         """The reason why a queued run waits if that is rented machines."""
         if not run.spec.may_rent:
             return None
-        market = Market.read(self._control, self._renter.parts.rules, [run])
+        market = self._market(run)
         troubles = {} if self._renting is None else self._renting.reaping.troubles
         return telling.explanation(run, market, troubles)
 
@@ -224,7 +232,7 @@ class BurstService:
         """The explanation of a queued batch run with when it rents, and the shapes that would be tried."""
         if run.state is not RunState.QUEUED or run.awaits or run.spec.is_burst or not run.spec.may_rent:
             return found
-        market = Market.read(self._control, self._renter.parts.rules, [run])
+        market = self._market(run)
         if any(each.open for each in market.of_run(run.id)):
             return found
         offers = tuple(market.offers(run))
@@ -237,6 +245,9 @@ class BurstService:
         if spec.is_burst:
             self.refuse(found.run)
         return replace(found, offers=tuple(self.offers(actor, spec))) if spec.may_rent else found
+
+    def _market(self, run: Run) -> Market:
+        return Market(self._control, self._renter.parts.rules, [run])
 
     def _listed(self, record: ProviderRecord) -> Sequence[RentedThing]:
         try:

@@ -172,9 +172,14 @@ def next_try(run: Run, attempt: Attempt, now: float) -> Retry:
     return Retry(at=now + pause_s(tries, attempt.id), tries=tries, end=end)
 
 
+def doubled_s(first_s: float, times: int, longest_s: float) -> float:
+    """A pause that was doubled this often, up to the longest."""
+    return min(longest_s, first_s * 2.0 ** min(times, 30))
+
+
 def pause_s(tries: int, attempt_id: str) -> float:
     """The pause after this number of ends in a row, the last one of this attempt."""
-    usual_s = min(LONGEST_S, FIRST_S * 2.0 ** min(tries - 1, 30))
+    usual_s = doubled_s(FIRST_S, tries - 1, LONGEST_S)
     number = int.from_bytes(hashlib.sha256(attempt_id.encode()).digest()[:4], "big")
     return usual_s * (1.0 - JITTER + 2.0 * JITTER * number / 2**32)
 

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tarmac.control.decisions.counting import doubled_s
 from tarmac.model.changes import RunStep
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunEvent, RunState
@@ -78,7 +79,7 @@ def after_try(message: Notification, failure: Failure | None, now: float) -> Not
     if failure is None:
         return replace(message, tries=tries, due_at=None, sent_at=now, error=None)
     over = failure.final or now - message.at >= GIVES_UP_S
-    pause_s = min(FIRST_RETRY_S * 2.0 ** min(message.tries, 16), LONGEST_RETRY_S)
+    pause_s = doubled_s(FIRST_RETRY_S, message.tries, LONGEST_RETRY_S)
     return replace(message, tries=tries, due_at=None if over else now + pause_s, error=failure.reason)
 
 

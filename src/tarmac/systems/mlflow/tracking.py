@@ -18,6 +18,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from tarmac.control.decisions.counting import doubled_s
 from tarmac.control.state.metric_intake import value_text
 from tarmac.dialects.dialect import Report
 from tarmac.model.errors import TarmacError
@@ -253,8 +254,8 @@ def _rest_after(before: Rest | None, first_id: int, last_id: int, now: float) ->
     tries, since = (0, now) if before is None else (before.tries, before.since)
     if now - since > GIVES_UP_S:
         first_id, since = last_id + 1, now
-    pause_s = min(FIRST_REST_S * 2.0 ** min(tries, 16), LONGEST_REST_S)
-    return Rest(first_id=first_id, since=since, until=now + pause_s, tries=tries + 1)
+    until = now + doubled_s(FIRST_REST_S, tries, LONGEST_REST_S)
+    return Rest(first_id=first_id, since=since, until=until, tries=tries + 1)
 
 
 def _authorization(known: Mapping[str, str]) -> str | None:
