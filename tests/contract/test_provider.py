@@ -15,7 +15,6 @@ from fake_provider import CREATE, DELETE, LIST, PRICE
 from provider_harness import OWNER, RUN, Ec2Harness, FakeHarness, Harness, MachinesHarness
 from tarmac.model.burst.provider import (
     AnswerLost,
-    ExaminesProvider,
     Refusal,
     RentRefused,
     ThingKind,
@@ -280,7 +279,6 @@ def test_the_price_of_a_spot_machine_is_published(harness: Harness) -> None:
 
 
 def test_an_examination_rents_nothing_and_names_what_fails(harness: Harness) -> None:
-    assert isinstance(harness.provider, ExaminesProvider)
     findings = harness.provider.examine()
     assert [each.text for each in findings if not each.ok] == []
     assert list(harness.books) == []

@@ -243,7 +243,7 @@ class BurstHistory:
         return [each for each in self.lab.rentals() if each.open]
 
     def _tag(self) -> str:
-        return next(iter({each.owner for each in self.lab.rentals() if each.owner}), "nothing")
+        return self.lab.simulation.store.rentals.providers()[0].owner
 
     # --- the judge
 

@@ -15,7 +15,7 @@ from tarmac.control.burst.renter import BurstParts
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.actor import Actor
-from tarmac.model.burst.provider import RentedThing
+from tarmac.model.burst.provider import ProviderTerms, RentedThing
 from tarmac.model.burst.rentals import Rental, RentalState
 from tarmac.model.burst.shapes import BurstRequest, Shape
 from tarmac.model.lifecycle import Mode
@@ -82,7 +82,7 @@ class BurstLab:
             behaviour=behaviour, cluster=nodes(1, 2), burst=parts, ids=ids, clock=clock
         )
         for name in names:
-            self.plane.burst.add_provider(ADA, name=name, kind="fake", settings={}, credentials={})
+            self.plane.burst.add_provider(ADA, ProviderTerms(name=name, kind="fake"))
         self.plane.burst.put_shapes(ADA, shapes)
 
     def now(self) -> float:

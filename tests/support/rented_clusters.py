@@ -9,7 +9,7 @@ from sim_engine import SimEngine
 from tarmac.control.burst.renter import BurstParts
 from tarmac.model.burst.provider import Provider, ProviderRecord, RentRequest
 from tarmac.model.burst.rentals import Rental
-from tarmac.model.cluster import Cluster, MachineProgress, NodeGroup, NodeState, node_name
+from tarmac.model.cluster import Cluster, MachineProgress, NodeGroup, NodeState, Pool, node_name
 from tarmac.model.errors import InvalidInput, Unavailable
 
 
@@ -66,7 +66,8 @@ class FakeRented:
             memory_bytes=2**35,
             hostnames=tuple(each.id for each in machines),
         )
-        return Cluster(name=rental.cluster, groups=(group,), server=rental.server)
+        pools = (Pool(cluster=rental.cluster, credits_per_slot_hour=0.0),)
+        return Cluster(name=rental.cluster, groups=(group,), server=rental.server, pools=pools)
 
     def keep_alive(self, rental: Rental) -> None:
         self.disturb("keep")

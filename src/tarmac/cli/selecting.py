@@ -1,17 +1,18 @@
 """The selection of runs: by reference, `--name`, `--label` or `--all`. Used by `stop` and others."""
 
 import sys
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NoReturn
 
 import click
 from msgspec import Struct
 
 from tarmac import api
-from tarmac.cli.dialogue import remark
+from tarmac.cli.dialogue import print_json, print_refusals, remark, tell, wants_json
 from tarmac.cli.options import complete_run, flag, pairs_option, together
 from tarmac.cli.views import escapes
 from tarmac.cli.views.amounts import counted
+from tarmac.cli.views.messages import title
 from tarmac.client import Client
 from tarmac.model.errors import TarmacError, listed
 from tarmac.model.summary import RunSummary
@@ -106,6 +107,28 @@ def pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[
         before = page.next
         if before is None:
             return
+
+
+def each_in_turn(
+    runs: Sequence[RunSummary | api.Run],
+    call: Callable[[str], object],
+    *,
+    done: str,
+    key: str,
+    refusals: list[TarmacError],
+) -> NoReturn:
+    """Do something to each run and say so, print the answers as JSON, and exit as the refusals demand."""
+    answers = []
+    for run in runs:
+        try:
+            answers.append(call(run.id))
+        except TarmacError as error:
+            refusals.append(error)
+        else:
+            tell(f"{title(run)} ({run.id}) {done}")
+    if wants_json():
+        print_json({key: answers})
+    sys.exit(print_refusals(refusals))
 
 
 def confirm(verb: str, runs: Sequence[RunSummary | api.Run]) -> None:

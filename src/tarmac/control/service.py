@@ -307,7 +307,7 @@ class ControlPlane:
             found = reports.dry_run(self.control, self._resolved(submission))
         except InvalidInput as refusal:
             found = replace(reports.dry_run(self.control, submission), missing=tuple(refusal.problems))
-        return self.burst.priced(submission.actor, found)
+        return self.burst.priced(found)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener`, from any thread, with the runs that have changed; returns how to stop."""

@@ -141,7 +141,7 @@ class Renting:
         assert passage.queued_at is not None, "it is queued"
         longest_s = work_s if limit_s is None else limit_s
         found = rules.offers(spec, longest_s, self._spent)
-        offer = rents_now(now - passage.queued_at, rules.request, found, self._spent)
+        offer = rents_now(now - passage.queued_at, rules.request, found)
         if offer is None:
             self._record.without_offer.add(number)
             return False

@@ -113,12 +113,5 @@ def _decoded(kind: type[T], rows: Iterable[Any]) -> Iterable[T]:
 
 
 def _row(after: Rental) -> dict[str, Any]:
-    return {
-        "id": after.id,
-        "run_id": after.run_id,
-        "number": after.number,
-        "seq": after.seq,
-        "state": after.state.value,
-        "requested_at": after.requested_at,
-        "body": written(after),
-    }
+    same = {name: getattr(after, name) for name in ("id", "run_id", "number", "seq", "requested_at")}
+    return {**same, "state": after.state.value, "body": written(after)}

@@ -13,6 +13,7 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.codec import replace
 from tarmac.model.errors import Refused
+from tarmac.model.lifecycle import Mode
 from tarmac.model.spec import Environment, RunSpec, Target
 
 FAR = "far"
@@ -68,6 +69,13 @@ def test_n15_an_engine_that_cannot_refuses_the_run_at_its_submission() -> None:
     assert submit(plane_of(None), cluster=FAR) is None
     with pytest.raises(Refused, match="no system user gone"):
         submit(plane_of("gone"))
+
+
+def test_n15_rented_machines_are_asked_for_the_user_once_they_exist() -> None:
+    """N15: not the engine of the server, on which a burst run never is."""
+    burst = replace(spec(slots=1), mode=Mode.BURST)
+    with pytest.raises(Refused, match="there are no shapes"):
+        submit(plane_of("gone"), cluster=None, wanted=burst)
 
 
 def test_n15_a_dry_run_says_the_same() -> None:

@@ -1,6 +1,5 @@
 """`tarmac burst`: machines that are rented for runs, their cost, and the approval of runs that need some."""
 
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -9,16 +8,7 @@ import click
 
 from tarmac import api
 from tarmac.cli import selecting
-from tarmac.cli.dialogue import (
-    answer,
-    connect,
-    print_json,
-    print_refusals,
-    print_text,
-    remark,
-    tell,
-    wants_json,
-)
+from tarmac.cli.dialogue import answer, connect, print_text, remark
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import duration, json_option, run_argument, runs_argument
 from tarmac.cli.views.amounts import age, until
@@ -111,17 +101,7 @@ def approve(*, runs: tuple[str, ...], yes: bool) -> None:
             remark(f"{title(run)} ({run.id}): the first of these shapes that has machines is rented")
             print_text(_tables((OFFERS, client.offers(run.id))) or "no shape is known", err=True)
         selecting.confirm("approve", found)
-    rentals = []
-    for run in found:
-        try:
-            rentals.append(client.approve(run.id))
-        except TarmacError as error:
-            refusals.append(error)
-        else:
-            tell(f"{title(run)} ({run.id}) is approved")
-    if wants_json():
-        print_json({"rentals": rentals})
-    sys.exit(print_refusals(refusals))
+    selecting.each_in_turn(found, client.approve, done="is approved", key="rentals", refusals=refusals)
 
 
 def _tables(*tables: tuple[Table[Any], Sequence[Any]]) -> str:

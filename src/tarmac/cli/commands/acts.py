@@ -84,17 +84,7 @@ def rm(*, yes: bool, **options: Any) -> None:
         found = selecting.matching_runs(client, selection, {RunState.ENDED}, "remove")
     if found and not yes:
         selecting.confirm("remove", found)
-    removed: list[api.Run] = []
-    for run in found:
-        try:
-            removed.append(client.remove(run.id))
-        except TarmacError as error:
-            refusals.append(error)
-        else:
-            tell(f"{title(run)} ({run.id}) was removed")
-    if wants_json():
-        print_json({"runs": removed})
-    sys.exit(print_refusals(refusals))
+    selecting.each_in_turn(found, client.remove, done="was removed", key="runs", refusals=refusals)
 
 
 @click.command()

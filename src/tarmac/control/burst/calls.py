@@ -1,13 +1,12 @@
 """Calls of providers and machines, which may take minutes: each in its own thread, one at a time of a key.
 
-Used by `renting`. Tests call them at once (`Inline`).
+Used by `renting`. Tests do them at once (`Calls`).
 """
 
 import logging
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock, Thread
-from typing import Protocol
 
 from tarmac.model.burst.provider import RentRefused
 from tarmac.model.errors import TarmacError, Unavailable
@@ -15,28 +14,20 @@ from tarmac.model.errors import TarmacError, Unavailable
 log = logging.getLogger(__name__)
 
 
-class Calls(Protocol):
-    """Begins calls by key."""
+class Calls:
+    """Begins calls by key; this one does each at once."""
 
-    def begin(self, key: str, call: Callable[[], None]) -> None:
+    def begin(self, key: str, call: Callable[[], None]) -> None:  # noqa: ARG002 threads have names
         """Begin a call, unless one with its key is at work."""
-
-    def busy(self, key: str) -> bool:
-        """Whether a call with this key is at work."""
-
-
-class Inline:
-    """Does each call at once."""
-
-    def begin(self, _key: str, call: Callable[[], None]) -> None:
         with suppress(Unavailable, RentRefused):
             call()
 
-    def busy(self, _key: str) -> bool:
+    def busy(self, key: str) -> bool:  # noqa: ARG002 threads have names
+        """Whether a call with this key is at work."""
         return False
 
 
-class Threads:
+class Threads(Calls):
     """A thread for each call; `ready` is called after its end. One that hangs ends with the process."""
 
     def __init__(self, ready: Callable[[], None]) -> None:

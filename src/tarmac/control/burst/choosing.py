@@ -94,12 +94,11 @@ def next_offer(found: Sequence[Offer], past: Sequence[Rental], now: float) -> tu
 
 def accelerators(spec: RunSpec) -> int:
     """The GPUs that a run requests: its slots, unless they are processors."""
-    found = 0
-    for demand in shape_of(spec)[0]:
-        each = demand.each
-        if each.slot_type != CPU_ONLY:
-            found += demand.slots if demand.slots is not None else (demand.replicas or 0) * each.slots
-    return found
+    return sum(_slots(demand) for demand in shape_of(spec)[0] if demand.each.slot_type != CPU_ONLY)
+
+
+def _slots(demand: Demand) -> int:
+    return demand.slots if demand.slots is not None else (demand.replicas or 0) * demand.each.slots
 
 
 def machines_for(spec: RunSpec, shape: Shape) -> int:
@@ -111,19 +110,15 @@ def machines_for(spec: RunSpec, shape: Shape) -> int:
 
 @lru_cache(maxsize=4096)
 def _fewest(demands: tuple[Demand, ...], machine: Resources) -> int:
-    slots = sum(each.slots or 0 for each in demands)
-    replicas = sum(each.replicas or 0 for each in demands if each.slots is None)
-    of_replicas = sum((each.replicas or 0) * each.each.slots for each in demands if each.slots is None)
-    first = max(1, -(-(slots + of_replicas) // machine.slots))
-    counts = dict.fromkeys([*range(first, first + MOST_MORE + 1), max(first, slots + replicas)])
+    first = max(1, -(-sum(map(_slots, demands)) // machine.slots))
+    most = sum(each.slots if each.slots is not None else each.replicas or 0 for each in demands)
+    counts = dict.fromkeys([*range(first, first + MOST_MORE + 1), max(first, most)])
     return next((count for count in counts if _holds(demands, machine, count)), 0)
 
 
 def _holds(demands: tuple[Demand, ...], machine: Resources, count: int) -> bool:
-    nodes = [
-        Node(name=str(number), cluster="", hostname=str(number), address="", capacity=machine)
-        for number in range(count)
-    ]
+    names = map(str, range(count))
+    nodes = [Node(name=name, cluster="", hostname=name, address="", capacity=machine) for name in names]
     run = Run(id="r", spec=RunSpec(name="", roles=()), user="", state=RunState.QUEUED, seq=1, created_at=0.0)
     candidate = candidate_of(run, (demands, Target()))
     idle = Snapshot(pools=(), nodes=tuple(nodes), queue=(candidate,), holdings=())

@@ -9,17 +9,12 @@ from tarmac.model.burst.shapes import BurstRequest, Offer
 from tarmac.model.changes import HOUR_S
 
 
-def rents_now(
-    run_waiting_s: float, request: BurstRequest, offers: Sequence[Offer], spent: float
-) -> Offer | None:
+def rents_now(run_waiting_s: float, request: BurstRequest, offers: Sequence[Offer]) -> Offer | None:
     """The offer that a batch run without an open rental takes after this wait in the queue; None: none yet.
 
     `offers` are in the order in which they are tried; those above its rate, or over a cap, are refused.
-    `spent` is the money that counts against the budget of the request: of all earlier rentals of the run.
     """
     if request.wait_s is None or run_waiting_s <= request.wait_s:
-        return None
-    if request.budget is not None and spent >= request.budget:
         return None
     return next((offer for offer in offers if not offer.refused), None)
 

@@ -75,14 +75,13 @@ class Reaping:
         self.troubles.pop(record.name, None)
         self._failures.pop(record.name, None)
         accounts = {each.account: each for each in renter.control.store.limits.accounts()}
-        rentals_of = {thing.id: rental.id for rental in before for thing in rental.things}
+        own = [each for each in before if each.shape is not None and each.shape.provider == record.name]
+        rentals_of = {thing.id: rental.id for rental in own for thing in rental.things}
         things_of: dict[str | None, list[RentedThing]] = defaultdict(list)
         for each in listed:
             things_of[rentals_of.get(each.id, each.request)].append(each)
-        for rental in before:
-            of_it = rental.shape is not None and rental.shape.provider == record.name
-            own = of_it and rental.server == renter.control.server
-            if own and not renter.calls.busy(f"create {rental.id}"):
+        for rental in own:
+            if rental.server == renter.control.server and not renter.calls.busy(f"create {rental.id}"):
                 self._apply(rental, things_of[rental.id], accounts)
         known = {each.id: each for each in (*before, *store.open_rentals())}
         covered = {thing.id for each in known.values() for thing in each.things}

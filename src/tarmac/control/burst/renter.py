@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
-from tarmac.control.burst.calls import Calls, Inline
+from tarmac.control.burst.calls import Calls
 from tarmac.control.burst.deciding import Trouble, released
 from tarmac.control.burst.market import BurstRules
 from tarmac.control.clusters import Clusters
@@ -26,10 +25,10 @@ GIVEN_BACK = "its rented machines were given back"
 class BurstParts:
     """Kinds of providers by name, the maker of clusters (None: nothing is rented), and the rules."""
 
-    kinds: Mapping[str, ProviderKind] = field(default_factory=lambda: MappingProxyType({}))
+    kinds: Mapping[str, ProviderKind] = field(default_factory=dict)
     rented: RentedClusters | None = None
     rules: BurstRules = field(default_factory=BurstRules)
-    calls: Callable[[Callable[[], None]], Calls] = lambda _ready: Inline()
+    calls: Callable[[Callable[[], None]], Calls] = lambda _ready: Calls()
 
 
 NOTHING_RENTED = BurstParts()
@@ -44,20 +43,16 @@ class Renter:
         self._opened: dict[str, tuple[ProviderRecord, Provider]] = {}
 
     def open(self, record: ProviderRecord) -> Provider:
-        """The adapter of a provider; raises InvalidInput for an unknown kind."""
+        """The adapter of a provider; raises InvalidInput for a record that makes none."""
         known = self._opened.get(record.name)
         if known is None or known[0] != record:
-            self.check_kind(record)
+            kinds = sorted(self.parts.kinds)
+            if record.kind not in kinds:
+                hint = suggestion(record.kind, kinds, f"kinds: {', '.join(kinds) or 'none'}")
+                raise InvalidInput(f"there is no kind of provider {record.kind!r} here", hint=hint)
+            self.parts.kinds[record.kind].check(record)
             known = self._opened[record.name] = record, self.parts.kinds[record.kind].open(record)
         return known[1]
-
-    def check_kind(self, record: ProviderRecord) -> None:
-        """Raise InvalidInput for a record that makes no provider."""
-        kinds = sorted(self.parts.kinds)
-        if record.kind not in kinds:
-            hint = suggestion(record.kind, kinds, f"kinds: {', '.join(kinds) or 'none'}")
-            raise InvalidInput(f"there is no kind of provider {record.kind!r} here", hint=hint)
-        self.parts.kinds[record.kind].check(record)
 
     def provider(self, name: str) -> ProviderRecord:
         """The provider of this name; raises NotFound."""

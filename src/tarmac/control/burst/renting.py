@@ -35,8 +35,8 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.model.burst.provider import AnswerLost, Provider, RentRefused, RentRequest, ThingState
 from tarmac.model.burst.rentals import Rental, RentalEnd, RentalState, RentedClusters
-from tarmac.model.burst.shapes import Offer, Stock
-from tarmac.model.cluster import BURST_PREFIX, Pool
+from tarmac.model.burst.shapes import BurstRequest, Offer, Stock
+from tarmac.model.cluster import BURST_PREFIX
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
 from tarmac.model.lifecycle import RunState
@@ -97,10 +97,10 @@ class Renting:
         self._sweep(rentals)
         with control.lock:
             live = dict(control.run_cache().runs)
-        ids = {run.id for run in live.values() if run.spec.may_rent} | {each.run_id for each in rentals}
-        burst = {run_id for run_id in ids & live.keys() if live[run_id].spec.is_burst}
-        self._concerned = burst | {each.run_id for each in rentals}  # a queue that rents has many others
-        runs = [live[run_id] for run_id in sorted(ids & live.keys())]
+        rented = {each.run_id for each in rentals}
+        runs = [run for run_id, run in sorted(live.items()) if run.spec.may_rent or run_id in rented]
+        burst = {run.id for run in runs if run.spec.is_burst}
+        self._concerned = rented | burst  # a queue that rents has many others
         market = Market(control, rules, runs)
         due = [self._want(run, market) for run in runs if run.spec.may_rent]
         for rental in market.rentals:
@@ -124,21 +124,17 @@ class Renting:
         past, control = market.of_run(run.id), self._renter.control
         if run.state is not RunState.QUEUED or run.awaits or any(each.open for each in past):
             return None
-        approved = past[-1].approved if past else ""
         if run.spec.is_burst:
             if not past and market.rules.approval:
                 self._tell(run, f"waits for approval: tarmac burst approve {run.id}", "approval")
                 return None
         elif not (past and past[-1].end is RentalEnd.RECLAIMED):
-            request, spent = run.spec.burst, market.spending.of_run(run.id)
-            waiting_s = market.now - (market.now if run.queued_at is None else run.queued_at)
-            if request is not None and waiting_s <= (request.wait_s or 0.0):
-                return market.now - waiting_s + (request.wait_s or 0.0) + LEAST_S
-            if request is None or rents_now(waiting_s, request, market.offers(run), spent) is None:
+            request, queued_at = run.spec.burst or BurstRequest(), run.queued_at or market.now
+            if market.now <= (due_at := queued_at + (request.wait_s or 0.0)):
+                return due_at + LEAST_S
+            if rents_now(market.now - queued_at, request, market.offers(run)) is None:
                 return market.now + WAIT_S
-        self._renter.change(
-            None, requested(run, past, control.ids.token(), approved=approved, now=market.now)
-        )
+        self._renter.change(None, requested(run, past, control.ids.token(), market.now))
         return market.now
 
     def _advance(self, rental: Rental, market: Market) -> float | None:
@@ -194,9 +190,8 @@ class Renting:
             budget = run.spec.burst.budget if run.spec.burst is not None else None
             left = None if budget is None else budget - market.spending.of_run(run.id)
             ends_at = end_at(now + START_S, offer.rate, left, limit_s)
-            state, count = RentalState.CREATING, offer.machines
-            intent = changed(rental, state=state, shape=shape, machines=count, created_at=now, text="")
-            intent = replace(intent, owner=record.owner, end_at=ends_at)
+            wanted = {"shape": shape, "machines": offer.machines, "created_at": now, "end_at": ends_at}
+            intent = changed(rental, state=RentalState.CREATING, text="", **wanted)
             own_limit_s = None if ends_at is None else ends_at - now + START_S
             script = self._rented.script(intent, limit_s=own_limit_s)
         except TarmacError as error:
@@ -205,7 +200,7 @@ class Renting:
             return
         if self._renter.change(rental, intent):
             tags = {"id": rental.id, "owner": record.owner, "run": run.id}
-            request = RentRequest(**tags, shape=shape, machines=count, script=script)
+            request = RentRequest(**tags, shape=shape, machines=offer.machines, script=script)
             self._renter.calls.begin(f"create {rental.id}", partial(self._rent, provider, request, intent))
 
     def _rent(self, provider: Provider, request: RentRequest, intent: Rental) -> None:
@@ -236,12 +231,11 @@ class Renting:
         control = self._renter.control
         try:
             cluster = self._rented.start(rental, lambda machine, text: log.info("%s: %s", machine, text))
-            pool = Pool(cluster=rental.cluster, credits_per_slot_hour=0.0)
             with control.lock:
                 current = self._renter.rental(rental)
                 if current is None or current.state is not RentalState.STARTING:
                     return
-                self._renter.clusters.record(replace(cluster, name=rental.cluster, pools=(pool,)))
+                self._renter.clusters.record(cluster)
                 ready = changed(current, state=RentalState.READY, ready_at=control.clock.now())
                 self._renter.change(current, ready)
         except InvalidInput as error:
@@ -345,8 +339,8 @@ class Renting:
             self._renter.change(known, changed(known, deletes=known.deletes + 1, deleted_at=now))
 
 
-def requested(run: Run, past: Sequence[Rental], token: str, *, approved: str, now: float) -> Rental:
-    """The next rental of a run."""
+def requested(run: Run, past: Sequence[Rental], token: str, now: float, *, approved: str = "") -> Rental:
+    """The next rental of a run; `approved` says who approved the first."""
     number = past[-1].number + 1 if past else 1
     return Rental(
         id=f"{run.id}-{number}-{token}",
@@ -356,7 +350,7 @@ def requested(run: Run, past: Sequence[Rental], token: str, *, approved: str, no
         server=run.server,
         number=number,
         requested_at=now,
-        approved=approved,
+        approved=past[-1].approved if past else approved,
     )
 
 

@@ -3,9 +3,10 @@
 Made by `control.service.ControlPlane`; the loop of rentals calls `turn`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from tarmac.api.burst_operations import ListedShape
 from tarmac.api.placement import Why
 from tarmac.control.burst import telling
 from tarmac.control.burst.market import Market
@@ -18,15 +19,14 @@ from tarmac.control.reports import DryRun
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.model.actor import Actor
-from tarmac.model.burst.provider import ExaminesProvider, ProviderRecord, RentedThing, RentRefused, ThingState
+from tarmac.model.burst.provider import ProviderRecord, ProviderTerms, RentedThing, RentRefused, ThingState
 from tarmac.model.burst.rentals import Rental
-from tarmac.model.burst.shapes import Offer, Shape, Stock
+from tarmac.model.burst.shapes import Offer, Shape
 from tarmac.model.cluster import Finding
-from tarmac.model.codec import replace
+from tarmac.model.codec import inherited, replace
 from tarmac.model.errors import InvalidInput, NeverFits, NotFound, Refused, suggestion
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
-from tarmac.model.spec import RunSpec
 
 
 class BurstService:
@@ -49,23 +49,14 @@ class BurstService:
         check(actor, Action.MANAGE)
         return self._store.rentals.providers()
 
-    def add_provider(
-        self,
-        actor: Actor,
-        *,
-        name: str,
-        kind: str,
-        settings: Mapping[str, str],
-        credentials: Mapping[str, str],
-    ) -> ProviderRecord:
+    def add_provider(self, actor: Actor, terms: ProviderTerms) -> ProviderRecord:
         """Add a provider with a new tag, once it has listed its account."""
         check(actor, Action.MANAGE)
-        if any(each.name == name for each in self._store.rentals.providers()):
-            raise Refused(
-                f"there is a provider {name!r} already", hint=f"another name, or tarmac providers rm {name}"
-            )
-        owner, given = self._control.ids.token(), {"settings": settings, "credentials": credentials}
-        record = ProviderRecord(name=name, kind=kind, owner=owner, added_by=actor.user, **given)
+        if any(each.name == terms.name for each in self._store.rentals.providers()):
+            hint = f"another name, or tarmac providers rm {terms.name}"
+            raise Refused(f"there is a provider {terms.name!r} already", hint=hint)
+        given, owner = inherited(ProviderTerms, terms), self._control.ids.token()
+        record = ProviderRecord(**given, owner=owner, added_by=actor.user)
         self._listed(record)
         self._store.rentals.put_provider(record)
         self._control.event_bus.notify(Wakeup.BURST)
@@ -88,19 +79,15 @@ class BurstService:
             )
         return record
 
-    def shapes(self, actor: Actor) -> list[Shape]:
-        """All shapes, by id."""
+    def shapes(self, actor: Actor) -> list[ListedShape]:
+        """All shapes, by id, with the findings of the last try to rent each."""
         check(actor, Action.READ)
-        return self._store.rentals.shapes()
-
-    def stock(self, actor: Actor) -> list[Stock]:
-        """The findings of the last try to rent each shape."""
-        check(actor, Action.READ)
-        return self._store.rentals.stock()
+        known, stock = self._store.rentals, {each.shape: each for each in self._store.rentals.stock()}
+        return [ListedShape(**inherited(Shape, each), stock=stock.get(each.id)) for each in known.shapes()]
 
     def put_shapes(
         self, actor: Actor, shapes: Sequence[Shape], *, replacing: str | None = None
-    ) -> list[Shape]:
+    ) -> list[ListedShape]:
         """Store shapes in place of those of the same ids; `replacing`: in place of all of that provider."""
         check(actor, Action.MANAGE)
         known = [each.name for each in self._store.rentals.providers()]
@@ -112,7 +99,7 @@ class BurstService:
                 raise InvalidInput(f"there is no provider {name!r}", hint=hint)
         self._store.rentals.put_shapes(shapes, replacing=replacing)
         self._control.event_bus.notify(Wakeup.BURST)
-        return self._store.rentals.shapes()
+        return self.shapes(actor)
 
     def remove_shape(self, actor: Actor, shape_id: str) -> Shape:
         """Remove a shape; machines of it stay rented."""
@@ -124,7 +111,7 @@ class BurstService:
         self._store.rentals.remove_shape(shape_id)
         return known[shape_id]
 
-    def refresh(self, actor: Actor) -> list[Shape]:
+    def refresh(self, actor: Actor) -> list[ListedShape]:
         """Store the present rates, as the providers say."""
         check(actor, Action.MANAGE)
         day = datetime.fromtimestamp(self._control.clock.now(), UTC).date().isoformat()
@@ -134,16 +121,12 @@ class BurstService:
             if rate is not None:
                 changed.append(replace(shape, rate=rate, rated_on=day))
         self._store.rentals.put_shapes(changed)
-        return self._store.rentals.shapes()
+        return self.shapes(actor)
 
     def examine(self, actor: Actor, name: str) -> Sequence[Finding]:
-        """Check everything that a provider needs; its list, if its kind checks no more."""
+        """Check everything that a provider needs."""
         check(actor, Action.MANAGE)
-        record = self._renter.provider(name)
-        provider = self._renter.open(record)
-        if isinstance(provider, ExaminesProvider):
-            return provider.examine()
-        return [Finding(what="list", ok=True, text=f"{len(self._listed(record))} things")]
+        return self._renter.open(self._renter.provider(name)).examine()
 
     def strangers(self, actor: Actor) -> list[RentedThing]:
         """The things of others in the accounts, as of the last look, with their provider before their id."""
@@ -171,7 +154,7 @@ class BurstService:
         past = self._store.rentals.rentals(run_ids=[run.id])
         if not past:
             now, token = self._control.clock.now(), self._control.ids.token()
-            self._renter.change(None, requested(run, [], token, approved=actor.user, now=now))
+            self._renter.change(None, requested(run, [], token, now, approved=actor.user))
             self._control.event_bus.notify(Wakeup.BURST)
             past = self._store.rentals.rentals(run_ids=[run.id])
         return past[-1]
@@ -188,19 +171,6 @@ class BurstService:
         return [
             each for each in self._store.rentals.rentals(run_ids=ids, since=since) if may_see(actor, each)
         ]
-
-    def offers(self, actor: Actor, spec: RunSpec) -> list[Offer]:
-        """The shapes that would be tried for a run of this spec, in their order."""
-        check(actor, Action.SUBMIT, project=spec.project)
-        run = Run(
-            id="",
-            spec=spec,
-            user=actor.user,
-            state=RunState.QUEUED,
-            seq=1,
-            created_at=self._control.clock.now(),
-        )
-        return self._market(run).offers(run)
 
     def offers_of(self, actor: Actor, reference: str) -> list[Offer]:
         """The shapes that would be tried for a run, in their order."""
@@ -239,12 +209,12 @@ class BurstService:
         rule = telling.rule(run, offers, market.now)
         return replace(found, offers=offers, unblocked_by=f"{found.unblocked_by} {rule}".strip())
 
-    def priced(self, actor: Actor, found: DryRun) -> DryRun:
+    def priced(self, found: DryRun) -> DryRun:
         """The dry run of a run that may rent, with the shapes that would be tried; refuses it as `refuse`."""
-        spec = found.run.spec
-        if spec.is_burst:
-            self.refuse(found.run)
-        return replace(found, offers=tuple(self.offers(actor, spec))) if spec.may_rent else found
+        run = found.run
+        if run.spec.is_burst:
+            self.refuse(run)
+        return replace(found, offers=tuple(self._market(run).offers(run))) if run.spec.may_rent else found
 
     def _market(self, run: Run) -> Market:
         return Market(self._control, self._renter.parts.rules, [run])

@@ -44,8 +44,9 @@ def explanation(run: Run, market: Market, troubles: Mapping[str, str]) -> Explan
     silent = (
         f". Provider {provider} does not answer now: {troubles[provider]}" if provider in troubles else ""
     )
+    because = f": {current.text}" if current.text else ""
     what = f"{current.machines} x {shape}, {current.rate:g} an hour"
-    return Explanation(f"queued: {_DOING[current.state]} ({what}){_because(current)}{silent}", so_far.strip())
+    return Explanation(f"queued: {_DOING[current.state]} ({what}){because}{silent}", so_far.strip())
 
 
 _DOING = {
@@ -81,10 +82,6 @@ def _tried(rental: Rental) -> str:
     shape = rental.shape.id if rental.shape is not None else "nothing"
     text = f" ({rental.text})" if rental.text else ""
     return f"{shape}: {rental.end}{text}"
-
-
-def _because(rental: Rental) -> str:
-    return f": {rental.text}" if rental.text else ""
 
 
 def rule(run: Run, found: Sequence[Offer], now: float) -> str:

@@ -237,7 +237,9 @@ class Engines:
         return engine if engine is not None and engine.delegate is not None else None
 
     def possible(self, spec: RunSpec) -> list[AttachedEngine]:
-        """The engines that could get an attempt of a run."""
+        """The engines that could get an attempt of a run; those of rented machines do not exist yet."""
+        if spec.is_burst:
+            return []
         if spec.rehearsal is not None:
             return [self.own]
         if spec.target.cluster is not None:

@@ -6,7 +6,7 @@ Implemented by the packages below `providers`; `control` calls it. One contract 
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
@@ -147,13 +147,8 @@ class Provider(Protocol):
         publishes none.
         """
 
-
-@runtime_checkable
-class ExaminesProvider(Protocol):
-    """A provider that can check everything that it needs before a machine is rented."""
-
     def examine(self) -> "Sequence[Finding]":
-        """The findings, one for each step. May take long; rents nothing."""
+        """Check everything that it needs: the findings, one for each step. May take long; rents nothing."""
 
 
 class ProviderKind(Protocol):

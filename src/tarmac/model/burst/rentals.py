@@ -61,13 +61,12 @@ class RentalEnd(StrEnum):
 class Rental(Struct, frozen=True, kw_only=True):
     """One try to rent machines for a run, number `number` of its tries.
 
-    `id` is the request id that the provider gets. `owner` is the tag of the provider at that time. `approved`
-    names who approved the run ("": no approval was needed). `created_at` is when its intent became durable:
-    machines may exist from then on. `lists` counts the successive answers without any machine, while these
-    decide, and `listed_at` is the time of the last. `things` are those known to exist or to have existed.
-    `end_at` is when its budget or time limit is used up. `end` says why it was or will be given back, or why
-    nothing was rented, with the provider's words in `text`. `charges` is the number of periods that were
-    charged. `seq` counts its changes, and guards them.
+    `id` is the request id that the provider gets. `approved` names who approved the run ("": no approval was
+    needed). `created_at` is when its intent became durable: machines may exist from then on. `lists` counts
+    the successive answers without any machine, while these decide, and `listed_at` is the time of the last.
+    `things` are those known to exist or to have existed. `end_at` is when its budget or time limit is used
+    up. `end` says why it was or will be given back, or why nothing was rented, with the provider's words in
+    `text`. `charges` is the number of periods that were charged. `seq` counts its changes, and guards them.
     """
 
     id: str
@@ -80,7 +79,6 @@ class Rental(Struct, frozen=True, kw_only=True):
     state: RentalState = RentalState.REQUESTED
     requested_at: float
     approved: str = ""
-    owner: str = ""
     shape: Shape | None = None
     machines: int = 0
     created_at: float | None = None

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from tarmac import api
 from tarmac.api.operation import Query
-from tarmac.model.actor import Actor
-from tarmac.model.burst.provider import ProviderRecord, ProviderTerms, RentedThing
+from tarmac.model.burst.provider import ProviderRecord, RentedThing
 from tarmac.model.burst.rentals import Rental
 from tarmac.model.burst.shapes import Offer, Shape
 from tarmac.model.cluster import Finding
@@ -70,7 +69,7 @@ def _add_providers(routes: Routes, service: Service) -> None:
     @routes.serve(api.ADD_PROVIDER)
     def add(call: Call[Query, api.ProviderBody]) -> ProviderRecord:
         """Add a provider, once it has answered. May take long. 409 for a name that is taken."""
-        return burst.add_provider(call.actor, **inherited(ProviderTerms, call.body))
+        return burst.add_provider(call.actor, call.body)
 
     @routes.serve(api.REMOVE_PROVIDER)
     def remove(call: Call) -> ProviderRecord:
@@ -94,25 +93,21 @@ def _add_providers(routes: Routes, service: Service) -> None:
 def _add_shapes(routes: Routes, service: Service) -> None:
     burst = service.plane.burst
 
-    def listed(actor: Actor, found: Sequence[Shape]) -> list[api.ListedShape]:
-        stock = {each.shape: each for each in burst.stock(actor)}
-        return [api.ListedShape(**inherited(Shape, each), stock=stock.get(each.id)) for each in found]
-
     @routes.serve(api.SHAPES)
     def every(call: Call) -> list[api.ListedShape]:
         """Return the shapes, by id, with the stock that was found when each was last tried."""
-        return listed(call.actor, burst.shapes(call.actor))
+        return burst.shapes(call.actor)
 
     @routes.serve(api.SET_SHAPES)
     def put(call: Call[Query, api.ShapesBody]) -> list[api.ListedShape]:
         """Store shapes, all or none, and return all. 422 for a provider that is not known."""
         given = [Shape(**inherited(Shape, each)) for each in call.body.shapes]
-        return listed(call.actor, burst.put_shapes(call.actor, given, replacing=call.body.replacing))
+        return burst.put_shapes(call.actor, given, replacing=call.body.replacing)
 
     @routes.serve(api.REFRESH_SHAPES)
     def refresh(call: Call) -> list[api.ListedShape]:
         """Ask the providers for the present rates of all shapes, and return these. May take long."""
-        return listed(call.actor, burst.refresh(call.actor))
+        return burst.refresh(call.actor)
 
     @routes.serve(api.REMOVE_SHAPE)
     def remove(call: Call) -> Shape:
