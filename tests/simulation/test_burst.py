@@ -7,26 +7,19 @@ from math import inf
 
 import pytest
 
-from actors import ADA, member
-from burst_labs import GPU, SHAPES, BurstLab, shape
+from actors import ADA
+from burst_labs import BurstLab, shape
 from fake_provider import CREATE, Fault, Knobs, lost, refused
 from sim_engine import Behaviour
-from simulated import spec
 from tarmac.api.limit_operations import LimitBody
-from tarmac.control.burst.market import BurstRules
-from tarmac.control.service import Submission
 from tarmac.model.burst.provider import Refusal, ThingKind
-from tarmac.model.burst.rentals import Rental, RentalEnd, RentalState
+from tarmac.model.burst.rentals import RentalEnd, RentalState
 from tarmac.model.burst.shapes import BurstRequest
-from tarmac.model.codec import replace
-from tarmac.model.errors import Forbidden, NeverFits, Refused
-from tarmac.model.lifecycle import Mode, RunState
+from tarmac.model.errors import Refused
+from tarmac.model.lifecycle import RunState
 from tarmac.model.notification import Channel, Occasion, Receiver, Subscription
 from tarmac.model.progress import CauseCode, Outcome
-from tarmac.model.run import Run
-from tarmac.model.spec import Target
 
-BOB = member("bob")
 DAY_S = 86_400.0
 MAIL = Subscription(
     receiver=Receiver(channel=Channel.EMAIL, address="ada@lab.example"),
@@ -66,14 +59,6 @@ def test_i9_an_approved_run_rents_trains_and_gives_everything_back() -> None:
     }
 
 
-def _ready(lab: BurstLab, run: Run) -> Rental:
-    """Let the run train on its rented machines; returns its rental."""
-    lab.go_until(lambda: lab.run(run).state is RunState.RUNNING)
-    rental = lab.rentals(run)[-1]
-    assert rental.state is RentalState.READY
-    return rental
-
-
 def test_a_spot_notice_saves_a_checkpoint_and_the_next_shape_resumes() -> None:
     """The platform's doing: no retry is spent, and the run says why it moved."""
     shapes = (shape("spot", 0.5, spot=True), shape("steady", 2.0))
@@ -82,14 +67,14 @@ def test_a_spot_notice_saves_a_checkpoint_and_the_next_shape_resumes() -> None:
     )
     lab.grant(1000.0)
     run = lab.submit()
-    rental = _ready(lab, run)
+    rental = lab.ready(run)
     lab.go_on(1000.0)
     lab.aws.notice(lab.machines(rental)[0].id)
     lab.go_until(lambda: lab.rentals(run)[-1].number == 2)
     first, second = lab.rentals(run)
     assert (first.end, first.state) == (RentalEnd.RECLAIMED, RentalState.ENDED)
     assert "taken back" in first.text
-    _ready(lab, run)
+    lab.ready(run)
     assert lab.rentals(run)[-1].shape == shapes[1]
     assert second.approved == "ada", "it was approved once"
     attempt = lab.simulation.store.attempts(run.id)[0]
@@ -108,7 +93,7 @@ def test_machines_that_vanish_are_replaced_by_others() -> None:
     lab = BurstLab()
     lab.grant(1000.0)
     run = lab.submit()
-    rental = _ready(lab, run)
+    rental = lab.ready(run)
     lab.go_on(600.0)
     lab.aws.kill(lab.machines(rental)[1].id)
     lab.go_until(lambda: len(lab.rentals(run)) == 2)
@@ -122,7 +107,7 @@ def test_credits_that_end_stop_the_run_after_a_warning_and_give_back() -> None:
     lab = BurstLab(behaviour=lambda _launch: Behaviour(duration_s=DAY_S, leave_s=5.0))
     lab.grant(2.0)
     run = lab.submit(notify=(MAIL,))
-    _ready(lab, run)
+    lab.ready(run)
     lab.go_until(lambda: lab.run(run).state is RunState.ENDED, within_s=DAY_S)
     found = lab.run(run)
     assert (found.outcome, found.cause and found.cause.code) == (
@@ -138,14 +123,14 @@ def test_credits_that_end_stop_the_run_after_a_warning_and_give_back() -> None:
     assert (lab.run(late).state, len(lab.aws.requests)) == (RunState.QUEUED, 1)
     assert "credits of user ada are used up" in lab.plane.why(ADA, late.id).unblocked_by
     lab.grant(100.0)
-    _ready(lab, late)
+    lab.ready(late)
 
 
 def test_a_budget_that_ends_warns_asks_the_run_to_leave_and_rents_no_more() -> None:
     lab = BurstLab(behaviour=lambda _launch: Behaviour(duration_s=DAY_S, leave_s=5.0))
     lab.grant(1000.0)
     run = lab.submit(burst=BurstRequest(budget=3.0), notify=(MAIL,))
-    _ready(lab, run)
+    lab.ready(run)
     lab.go_until(lambda: lab.run(run).state is RunState.ENDED, within_s=DAY_S)
     found = lab.run(run)
     assert (found.outcome, found.cause and found.cause.code) == (
@@ -176,17 +161,12 @@ def test_a_monthly_budget_counts_what_is_still_being_created() -> None:
     assert len(lab.aws.requests) == 1
     waiting = lab.plane.why(ADA, second.id)
     assert "runs of user ada may rent for 16 a month" in waiting.unblocked_by
-    _over_run(lab, first)
+    lab.complete(first)
     lab.plane.limits.set(ADA, LimitBody(user="ada", rent_budget=1000.0, rent_per_hour=50.0))
     lab.go_on(120.0)
     assert "may rent for 50 an hour; this one needs 60" in lab.plane.why(ADA, second.id).unblocked_by
     lab.plane.limits.set(ADA, LimitBody(user="ada", rent_per_hour=60.0))
-    _over_run(lab, second)
-
-
-def _over_run(lab: BurstLab, run: Run) -> None:
-    lab.go_until(lambda: lab.run(run).state is RunState.ENDED)
-    assert lab.run(run).outcome is Outcome.COMPLETED
+    lab.complete(second)
 
 
 @pytest.mark.parametrize("fault", [None, lost(after=True), lost(), lost(late_s=60.0)])
@@ -220,7 +200,7 @@ def test_a_provider_that_is_down_costs_no_run_and_leaves_nothing(outage_s: float
     elif moment == "start":
         lab.go_until(lambda: lab.states(run) == [RentalState.STARTING])
     else:
-        _ready(lab, run)
+        lab.ready(run)
     if moment == "leaving":
         lab.plane.stop(ADA, run.id)
     lab.aws.knobs.down = lab.now(), lab.now() + outage_s
@@ -312,111 +292,27 @@ def test_pausing_gives_the_machines_back_and_resuming_rents_others() -> None:
     lab = BurstLab()
     lab.grant(1000.0)
     run = lab.submit()
-    _ready(lab, run)
+    lab.ready(run)
     lab.plane.pause(ADA, run.id)
     lab.check_over()
     assert lab.rentals(run)[0].end is RentalEnd.UNUSED
     lab.plane.resume(ADA, run.id)
-    _over_run(lab, run)
+    lab.complete(run)
     assert len(lab.rentals(run)) == 2
     lab.check_over()
-
-
-def test_no_approval_is_needed_where_the_settings_say_so() -> None:
-    lab = BurstLab(rules=BurstRules(approval=False))
-    run = lab.submit(approve=False)
-    _ready(lab, run)
-    assert lab.rentals(run)[0].approved == ""
-
-
-def test_an_approval_is_reserved_for_admins_where_the_settings_say_so() -> None:
-    """I13."""
-    lab = BurstLab(rules=BurstRules(admins_approve=True))
-    run = lab.submit(BOB, approve=False)
-    with pytest.raises(Forbidden, match="bob may not manage this server"):
-        lab.plane.burst.approve(BOB, run.id)
-    assert " approves it, by an admin." in lab.plane.why(BOB, run.id).unblocked_by
-    assert lab.plane.burst.approve(ADA, run.id).approved == "ada"
-
-
-def test_a_batch_run_rents_after_its_wait_and_other_runs_stay_off_its_machines() -> None:
-    """Native: burst of a queue. The cluster is for this run alone."""
-    lab = BurstLab()
-    busy = lab.simulation.server.plane.submit(
-        [Submission(spec=spec(slots=2), actor=ADA), Submission(spec=spec(slots=2), actor=ADA)]
-    )
-    waits = lab.plane.submit(
-        [Submission(spec=spec(slots=2, burst=BurstRequest(wait_s=300.0, shapes=("cheap",))), actor=ADA)]
-    )[0].run
-    lab.go_on(290.0)
-    assert lab.rentals() == []
-    lab.go_until(lambda: lab.run(waits).state is RunState.RUNNING)
-    assert lab.now() < 1_000_000.0 + 600.0
-    attempt = lab.simulation.store.attempts(waits.id)[-1]
-    assert attempt.allocation.cluster == f"burst-{waits.id}"
-    assert lab.run(busy[1].run).state is RunState.QUEUED
-    _over_run(lab, waits)
-
-
-def test_a_batch_run_that_no_own_node_can_hold_waits_for_machines_that_it_may_rent() -> None:
-    """Native: burst of a queue. It is refused only if no shape may be rented for it either."""
-    lab = BurstLab()
-    lab.grant(1000.0)
-    wish = BurstRequest(wait_s=300.0, shapes=("cheap",))
-    asked = spec(replicas=2, each=4, slot_type=GPU, burst=wish)
-    dry = lab.plane.dry_run(Submission(spec=asked, actor=ADA))
-    assert (dry.launch, bool(dry.reasons), [each.shape.id for each in dry.offers]) == (None, True, ["cheap"])
-    run = lab.submit(mode=Mode.BATCH, approve=False, burst=wish)
-    lab.go_on(290.0)
-    assert (lab.run(run).state, lab.rentals()) == (RunState.QUEUED, [])
-    why = lab.plane.why(ADA, run.id)
-    assert why.headline == "queued: no node here can hold it, so it waits until machines are rented for it"
-    assert (why.unblocked_by, [each.shape.id for each in why.offers]) == (
-        "It rents machines in about 10 s, if it still waits then.",
-        ["cheap"],
-    )
-    lab.go_until(lambda: lab.run(run).state is RunState.RUNNING)
-    _over_run(lab, run)
-    lab.check_over()
-    with pytest.raises(NeverFits, match=r"can never start here: .* can rent nothing: .* limit of 0.5"):
-        lab.submit(mode=Mode.BATCH, approve=False, burst=replace(wish, below=0.5))
-    with pytest.raises(NeverFits, match=r"it can rent nothing: .* at most 48 GPUs, not 52"):
-        lab.submit(mode=Mode.BATCH, approve=False, slots=52, burst=wish)
-
-
-def test_a_burst_run_that_can_never_have_machines_is_refused_with_what_helps() -> None:
-    lab = BurstLab()
-    with pytest.raises(Refused, match="at most 48 GPUs, not 52"):
-        lab.submit(slots=52)
-    with pytest.raises(Refused, match="names cluster far"):
-        lab.submit(target=Target(cluster="far"))
-    with pytest.raises(NeverFits, match="no shape holds it: cheap: no number of these machines"):
-        lab.plane.submit(
-            [Submission(spec=spec(replicas=1, each=4, slot_type="H100", mode=Mode.BURST), actor=ADA)]
-        )
-    run = lab.submit()
-    with pytest.raises(Refused, match="is rented for another run"):
-        lab.submit(mode=Mode.BATCH, target=Target(cluster=f"burst-{run.id}"))
-    with pytest.raises(Refused, match="needs no approval"):
-        lab.plane.burst.approve(ADA, lab.submit(mode=Mode.BATCH, slots=0, approve=False).id)
-    for each in SHAPES:
-        lab.plane.burst.remove_shape(ADA, each.id)
-    with pytest.raises(Refused, match="there are no shapes") as refusal:
-        lab.submit()
-    assert "tarmac providers add" in (refusal.value.hint or "")
 
 
 def test_machines_whose_cluster_was_taken_down_are_given_back() -> None:
     lab = BurstLab()
     lab.grant(1000.0)
     run = lab.submit()
-    rental = _ready(lab, run)
+    rental = lab.ready(run)
     with pytest.raises(Refused, match="is rented for a run"):
         lab.plane.clusters.remove(ADA, rental.cluster)
     lab.plane.clusters.forget(rental.cluster)
     lab.go_until(lambda: len(lab.rentals(run)) == 2)
     assert "its cluster was removed" in lab.rentals(run)[0].text
-    _over_run(lab, run)
+    lab.complete(run)
     lab.check_over()
 
 
@@ -424,7 +320,7 @@ def test_a_provider_cannot_go_while_anything_of_it_exists() -> None:
     lab = BurstLab()
     lab.grant(1000.0)
     run = lab.submit()
-    _ready(lab, run)
+    lab.ready(run)
     with pytest.raises(Refused, match="stays while its machines exist"):
         lab.plane.burst.remove_provider(ADA, "aws")
     lab.plane.stop(ADA, run.id)

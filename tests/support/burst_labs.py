@@ -18,8 +18,9 @@ from tarmac.model.actor import Actor
 from tarmac.model.burst.provider import ProviderTerms, RentedThing
 from tarmac.model.burst.rentals import Rental, RentalState
 from tarmac.model.burst.shapes import BurstRequest, Shape
-from tarmac.model.lifecycle import Mode
+from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.people.limits import EntryKind
+from tarmac.model.progress import Outcome
 from tarmac.model.run import Run
 from tarmac.node.attempt.document import Launch
 
@@ -149,6 +150,18 @@ class BurstLab:
         found = self.simulation.store.run(run.id)
         assert found is not None
         return found
+
+    def ready(self, run: Run) -> Rental:
+        """Let a run train on its rented machines; returns its rental."""
+        self.go_until(lambda: self.run(run).state is RunState.RUNNING)
+        rental = self.rentals(run)[-1]
+        assert rental.state is RentalState.READY
+        return rental
+
+    def complete(self, run: Run) -> None:
+        """Let a run train to its end."""
+        self.go_until(lambda: self.run(run).state is RunState.ENDED)
+        assert self.run(run).outcome is Outcome.COMPLETED
 
     def rentals(self, run: Run | None = None) -> list[Rental]:
         ids = None if run is None else [run.id]

@@ -18,29 +18,29 @@ from source_tree import ROOT, Module, package_modules, snippet
 
 CODE_LINES = {
     "": 75,
-    "api": 1205,
+    "api": 1206,
     "artifacts": 4754,
-    "cli": 7787,
-    "client": 1808,
-    "control": 8212,
-    "dialects": 3695,
-    "engines": 10059,
+    "cli": 7758,
+    "client": 1806,
+    "control": 8176,
+    "dialects": 3697,
+    "engines": 10056,
     "launch": 1012,
-    "model": 3086,
-    "node": 12058,
-    "providers": 518,
+    "model": 3091,
+    "node": 12057,
+    "providers": 515,
     "samplers": 214,
     "sched": 5323,
     "search": 574,
-    "server": 8360,
+    "server": 8355,
     "simulator": 1538,
-    "store": 3209,
-    "systems": 10906,
+    "store": 3216,
+    "systems": 10908,
     "vault": 619,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
 
-MIRRORED_RECORDS = 62
+MIRRORED_RECORDS = 61
 """Classes that repeat the fields of another one (see `mirrored`)."""
 
 MARKED_DOCSTRINGS = 28

@@ -6,7 +6,7 @@ code says why it rents out nothing (`REFUSALS`); after any other code of `create
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from shutil import which
 from typing import Annotated, Any, TypeVar
@@ -176,10 +176,9 @@ def _read(name: str, output: bytes, reader: Callable[[Any], T]) -> T:
 
 def _things(answer: Any) -> Sequence[RentedThing]:
     """The things in an answer; raises InvalidInput."""
-    printed = {name for each in _listed(answer) for name in each}
-    if unknown := printed - {*RentedThing.__struct_fields__}:
-        raise InvalidInput(f"there is no field {min(unknown)!r:.100}")
     things = decode(tuple[RentedThing, ...], answer, "things")
+    if unknown := {name for each in answer for name in each} - {*RentedThing.__struct_fields__}:
+        raise InvalidInput(f"there is no field {min(unknown)!r:.100}")
     if len(things) > MOST_THINGS:
         raise InvalidInput(f"{len(things)} things are more than {MOST_THINGS}")
     for each in things:
@@ -190,10 +189,6 @@ def _things(answer: Any) -> Sequence[RentedThing]:
     if len({(each.kind, each.id) for each in things}) < len(things):
         raise InvalidInput("an id is printed twice")
     return things
-
-
-def _listed(answer: Any) -> Iterator[dict[str, Any]]:
-    return (each for each in (answer if isinstance(answer, list) else ()) if isinstance(each, dict))
 
 
 def _created(answer: Any, request: RentRequest) -> Sequence[RentedThing]:

@@ -80,9 +80,7 @@ class RentedRays:
         addresses = {machine.name: str(thing.address) for machine, thing in machines.items()}
         rental_files.write_config(self._rentals / rental.id, addresses)
         with ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="rented") as pool:
-            for problem in pool.map(self._sign, machines):
-                if problem is not None:
-                    raise problem
+            list(pool.map(self._sign, machines))
 
     def keep_files(self, rental: Rental) -> None:
         there = [machine for machine, thing in _machines(rental).items() if thing.state is ThingState.RUNNING]
@@ -105,19 +103,18 @@ class RentedRays:
 
     # --- inside
 
-    def _sign(self, machine: Machine) -> Unavailable | None:
-        """Leave a sign of life on a machine; the reason if that fails."""
+    def _sign(self, machine: Machine) -> None:
+        """Leave a sign of life on a machine. Raises Unavailable."""
         try:
             argv = [*self.ssh(machine.target).argv(), f"touch {SIGN}"]
             done = subprocess.run(
                 argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=REACH_S, text=True
             )
         except (OSError, subprocess.TimeoutExpired, Unavailable) as error:
-            return Unavailable(f"{machine.name} cannot be reached yet: {error}")
-        if done.returncode == 0:
-            return None
-        words = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1][:300]
-        return Unavailable(f"{machine.name} cannot be reached yet: {words}")
+            raise Unavailable(f"{machine.name} cannot be reached yet: {error}") from None
+        if done.returncode != 0:
+            words = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1][:300]
+            raise Unavailable(f"{machine.name} cannot be reached yet: {words}")
 
     def _copy_reports(self, rental: Rental) -> dict[str, Path]:
         """Copy what the engine has copied of each attempt; the places by attempt. Raises OSError."""
