@@ -190,8 +190,8 @@ class Renting:
             budget = run.spec.burst.budget if run.spec.burst is not None else None
             left = None if budget is None else budget - market.spending.of_run(run.id)
             ends_at = end_at(now + START_S, offer.rate, left, limit_s)
-            wanted = {"shape": shape, "machines": offer.machines, "created_at": now, "end_at": ends_at}
-            intent = changed(rental, state=RentalState.CREATING, text="", **wanted)
+            terms = {"shape": shape, "machines": offer.machines, "created_at": now, "end_at": ends_at}
+            intent = changed(rental, state=RentalState.CREATING, text="", **terms)
             own_limit_s = None if ends_at is None else ends_at - now + START_S
             script = self._rented.script(intent, limit_s=own_limit_s)
         except TarmacError as error:
