@@ -109,9 +109,7 @@ class Renting:
         self._rules = rules
         self._record = record
         self._waits: list[tuple[float, int, float]] = []  # when it may rent, its number, since when it waits
-        self._rentals: list[
-            tuple[float, int, float]
-        ] = []  # its end, its number, what is not spent at the end
+        self._rentals: list[tuple[float, int, float]] = []  # its end, its number, what is unspent then
         self._spent = 0.0
 
     def next_at(self) -> float | None:

@@ -16,7 +16,7 @@ from tarmac.model.burst.rentals import Rental, RentalEnd, RentalState
 from tarmac.model.burst.shapes import BurstRequest
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState
-from tarmac.model.people.limits import CreditAccount
+from tarmac.model.people.limits import CreditAccount, Limit
 from tarmac.model.run import Retry, Run
 
 EIGHT = spec(replicas=2, each=4, slot_type=GPU)
@@ -131,3 +131,18 @@ def test_an_intent_without_an_answer_counts_for_the_next_one() -> None:
     (idle,) = Spending([], [], {}, 20.0).purses(run)
     (busy,) = Spending([replace(CREATING, shape=shape("x", 5.0))], [], {}, 20.0).purses(run)
     assert (idle.pays(4.0, 600.0), busy.pays(4.0, 600.0)) == (True, False)
+
+
+def test_each_purse_counts_the_rentals_of_its_scope_once() -> None:
+    limits = [Limit(user="*", rent_budget=10.0), Limit(project="p", rent_budget=100.0)]
+    account = CreditAccount(account="project:p", since=0.0, last_at=0.0, granted=9.0, balance=9.0, refill=1)
+    own = replace(RELEASING, state=RentalState.READY, shape=replace(shape("x", 5.0), credits=7.0))
+    other = replace(own, id="r2-1", run_id="r2", user="bob")
+    asked = replace(EIGHT, project="p", burst=BurstRequest(budget=50.0))
+    run = Run(id="r1", spec=asked, user="ada", state=RunState.QUEUED, seq=1, created_at=0.0)
+    spending = Spending([own, other], limits, {"project:p": account}, 10.0 + 3600.0)
+    found = [(each.most, each.used, each.rate) for each in spending.purses(run)]
+    assert found == [(50.0, 5.0, 5.0), (10.0, 5.0, 5.0), (100.0, 10.0, 10.0), (9.0, 14.0, 14.0)]
+    spending.add(replace(CREATING, id="r1-2", shape=own.shape, created_at=3610.0))
+    assert [each.rate for each in spending.purses(run)] == [10.0, 10.0, 15.0, 21.0]
+    assert spending.of_run("r2") == 5.0

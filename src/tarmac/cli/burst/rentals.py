@@ -52,12 +52,7 @@ def burst() -> None:
 
 @burst.command()
 @click.option(
-    *("--since", "ago_s"),
-    type=duration,
-    default="1d",
-    show_default=True,
-    metavar="TIME",
-    help="How far back.",
+    "--since", "ago_s", type=duration, default="1d", show_default=True, metavar="TIME", help="How far back."
 )
 @json_option
 def ls(*, ago_s: float) -> None:

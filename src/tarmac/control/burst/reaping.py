@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tarmac.control.burst.charging import charges
-from tarmac.control.burst.deciding import after_look, changed
+from tarmac.control.burst.deciding import after_look, released
 from tarmac.control.burst.market import Market
 from tarmac.control.burst.renter import Renter
 from tarmac.control.decisions.counting import doubled_s
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.model.burst.provider import AnswerLost, ProviderRecord, RentedThing, RentRefused, ThingState
-from tarmac.model.burst.rentals import Rental, RentalState, RentedClusters
+from tarmac.model.burst.rentals import Rental, RentalEnd, RentalState, RentedClusters
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.people.limits import CreditAccount
@@ -88,9 +88,8 @@ class Reaping:
         present = [each for each in listed if each.state is not ThingState.GONE]
         mine = [each for each in present if each.owner == record.owner]
         late = [each for each in mine if each.request not in known and each.id not in covered]
-        self.strangers[record.name] = tuple(
-            each for each in present if each.owner != record.owner and each.request not in known
-        )
+        others = (each for each in present if each.owner != record.owner)
+        self.strangers[record.name] = tuple(each for each in others if each.request not in known)
         if unknown := self._reopen(late):
             try:
                 provider.delete(unknown)
@@ -130,12 +129,10 @@ class Reaping:
                 unknown += things
             elif old.server == control.server:
                 known = {each.id: each for each in (*old.things, *things)}
-                again = replace(old, ended_at=None, deleted_at=None, things=tuple(known.values()), lists=0)
                 text = f"machines appeared after its end ({old.end}): {old.text}"
-                state, at = RentalState.RELEASING, control.clock.now()
-                self._renter.change(
-                    old, changed(again, state=state, releasing_at=at, listed_at=None, text=text)
-                )
+                again = replace(old, things=tuple(known.values()), ended_at=None, deleted_at=None, text=text)
+                end = RentalEnd.ANSWER_LOST, text  # an earlier one stays
+                self._renter.change(old, released(again, end, control.clock.now()))
         return unknown
 
 

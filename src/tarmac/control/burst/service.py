@@ -66,17 +66,11 @@ class BurstService:
         """Remove a provider and its shapes. Raises Refused while anything with its tag exists."""
         check(actor, Action.MANAGE)
         record = self._renter.provider(name)
-        own = [
-            each
-            for each in self._listed(record)
-            if each.owner == record.owner and each.state is not ThingState.GONE
-        ]
-        if own or not self._store.rentals.remove_provider(name):
-            named = ", ".join(each.id for each in own) or "a rental is open"
-            raise Refused(
-                f"provider {name} stays while its machines exist: {named}",
-                hint="tarmac burst ls shows the runs that have them",
-            )
+        own = [each for each in self._listed(record) if each.owner == record.owner]
+        present = ", ".join(each.id for each in own if each.state is not ThingState.GONE)
+        if present or not self._store.rentals.remove_provider(name):
+            text = f"provider {name} stays while its machines exist: {present or 'a rental is open'}"
+            raise Refused(text, hint="tarmac burst ls shows the runs that have them")
         return record
 
     def shapes(self, actor: Actor) -> list[ListedShape]:
@@ -93,9 +87,8 @@ class BurstService:
         known = [each.name for each in self._store.rentals.providers()]
         for name in dict.fromkeys([*(each.provider for each in shapes), *([replacing] if replacing else [])]):
             if name not in known:
-                hint = suggestion(
-                    name, known, f"providers: {', '.join(known) or 'none; tarmac providers add'}"
-                )
+                names = ", ".join(known) or "none; tarmac providers add"
+                hint = suggestion(name, known, f"providers: {names}")
                 raise InvalidInput(f"there is no provider {name!r}", hint=hint)
         self._store.rentals.put_shapes(shapes, replacing=replacing)
         self._control.event_bus.notify(Wakeup.BURST)
