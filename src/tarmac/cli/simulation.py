@@ -169,6 +169,8 @@ def _traces(request: Request) -> Iterator[tuple[Trace, Cluster]]:
         except InvalidInput as error:
             problems += error.problems
             continue
+        if trace.left_out:
+            remark(f"{path}: jobs without a running time or processors, which are left out: {trace.left_out}")
         shape = shape_of(trace.cluster) if trace.cluster is not None else None
         if shape is None and request.cluster is None:
             message = "a trace of this form says nothing of a cluster: name one with --cluster, such as 64x8"

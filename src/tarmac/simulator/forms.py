@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tarmac.model.errors import InvalidInput, nearest
+from tarmac.simulator import swf
 
 
 class Meaning(StrEnum):
@@ -93,13 +94,27 @@ SHOCKWAVE = Form(
     width=12,
     cluster="8x4",
 )
+SWF = Form(
+    name="swf",
+    columns={
+        Meaning.SUBMITTED: swf.SUBMITTED,
+        Meaning.DURATION: swf.DURATION,
+        Meaning.SLOTS: swf.ALLOCATED,
+        Meaning.LIMIT: swf.LIMIT,
+        Meaning.USER: swf.USER,
+        Meaning.NAME: swf.EXECUTABLE,
+    },
+    width=swf.WIDTH,
+)
 CSV = Form(name="csv", columns={meaning: meaning.value for meaning in Meaning}, signature=frozenset(NEEDED))
 
-FORMS = {form.name: form for form in (PHILLY, MURI, SHOCKWAVE, CSV)}
+FORMS = {form.name: form for form in (PHILLY, MURI, SHOCKWAVE, SWF, CSV)}
 
 
 def form_of(first_line: str) -> Form | None:
     """The form of a file that begins with this line; None if it is unknown."""
+    if swf.begins(first_line):
+        return SWF
     fields = first_line.split(SHOCKWAVE.delimiter)
     if len(fields) == SHOCKWAVE.width and all(is_number(fields[at]) for at in (6, 10, 11)):
         return SHOCKWAVE

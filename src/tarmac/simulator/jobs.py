@@ -34,7 +34,8 @@ class Job:
 class Trace:
     """Jobs in the order of submission. `cluster` is the shape it was published for, if any (`64x8`).
 
-    `digest` identifies the content of its file and the default part of it (empty: another part).
+    `digest` identifies the content of its file and the default part of it (empty: another part). `left_out`
+    counts the jobs of the file that have no running time or no number of slots.
     """
 
     name: str
@@ -42,3 +43,4 @@ class Trace:
     jobs: tuple[Job, ...]
     cluster: str | None = None
     digest: str = ""
+    left_out: int = 0

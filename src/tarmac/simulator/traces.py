@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 from tarmac.model.errors import InvalidInput, Problem, nearest
 from tarmac.model.lifecycle import Mode
-from tarmac.simulator.forms import CSV, FORMS, NEEDED, Form, Meaning, Window, form_of, mapped
+from tarmac.simulator import swf
+from tarmac.simulator.forms import CSV, FORMS, NEEDED, SWF, Form, Meaning, Window, form_of, mapped
 from tarmac.simulator.jobs import Job, Trace
 
 PROBLEMS_LISTED = 20
@@ -72,8 +72,9 @@ def read_trace(
         name=Path(path).stem,
         form=chosen.name,
         jobs=tuple(jobs),
-        cluster=chosen.cluster,
+        cluster=chosen.cluster or reading.machine.shape,
         digest=digest if window is None else "",
+        left_out=reading.left_out,
     )
 
 
@@ -116,27 +117,38 @@ class _Reading:
         self._wrong = 0
         self._columns: dict[Meaning, int] = {}
         self._titles: dict[Meaning, str] = {}
+        self._text_lines: list[str] = []
+        self.machine = swf.Machine()
+        self.left_out = 0
 
     def jobs(self, text: str) -> Iterator[Job]:
         """The valid jobs of the file, in its order."""
-        rows = csv.reader(StringIO(text, newline=""), delimiter=self._form.delimiter)
-        if not self._find_columns(next(self._rows(rows), []) if self._form.headed else []):
+        of_archive = self._form.name == SWF.name
+        if of_archive:
+            self.machine, self._text_lines = swf.machine_of(text), text.split("\n")
+        rows = swf.rows(self._text_lines) if of_archive else self._rows(text)
+        if not self._find_columns(next(rows, (1, []))[1] if self._form.headed else []):
             return
-        needed = max(self._columns.values()) + 1
-        for row in self._rows(rows):
+        needed = swf.WIDTH if of_archive else max(self._columns.values()) + 1
+        for line, row in rows:
             if not row:
                 continue
             if len(row) < needed:
-                self._wrong_line(rows.line_num, f"{len(row)} columns, and {needed} are needed")
+                self._wrong_line(line, f"{len(row)} columns, and {needed} are needed")
                 continue
-            job = self._job(row, rows.line_num)
+            if of_archive and not swf.is_complete(row):
+                self.left_out += 1
+                continue
+            job = self._job(row, line)
             if job is not None:
                 yield job
 
-    def _rows(self, rows: Any) -> Iterator[list[str]]:
-        """The fields of each line, up to the first line that is not CSV."""
+    def _rows(self, text: str) -> Iterator[tuple[int, list[str]]]:
+        """The number and the fields of each line, up to the first line that is not CSV."""
+        rows = csv.reader(StringIO(text, newline=""), delimiter=self._form.delimiter)
         try:
-            yield from rows
+            for row in rows:
+                yield rows.line_num, row
         except csv.Error as error:
             self._wrong_line(rows.line_num, f"this line is not CSV: {error}")
 
@@ -185,7 +197,7 @@ class _Reading:
         return Job(
             id=f"{line:06}",
             name=self._text(row, Meaning.NAME) or f"job-{line}",
-            submitted_at=submitted_at,
+            submitted_at=self.machine.began_at + submitted_at,
             duration_s=duration_s * unit_s,
             slots=int(slots),
             user=self._text(row, Meaning.USER),
@@ -256,6 +268,8 @@ class _Reading:
     def _wrong_field(self, row: list[str], line: int, meaning: Meaning, allowed: str) -> None:
         at = self._columns[meaning]
         begins = sum(len(field) + 1 for field in row[:at]) + 1
+        if self._text_lines:
+            begins = swf.column_of(self._text_lines[line - 1], at)
         found = row[at].strip()
         message = f"{self._titles[meaning]} is {found!r}, and has to be {allowed}"
         self._note(Problem(message=message, file=self._path, line=line, column=begins))

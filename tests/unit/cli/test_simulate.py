@@ -54,6 +54,18 @@ def test_the_options_name_what_the_simulator_knows() -> None:
     assert options.EXAMPLES == EXAMPLES
 
 
+def test_a_log_in_the_standard_format_needs_no_cluster_and_its_left_out_jobs_are_counted(
+    tmp_path: Path,
+) -> None:
+    row = "{} 0 -1 {} 8 -1 -1 8 -1 -1 1 3 1 7 1 -1 -1 -1\n"
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 16\n" + row.format(1, 100) + row.format(2, -1))
+    result = simulate(str(log), "--policy", "priority")
+    assert result.returncode == 0, result.stderr
+    assert "1 jobs on 16x1" in result.stdout
+    assert result.stderr.strip().endswith("which are left out: 1")
+
+
 def test_policies_stand_side_by_side() -> None:
     result = simulate(SHOCKWAVE, "--cluster", "2x4")
     assert result.returncode == 0, result.stderr

@@ -74,6 +74,49 @@ def test_any_csv_with_its_columns_named(tmp_path: Path) -> None:
     assert ada.submitted_at - bob.submitted_at == 5.0
 
 
+SWF = (
+    "; Version: 2.2",
+    "; UnixStartTime: 1000000000",
+    "; MaxNodes: 4",
+    ";MaxProcs: 32",
+    "1 0 5 100 8 -1 -1 8 300 -1 1 3 1 7 1 -1 -1 -1",
+    "  2 10.5 -1   60 -1 -1 -1 4   30 -1 0 -1 -1 -1 -1 -1 -1 -1",
+    "3 20 -1 -1 8 -1 -1 8 300 -1 5 3 1 7 1 -1 -1 -1",
+    "4 30 -1 10 0 -1 -1 -1 300 -1 0 3 1 7 1 -1 -1 -1",
+    "5 40 -1 0 1 -1 -1 -1 -1 -1 1 3 1 7 1 -1 -1 -1",
+)
+
+
+def test_a_log_of_the_parallel_workloads_archive_is_read_by_its_own_columns(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path / "log", *SWF))
+    assert (trace.form, trace.cluster, trace.left_out) == ("swf", "4x8", 2), "no time, and no processors"
+    first, late, momentary = trace.jobs
+    assert (first.submitted_at, first.duration_s, first.slots, first.limit_s) == (1e9, 100.0, 8, 300.0)
+    assert (first.user, first.name) == ("3", "7")
+    assert (late.submitted_at, late.slots, late.user) == (1e9 + 10.5, 4, None), "4 were requested"
+    assert late.limit_s == 60.0, "it ran beyond what it requested"
+    assert (momentary.duration_s, momentary.limit_s) == (0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("headers", "cluster"),
+    [((), None), (("; MaxNodes: 5",), "5x1"), (("; MaxNodes: 5", "; MaxProcs: 12"), "12x1")],
+)
+def test_a_log_names_its_cluster_in_its_header(
+    tmp_path: Path, headers: tuple[str, ...], cluster: str
+) -> None:
+    trace = read_trace(written(tmp_path / "log.swf", *headers, SWF[4]))
+    assert (trace.form, trace.cluster) == ("swf", cluster)
+
+
+def test_mistakes_in_a_log_are_told_with_line_and_column(tmp_path: Path) -> None:
+    wrong = SWF[5].replace("60", "soon")
+    found = problems(written(tmp_path / "log", *SWF[:5], "1 2 3", wrong))
+    assert [(item.line, item.column) for item in found] == [(6, None), (7, 15)]
+    assert "18 are needed" in found[0].message
+    assert "column 4 is 'soon'" in found[1].message
+
+
 def test_a_csv_whose_columns_have_our_names_needs_no_mapping(tmp_path: Path) -> None:
     path = written(tmp_path / "mine.csv", "submitted,duration,slots", "0,10,0", "1,0,4")
     assert [(job.duration_s, job.slots) for job in read_trace(path).jobs] == [(10.0, 0), (0.0, 4)]

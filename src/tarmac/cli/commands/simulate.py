@@ -9,7 +9,7 @@ import click
 
 from tarmac.cli.options import duration, flag, json_option, repeated
 
-FORMS = ("philly", "muri", "shockwave", "csv")
+FORMS = ("philly", "muri", "shockwave", "swf", "csv")
 POLICIES = ("priority", "fair_share", "least_attained")
 EXAMPLES = "nodes=+4, policy=fair_share, shares=alice:2,bob:1, preemption=on"
 RULE = "when: wait > 2h, rate: 2.50/h, budget: 10000"
@@ -56,7 +56,7 @@ RULE = "when: wait > 2h, rate: 2.50/h, budget: 10000"
 def simulate(**options: Any) -> None:
     """Play traces through the real scheduler in virtual time, and compare policies.
 
-    The forms philly, muri and shockwave are known by their content, other CSV files by --columns. Ctrl-C
+    The forms philly, muri, shockwave and swf are known by their content, other CSV files by --columns. Ctrl-C
     prints what is known so far.
     """
     from tarmac.cli.simulation import Request, run_simulation
