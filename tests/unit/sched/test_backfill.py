@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,9 +72,13 @@ def test_m3_backfill_never_delays_the_known_start_of_what_is_ordered_before(coun
         for placement in made.placements:
             run = life.queue[placement.run_id]
             for run_id, reservation in kept.items():
-                if run_id != run.run_id and not set(reservation.nodes).isdisjoint(placement.allocation.nodes):
+                shared = set(reservation.nodes) & set(placement.allocation.nodes)
+                if run_id != run.run_id and shared:
                     earlier = (run.submitted_at, run.run_id) < (life.queue[run_id].submitted_at, run_id)
-                    assert earlier or life.now + run.time_limit_s <= reservation.at
+                    spare = {name: slots for name, (slots, *_) in reservation.spare}
+                    takes = Counter({item.node: len(item.slots) for item in placement.allocation.placements})
+                    in_time = earlier or life.now + run.time_limit_s <= reservation.at
+                    assert in_time or all(takes[name] <= spare.get(name, 0) for name in shared)
         if waiting and waiting[0].run_id in kept:
             run_id = waiting[0].run_id
             promised[run_id] = min(promised.get(run_id, kept[run_id].at), kept[run_id].at)
@@ -143,3 +149,28 @@ def test_the_shorter_of_runs_alike_starts_though_a_longer_one_is_asked_first():
         [holding("h", {"n1": range(4)}, time_limit_s=500.0)],
     )
     assert started(plan(facts, NOW)) == ["s2", "s4"]
+
+
+def test_shorter_runs_pass_first_but_a_bigger_priority_before_them():
+    held = [holding("h", {"n1": range(6)}, time_limit_s=10_100.0)]
+    big = candidate("a-big", gang(8), priority=2)
+    long, short = candidate("b", gang(1), time_limit_s=900.0), candidate("c", gang(1), time_limit_s=90.0)
+
+    def passed(*queue):
+        return started(plan(snapshot(nodes(1), [big, *queue], held), NOW))
+
+    assert passed(long, short, candidate("e", gang(1), time_limit_s=700.0)) == ["c", "b"]
+    assert passed(replace(long, priority=1), short) == ["b", "c"]
+    assert passed(candidate("b", gang(1)), replace(short, time_limit_s=10_001.0)) == []
+
+
+def test_what_the_first_run_leaves_free_on_its_nodes_others_may_take_for_longer():
+    held = [holding("h", {"n1": range(6)}, time_limit_s=500.0)]
+    queue = [candidate("first", gang(5)), candidate("x", gang(2)), candidate("y", gang(1))]
+    facts = snapshot(nodes(1), queue, held)
+    assert started(plan(facts, NOW)) == ["x"], "3 slots are left beside it: 2 of them now"
+    assert started(plan(snapshot(nodes(1), [candidate("first", gang(7)), *queue[1:]], held), NOW)) == ["y"]
+    memory = candidate("z", gang(1, memory_bytes=1))
+    where = nodes(1, memory_bytes=8)
+    first = candidate("first", gang(5, memory_bytes=8))
+    assert started(plan(snapshot(where, [first, memory], held), NOW)) == [], "it leaves slots, but no memory"

@@ -7,7 +7,6 @@ change only when the caller has recorded the decisions.
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import merge
 from itertools import chain, islice
 from math import inf
@@ -15,6 +14,7 @@ from math import inf
 from tarmac.model.people.limits import Cap, SlotUse, pool_key
 from tarmac.model.run import Allocation
 from tarmac.sched.cycle.due import Due, allotted_s
+from tarmac.sched.cycle.reserved import Reservation, SpareRoom
 from tarmac.sched.decisions import Placement, Preemption
 from tarmac.sched.facts import Candidate, Holding
 from tarmac.sched.index.facts_index import slot_use
@@ -40,16 +40,6 @@ FAILED_TRIES = 16
 
 OrderPlace = tuple[int, float, Key]
 """The rank of a mode, the usage of an entity, and the key of a run. The least comes first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """Nodes of a pool reserved for a run that is to start there at `at` (inf: unknown)."""
-
-    run_id: str
-    at: float
-    nodes: tuple[str, ...]
-    number: int
 
 
 class PoolCycle:
@@ -86,6 +76,7 @@ class PoolCycle:
         self._refused: dict[RequestClass, None] = {}  # tried before, and nothing is preempted for them
         self.blocked: list[Queued] = []  # first in order; `protect` reserves nodes for them
         self._protected = False
+        self._spare = SpareRoom(state.board.spaces)
         self._failed_tries = Counter[int]()
 
     @property
@@ -223,7 +214,7 @@ class PoolCycle:
             known = not self._window_is_over(queued.candidate)
             forecast = self.forecast(queued.request, limit_s(queued.candidate), known=known)
             if forecast is not None and self._justifies_reservation(queued, forecast):
-                self.reserve(queued.candidate.run_id, max(self.now, forecast.at), forecast.nodes)
+                self.reserve(queued.candidate.run_id, forecast)
             else:
                 self._unprotected.append(queued)
         if blocked or not self._protected:
@@ -256,10 +247,12 @@ class PoolCycle:
         unknown = islice(state.releases, state.known_releases(), None)
         return next((holder.ends[1] for _, holder in unknown if not names.isdisjoint(holder.loads)), self.now)
 
-    def reserve(self, run_id: str, at: float, nodes: tuple[str, ...]) -> None:
-        """Reserve these nodes for a run: other runs now start there only if they end before `at`."""
-        number = self.state.board.reserve(nodes)
-        self.reservations.append(Reservation(run_id, at, nodes, number))
+    def reserve(self, run_id: str, forecast: Forecast) -> None:
+        """Reserve nodes for a run: others start there in its spare room only, or if they end before `at`."""
+        number = self.state.board.reserve(forecast.nodes)
+        reservation = Reservation(run_id, max(self.now, forecast.at), forecast.nodes, number, forecast.spare)
+        self.reservations.append(reservation)
+        self._spare.add(reservation)
 
     def preempt_for(self, queued: Queued) -> bool:
         """Preempt others for a run that does not fit, and reserve its nodes; False if none is preempted."""
@@ -274,7 +267,7 @@ class PoolCycle:
             return False
         self.preemptions += found.preemptions
         self.awaiting.add(queued.candidate.run_id)
-        self.reserve(queued.candidate.run_id, found.at, found.nodes)
+        self.reserve(queued.candidate.run_id, Forecast(at=found.at, nodes=found.nodes, ended=0))
         self.state.memo.reserve(tuple(self.reservations))
         return True
 
@@ -304,6 +297,7 @@ class PoolCycle:
 
     def _place(self, queued: Queued, parts: list[Part]) -> None:
         candidate = queued.candidate
+        self._spare.take(parts)
         allocation = allot(parts, self.state.board)
         self.placed[candidate.run_id] = Placement(
             run_id=candidate.run_id,
@@ -334,17 +328,21 @@ class PoolCycle:
     def _fit(self, request: RequestClass, reservations: Sequence[int], ended_at: float) -> list[Part] | None:
         if not self._may_fit(request, reservations, ended_at):
             return None
-        board, count = self._part(request, ended_at), request.count
-        way = None if count is None else count.way(board.at_least(count.shard, count.slot_type, reservations))
-        return request.fit(View.of(board, request.target, reserved=reservations), way)
+        board, count, spare = self._part(request, ended_at), request.count, self._spare.beside(reservations)
+        way = (
+            None
+            if count is None
+            else count.way(board.at_least(count.shard, count.slot_type, reservations, spare))
+        )
+        return request.fit(View.of(board, request.target, reserved=reservations, ghosts=spare), way)
 
     def _may_fit(self, request: RequestClass, reservations: Sequence[int], ended_at: float = -inf) -> bool:
         """Whether choosing nodes for a request class can succeed."""
         count = request.count
         if count is None:
             return True
-        board = self._part(request, ended_at)
-        return count.fits(board.at_least(count.shard, count.slot_type, reservations))
+        board, spare = self._part(request, ended_at), self._spare.beside(reservations)
+        return count.fits(board.at_least(count.shard, count.slot_type, reservations, spare))
 
     def _fits(self, request: RequestClass, reservations: Sequence[int], ended_at: float = -inf) -> bool:
         if request.count is not None:

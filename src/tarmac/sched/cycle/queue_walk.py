@@ -4,14 +4,23 @@ import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count, islice
+from operator import attrgetter
 
+from tarmac.model.cluster import Policy
 from tarmac.sched.cycle.pool_cycle import OrderPlace, PoolCycle
 from tarmac.sched.cycle.preempting import Preemptor
-from tarmac.sched.index.queues import ClassQueue, EntityQueues, ModeQueue, RequestClass, limit_s
+from tarmac.sched.index.queues import (
+    ClassQueue,
+    EntityQueues,
+    ModeQueue,
+    Queued,
+    RequestClass,
+    limit_s,
+)
 from tarmac.sched.policies.fairness import PastUsage
 from tarmac.sched.policies.order import BATCH, Key
 
-PROTECTED = 2
+PROTECTED = 1
 """The number of blocked runs of a pool, first in order, that get reserved nodes."""
 
 
@@ -30,17 +39,23 @@ _Coming = Iterator[tuple[float, Key, _Source, int]]
 _Entry = tuple[int, float, Key, int, _Source | None, int, _Coming | None]
 
 
+_KEY_OF: Callable[[Queued], Key] = attrgetter("key")
+
+
 class _Walk:
     """A merged walk along many sorted lists: a heap of lists, each with the index of its next run.
 
     Lists of a fair share are read lazily, the least claim first: a walk reaches few of them.
-    `usage` gives the present usage of a mode queue.
+    `usage` gives the present usage of a mode queue, `key_of` the key by which a run is ordered.
     """
 
-    __slots__ = ("_entered", "_heap", "_numbers", "_usage_of")
+    __slots__ = ("_entered", "_heap", "_key_of", "_numbers", "_usage_of")
 
-    def __init__(self, usage: Callable[[ModeQueue], float]) -> None:
+    def __init__(
+        self, usage: Callable[[ModeQueue], float], key_of: Callable[[Queued], Key] = _KEY_OF
+    ) -> None:
         self._usage_of = usage
+        self._key_of = key_of
         self._heap: list[_Entry] = []
         self._entered: set[_Source] = set()
         self._numbers = count()
@@ -51,7 +66,7 @@ class _Walk:
             return
         self._entered.add(source)
         mode_queue = _mode_queue(source)
-        key = source.entries[index][0]
+        key = self._key_of(source.entries[index][1])
         entry = (mode_queue.rank, self._usage_of(mode_queue), key, next(self._numbers), source, index, None)
         heapq.heappush(self._heap, entry)
 
@@ -82,7 +97,7 @@ class _Walk:
         rank, usage, _, number, source, _, _ = self._heap[0]
         assert source is not None
         if index < len(source.entries):
-            key = source.entries[index][0]
+            key = self._key_of(source.entries[index][1])
             heapq.heapreplace(self._heap, (rank, usage, key, number, source, index, None))
         else:
             heapq.heappop(self._heap)
@@ -90,6 +105,14 @@ class _Walk:
 
 def _mode_queue(source: _Source) -> ModeQueue:
     return source.mode_queue if isinstance(source, ClassQueue) else source
+
+
+def _shortest_first(queued: Queued) -> Key:
+    """The order in which runs pass a blocked one: within a priority by the magnitude of their time limits."""
+    if queued.mode_queue.rank != BATCH:
+        return queued.key
+    priority, *place = queued.key
+    return priority, queued.class_queue.magnitude, *place
 
 
 def walk_queue(pool: PoolCycle, until: str | None = None) -> None:
@@ -158,7 +181,12 @@ class _QueueWalk:
     def run_rest(self) -> None:
         """Try the other runs that could start: the first of each class queue, and the next if it starts."""
         pool, stop = self._pool, self._stop()
-        walk = _Walk(pool.usage_of)
+        key_of = _KEY_OF
+        if pool.state.rules.policy is Policy.PRIORITY and self._due.preemptor is None:
+            key_of = _shortest_first
+            if self._until is not None:
+                stop = (*pool.rank(self._until.mode_queue), key_of(self._until))
+        walk = _Walk(pool.usage_of, key_of)
         self._enter_preempting(walk)
         for request in self._queue.up_to(max(pool.state.board.free[None], 0)):
             if not request.parked and pool.can_start(request):

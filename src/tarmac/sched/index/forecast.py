@@ -6,7 +6,7 @@ first: the order is fixed, so the list of awaited runs only shrinks.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
@@ -17,8 +17,8 @@ from tarmac.model.spec import Target
 from tarmac.sched.facts import Holding
 from tarmac.sched.index.queues import RequestClass, limit_s
 from tarmac.sched.placing.board import PoolBoard, PoolKey
-from tarmac.sched.placing.fitting import Count, Tally, Way
-from tarmac.sched.placing.space import OPEN, Load, Space
+from tarmac.sched.placing.fitting import Count, Part, Tally, Way
+from tarmac.sched.placing.space import OPEN, Load, Space, Spare
 from tarmac.sched.placing.view import View
 
 ReleaseKey = tuple[float, float, str]
@@ -45,11 +45,15 @@ Releases = Sequence[tuple[ReleaseKey, Holder]]
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """A run could start at `at` (inf: unknown) on `nodes`, after the first `ended` releases."""
+    """A run could start at `at` (inf: unknown) on `nodes`, after the first `ended` releases.
+
+    `spare` has what it then leaves free there, for the nodes on which it leaves slots.
+    """
 
     at: float
     nodes: tuple[str, ...]
     ended: int
+    spare: tuple[tuple[str, Spare], ...] = ()
 
 
 def ends(holding: Holding, rules: Pool | None) -> ReleaseKey:
@@ -101,7 +105,20 @@ def soonest(
     if parts is None:
         return None
     nodes = tuple(dict.fromkeys(part.space.node.name for part in parts))
-    return Forecast(at=releases[ended - 1][0][0] if ended else -inf, nodes=nodes, ended=ended)
+    at = releases[ended - 1][0][0] if ended else -inf
+    return Forecast(at=at, nodes=nodes, ended=ended, spare=tuple(_spare(parts)))
+
+
+def _spare(parts: Iterable[Part]) -> Iterator[tuple[str, Spare]]:
+    """What these parts leave free on their nodes, for the nodes on which they leave slots."""
+    left: dict[str, Space | None] = {}
+    for part in parts:
+        name, need = part.space.node.name, part.need.times(part.count)
+        space = left.get(name, part.space)
+        left[name] = space.less(need) if space is not None and space.free > need.slots else None
+    for name, space in left.items():
+        if space is not None:
+            yield name, space.spare
 
 
 class Future:

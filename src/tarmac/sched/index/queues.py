@@ -24,8 +24,8 @@ from tarmac.sched.placing.view import View
 from tarmac.sched.policies.order import RANKS, Key, ordering
 from tarmac.sched.policies.ranking import Changes, Ranking
 
-NO_LIMIT = -10_000
-"""The magnitude of no time limit."""
+NO_LIMIT = 10_000
+"""The magnitude of no time limit, bigger than any other."""
 
 
 Standing = tuple[frozenset[str], bool]

@@ -21,6 +21,9 @@ PoolKey = tuple[str, str]
 NO_LOADS: Mapping[str, Mapping[str, Load]] = {}
 
 
+NO_GHOSTS: Mapping[Space, Space] = {}
+
+
 class PoolBoard:
     """The nodes of one pool; `closed` of them take no work. `free` counts slots by type (None: all).
 
@@ -113,13 +116,21 @@ class PoolBoard:
         return part
 
     def at_least(
-        self, shard: str | None, slot_type: str | None, reservations: Sequence[int] = ()
+        self,
+        shard: str | None,
+        slot_type: str | None,
+        reservations: Sequence[int] = (),
+        ghosts: Mapping[Space, Space] = NO_GHOSTS,
     ) -> Sequence[int]:
-        """How many nodes, open or in these reservations, have at least i free slots, by i."""
-        key = (shard, slot_type, *reservations)
+        """How many nodes, open, in these reservations or `ghosts`, have at least i free slots, by i."""
+        key = (shard, slot_type, bool(ghosts), *reservations)
         found = self._at_least.get(key)
         if found is None:
             found = self._at_least[key] = self._cumulated(shard, slot_type, (OPEN, *reservations))
+            buckets = self.buckets_of(shard, slot_type)
+            for space, ghost in ghosts.items():
+                for slots in range(ghost.free + 1 if space.bucket in buckets else 0):
+                    found[slots] += 1
         return found
 
     def _cumulated(self, shard: str | None, slot_type: str | None, numbers: Sequence[int]) -> list[int]:

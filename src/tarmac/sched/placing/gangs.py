@@ -50,7 +50,7 @@ def allot(parts: Sequence[Part], pool: PoolBoard) -> Allocation:
                     role=role,
                     replica=numbers.get(role, 0),
                     node=part.space.node.name,
-                    slots=pool.take(part.space, part.need),
+                    slots=pool.take(pool.spaces[part.space.node.name], part.need),
                     cpus=part.need.cpus,
                     memory_bytes=part.need.memory_bytes,
                 )

@@ -30,6 +30,10 @@ Left = tuple[int, float, int, int, int]
 """The free resources of a node: slots, processors, memory; the mask of taken slots; weightless replicas."""
 
 
+Spare = tuple[int, float, int]
+"""Free slots, processors and memory of a node."""
+
+
 class Load(NamedTuple):
     """The resources of one run on one node: a mask of slots, and amounts.
 
@@ -88,6 +92,19 @@ class Space:
         copy.free -= need.slots
         copy.cpus -= need.cpus
         copy.memory_bytes -= need.memory_bytes
+        return copy
+
+    @property
+    def spare(self) -> Spare:
+        """What is free, whichever slots it is."""
+        return self.free, self.cpus, self.memory_bytes
+
+    def at_most(self, spare: Spare) -> Space:
+        """A copy on which no more than this is free."""
+        copy = self.copy()
+        slots, cpus, memory_bytes = spare
+        copy.free, copy.cpus = min(copy.free, slots), min(copy.cpus, cpus)
+        copy.memory_bytes = min(copy.memory_bytes, memory_bytes)
         return copy
 
     def give(self, load: Load) -> None:

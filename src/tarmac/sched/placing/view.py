@@ -63,7 +63,7 @@ class View:
             named = (  # host names are few, and cut across buckets
                 ghosts.get(space, space)
                 for space in pool.named(target.hostnames)
-                if target.shard in (None, space.node.shard) and space.reserved in allowed
+                if target.shard in (None, space.node.shard) and (space.reserved in allowed or space in ghosts)
             )
             return cls(_by_type(named), excluded=excluded, spread=pool.spread)
         buckets = [bucket for bucket in pool.buckets.values() if target.shard in (None, bucket.shard)]
@@ -73,9 +73,7 @@ class View:
                 (bucket.slot_type, bucket.reserved[number]) for bucket in buckets if number in bucket.reserved
             ]
         if ghosts:
-            allowed = {OPEN, *reserved}
-            shown = ((space, seen) for space, seen in ghosts.items() if space.bucket in buckets)
-            lists += _by_type(seen for space, seen in shown if space.reserved in allowed)
+            lists += _by_type(seen for space, seen in ghosts.items() if space.bucket in buckets)
         return cls(lists, () if ghosts else buckets, excluded=excluded, hidden=ghosts, spread=pool.spread)
 
     def choice(self, need: Resources) -> Iterator[Space]:
