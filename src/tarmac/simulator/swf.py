@@ -6,7 +6,7 @@ the machine.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from math import isnan, nan
 
 SUBMITTED, DURATION, ALLOCATED, REQUESTED, LIMIT, USER, EXECUTABLE = 1, 3, 4, 7, 8, 11, 13
 WIDTH = 18
@@ -16,28 +16,19 @@ UNKNOWN = -1.0
 _HEADER = re.compile(r";\s*(MaxNodes|MaxProcs|UnixStartTime):\s*(\d+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """The shape of the machine in the header (None: unknown), and the time from which the log counts."""
-
-    shape: str | None = None
-    began_at: float = 0.0
-
-
 def begins(line: str) -> bool:
     """Whether a file that begins with this line is of this format."""
     fields = line.split()
-    return line.startswith(COMMENT) or (len(fields) == WIDTH and None not in map(_number, fields))
+    return line.startswith(COMMENT) or (len(fields) == WIDTH and not any(map(isnan, map(_number, fields))))
 
 
-def machine_of(text: str) -> Machine:
-    """The machine that the header describes."""
+def machine_of(text: str) -> tuple[str | None, float]:
+    """The shape of the machine in the header (None: unknown), and the time from which the log counts."""
     said = {name: int(value) for name, value in _HEADER.findall(text)}
     slots = said.get("MaxProcs") or said.get("MaxNodes", 0)
     nodes = said.get("MaxNodes") or slots
-    each, rest = divmod(slots, nodes) if nodes else (0, 0)
-    shape = f"{slots}x1" if rest else f"{nodes}x{each}"
-    return Machine(shape=shape if slots else None, began_at=float(said.get("UnixStartTime", 0)))
+    shape = f"{nodes}x{slots // nodes}" if nodes and slots % nodes == 0 else f"{slots}x1"
+    return shape if slots else None, float(said.get("UnixStartTime", 0))
 
 
 def rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
@@ -51,16 +42,16 @@ def rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
         if not row or row[0].startswith(COMMENT):
             continue
         if len(row) == WIDTH:
-            row[ALLOCATED] = _known(row[ALLOCATED]) or _known(row[REQUESTED])
-            limit_s, ran_s = _number(row[LIMIT]), _number(row[DURATION])
-            if limit_s is not None and ran_s is not None and limit_s < ran_s:
+            if not row[ALLOCATED] or _number(row[ALLOCATED]) == 0:
+                row[ALLOCATED] = row[REQUESTED]
+            if _number(row[LIMIT]) < _number(row[DURATION]):
                 row[LIMIT] = row[DURATION]
         yield number, row
 
 
 def is_complete(row: list[str]) -> bool:
     """Whether a row says how long its job ran and on how many processors."""
-    return bool(row[DURATION] and row[ALLOCATED])
+    return bool(row[DURATION] and row[ALLOCATED]) and _number(row[ALLOCATED]) != 0
 
 
 def column_of(line: str, at: int) -> int:
@@ -68,12 +59,8 @@ def column_of(line: str, at: int) -> int:
     return [match.start() for match in re.finditer(r"\S+", line)][at] + 1
 
 
-def _known(processors: str) -> str:
-    return "" if _number(processors) == 0 else processors
-
-
-def _number(field: str) -> float | None:
+def _number(field: str) -> float:
     try:
         return float(field)
     except ValueError:
-        return None
+        return nan

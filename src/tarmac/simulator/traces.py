@@ -72,7 +72,7 @@ def read_trace(
         name=Path(path).stem,
         form=chosen.name,
         jobs=tuple(jobs),
-        cluster=chosen.cluster or reading.machine.shape,
+        cluster=reading.cluster,
         digest=digest if window is None else "",
         left_out=reading.left_out,
     )
@@ -118,14 +118,14 @@ class _Reading:
         self._columns: dict[Meaning, int] = {}
         self._titles: dict[Meaning, str] = {}
         self._text_lines: list[str] = []
-        self.machine = swf.Machine()
+        self.cluster, self._began_at = form.cluster, 0.0
         self.left_out = 0
 
     def jobs(self, text: str) -> Iterator[Job]:
         """The valid jobs of the file, in its order."""
         of_archive = self._form.name == SWF.name
         if of_archive:
-            self.machine, self._text_lines = swf.machine_of(text), text.split("\n")
+            (self.cluster, self._began_at), self._text_lines = swf.machine_of(text), text.split("\n")
         rows = swf.rows(self._text_lines) if of_archive else self._rows(text)
         if not self._find_columns(next(rows, (1, []))[1] if self._form.headed else []):
             return
@@ -197,7 +197,7 @@ class _Reading:
         return Job(
             id=f"{line:06}",
             name=self._text(row, Meaning.NAME) or f"job-{line}",
-            submitted_at=self.machine.began_at + submitted_at,
+            submitted_at=self._began_at + submitted_at,
             duration_s=duration_s * unit_s,
             slots=int(slots),
             user=self._text(row, Meaning.USER),

@@ -14,7 +14,6 @@ from tarmac.model.codec import replace
 from tarmac.sched import Ledger, plan
 from tarmac.sched.cycle.cycle import Cycle
 from tarmac.sched.cycle.pool_cycle import WAIT_RATIO
-from tarmac.sched.cycle.queue_walk import PROTECTED
 
 
 def promises(ledger, now):
@@ -119,12 +118,12 @@ def test_m3_nodes_are_not_kept_where_those_it_waits_for_have_run_long_beside_its
     assert not passed(WAIT_RATIO * ran_s)
 
 
-def test_several_runs_are_protected_on_nodes_of_their_own():
-    held = [holding(f"h{i}", {f"n{i}": range(4)}, time_limit_s=500.0 + i) for i in range(1, 6)]
-    queue = [candidate(f"big{i}", replicas(1, 8)) for i in range(1, 6)]
-    kept = promises(Ledger(snapshot(nodes(5), [*queue, candidate("z", gang(1))], held)), NOW)
+def test_the_first_run_alone_is_protected():
+    held = [holding(f"h{i}", {f"n{i}": range(4)}, time_limit_s=500.0 + i) for i in range(1, 4)]
+    queue = [candidate(f"big{i}", replicas(1, 8)) for i in range(1, 4)]
+    kept = promises(Ledger(snapshot(nodes(3), [*queue, candidate("z", gang(1))], held)), NOW)
     assert {run_id: (reservation.at, reservation.nodes) for run_id, reservation in kept.items()} == {
-        f"big{i}": (NOW + 400 + i, (f"n{i}",)) for i in range(1, PROTECTED + 1)
+        "big1": (NOW + 401, ("n1",))
     }
 
 

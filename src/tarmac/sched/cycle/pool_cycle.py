@@ -225,12 +225,9 @@ class PoolCycle:
         """Whether a run without a predictable start has waited long enough to get reserved nodes (M3).
 
         From then on nothing that could delay it starts on its nodes, so it starts at the latest when the
-        present holders end. A pool has one such run at a time, because its nodes may idle for long.
+        present holders end.
         """
-        waited_s = self.now - candidate.queued_at
-        return waited_s >= self.state.rules.backfill_window_s and all(
-            item.at < inf for item in self.reservations
-        )
+        return self.now - candidate.queued_at >= self.state.rules.backfill_window_s
 
     def _justifies_reservation(self, queued: Queued, forecast: Forecast) -> bool:
         """Whether nodes may idle for a run until then.
@@ -329,11 +326,8 @@ class PoolCycle:
         if not self._may_fit(request, reservations, ended_at):
             return None
         board, count, spare = self._part(request, ended_at), request.count, self._spare.beside(reservations)
-        way = (
-            None
-            if count is None
-            else count.way(board.at_least(count.shard, count.slot_type, reservations, spare))
-        )
+        at_least = () if count is None else board.at_least(count.shard, count.slot_type, reservations, spare)
+        way = None if count is None else count.way(at_least)
         return request.fit(View.of(board, request.target, reserved=reservations, ghosts=spare), way)
 
     def _may_fit(self, request: RequestClass, reservations: Sequence[int], ended_at: float = -inf) -> bool:

@@ -9,20 +9,9 @@ from operator import attrgetter
 from tarmac.model.cluster import Policy
 from tarmac.sched.cycle.pool_cycle import OrderPlace, PoolCycle
 from tarmac.sched.cycle.preempting import Preemptor
-from tarmac.sched.index.queues import (
-    ClassQueue,
-    EntityQueues,
-    ModeQueue,
-    Queued,
-    RequestClass,
-    limit_s,
-)
+from tarmac.sched.index.queues import ClassQueue, EntityQueues, ModeQueue, Queued, RequestClass, limit_s
 from tarmac.sched.policies.fairness import PastUsage
 from tarmac.sched.policies.order import BATCH, Key
-
-PROTECTED = 1
-"""The number of blocked runs of a pool, first in order, that get reserved nodes."""
-
 
 PREEMPTING_RUNS = 64
 """The number of blocked runs of a mode queue, after the protected ones, that may preempt others in a cycle.
@@ -149,7 +138,7 @@ class _QueueWalk:
         self._reached: dict[ModeQueue, Key | None] = {}
 
     def run_first(self) -> bool:
-        """Try run after run until enough are blocked; False if the walk reached the run at which it stops."""
+        """Try run after run until one is blocked; False if the walk reached the run at which it stops."""
         pool, stop = self._pool, self._stop()
         walk = _Walk(pool.usage_of)
         for plain in self._plain():
@@ -157,7 +146,7 @@ class _QueueWalk:
         if self._due.past_usage is not None and BATCH not in self._due.passable:
             fair = self._fair.mode_queues(self._due.past_usage)
             walk.follow(BATCH, ((usage, key, mode_queue, 0) for usage, key, mode_queue in fair))
-        while len(pool.blocked) + len(pool.reservations) < PROTECTED:
+        while not pool.blocked and not pool.reservations:
             step = walk.next()
             if step is None or step[0][0] in self._due.passable:
                 break

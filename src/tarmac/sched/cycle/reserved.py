@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tarmac.sched.placing.fitting import Part
-from tarmac.sched.placing.space import Space, Spare
-from tarmac.sched.placing.view import NOBODY, Ghosts
+from tarmac.sched.placing.space import NOBODY, Ghosts, Space, Spare
 
 
 @dataclass(frozen=True, slots=True)

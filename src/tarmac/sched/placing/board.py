@@ -13,15 +13,12 @@ from itertools import accumulate
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Node, NodeState
 from tarmac.model.resources import Resources, is_of_type
-from tarmac.sched.placing.space import OPEN, Bucket, Left, Load, Space, Zone, left_of
+from tarmac.sched.placing.space import NOBODY, OPEN, Bucket, Ghosts, Left, Load, Space, Zone, left_of
 
 PoolKey = tuple[str, str]
 """Cluster and pool."""
 
 NO_LOADS: Mapping[str, Mapping[str, Load]] = {}
-
-
-NO_GHOSTS: Mapping[Space, Space] = {}
 
 
 class PoolBoard:
@@ -120,7 +117,7 @@ class PoolBoard:
         shard: str | None,
         slot_type: str | None,
         reservations: Sequence[int] = (),
-        ghosts: Mapping[Space, Space] = NO_GHOSTS,
+        ghosts: Ghosts = NOBODY,
     ) -> Sequence[int]:
         """How many nodes, open, in these reservations or `ghosts`, have at least i free slots, by i."""
         key = (shard, slot_type, bool(ghosts), *reservations)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import fsum
 from typing import NamedTuple
@@ -145,6 +145,11 @@ class Space:
             free ^= lowest
         return tuple(slots)
 
+
+Ghosts = Mapping[Space, Space]
+"""Spaces of a board, each with the copy that replaces it."""
+
+NOBODY: Ghosts = {}
 
 MANY = 200
 """The number of entries from which a bucket is sorted again instead of changed one entry at a time."""

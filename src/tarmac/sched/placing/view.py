@@ -14,12 +14,8 @@ from tarmac.model.cluster import Node
 from tarmac.model.resources import Resources, is_of_type
 from tarmac.model.spec import Target
 from tarmac.sched.placing.board import PoolBoard
-from tarmac.sched.placing.space import OPEN, Bucket, Entry, Space
+from tarmac.sched.placing.space import NOBODY, OPEN, Bucket, Entry, Ghosts, Space
 
-Ghosts = Mapping[Space, Space]
-"""Spaces of a board, each with the copy that replaces it."""
-
-NOBODY: Ghosts = {}
 NOT_EXCLUDED: frozenset[str] = frozenset()
 
 
