@@ -18,29 +18,29 @@ from source_tree import ROOT, Module, package_modules, snippet
 
 CODE_LINES = {
     "": 75,
-    "api": 1206,
+    "api": 1205,
     "artifacts": 4754,
-    "cli": 7774,
-    "client": 1808,
-    "control": 8157,
-    "dialects": 3697,
-    "engines": 10056,
+    "cli": 7768,
+    "client": 1806,
+    "control": 8212,
+    "dialects": 3695,
+    "engines": 10059,
     "launch": 1012,
-    "model": 3091,
-    "node": 12058,
-    "providers": 515,
+    "model": 3086,
+    "node": 12057,
+    "providers": 518,
     "samplers": 214,
-    "sched": 5323,
+    "sched": 5398,
     "search": 574,
-    "server": 8355,
-    "simulator": 1536,
-    "store": 3216,
-    "systems": 10908,
+    "server": 8360,
+    "simulator": 1605,
+    "store": 3209,
+    "systems": 10906,
     "vault": 619,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
 
-MIRRORED_RECORDS = 61
+MIRRORED_RECORDS = 62
 """Classes that repeat the fields of another one (see `mirrored`)."""
 
 MARKED_DOCSTRINGS = 28

@@ -35,7 +35,7 @@ def rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     """The line number and the columns of each job; unknown values are empty.
 
     Requested processors replace unknown allocated ones. A job that ran beyond its requested time keeps its
-    running time as limit: nobody enforced the limit.
+    running time as limit, which was not enforced.
     """
     for number, line in enumerate(lines, 1):
         row = ["" if _number(field) == UNKNOWN else field for field in line.split()]

@@ -168,7 +168,8 @@ def test_what_the_first_run_leaves_free_on_its_nodes_others_may_take_for_longer(
     queue = [candidate("first", gang(5)), candidate("x", gang(2)), candidate("y", gang(1))]
     facts = snapshot(nodes(1), queue, held)
     assert started(plan(facts, NOW)) == ["x"], "3 slots are left beside it: 2 of them now"
-    assert started(plan(snapshot(nodes(1), [candidate("first", gang(7)), *queue[1:]], held), NOW)) == ["y"]
+    queue = [candidate("first", gang(7)), *queue[1:], candidate("z", gang(1))]
+    assert started(plan(snapshot(nodes(1), queue, held), NOW)) == ["y"], "1 slot is left, and y takes it"
     memory = candidate("z", gang(1, memory_bytes=1))
     where = nodes(1, memory_bytes=8)
     first = candidate("first", gang(5, memory_bytes=8))

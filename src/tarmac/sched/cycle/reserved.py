@@ -22,7 +22,7 @@ class Reservation:
 
 
 class SpareRoom:
-    """What is left of the spare room on reserved nodes, while runs start there."""
+    """The spare room on reserved nodes, less the runs that start there in this cycle."""
 
     __slots__ = ("_ghosts", "_left", "_spaces")
 

@@ -110,7 +110,7 @@ def soonest(
 
 
 def _spare(parts: Iterable[Part]) -> Iterator[tuple[str, Spare]]:
-    """What these parts leave free on their nodes, for the nodes on which they leave slots."""
+    """The resources beside these parts on their nodes, for the nodes on which slots are left."""
     left: dict[str, Space | None] = {}
     for part in parts:
         name, need = part.space.node.name, part.need.times(part.count)

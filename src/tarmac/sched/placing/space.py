@@ -96,7 +96,7 @@ class Space:
 
     @property
     def spare(self) -> Spare:
-        """What is free, whichever slots it is."""
+        """The free resources, by their amounts alone."""
         return self.free, self.cpus, self.memory_bytes
 
     def at_most(self, spare: Spare) -> Space:
