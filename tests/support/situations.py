@@ -67,6 +67,7 @@ some_runs = st.builds(
     attained_slot_s=st.sampled_from([0.0, 5e3]),
     time_limit_s=st.sampled_from([None, 10.0, 1000.0]),
     ran_s=st.sampled_from([0.0, 0.0, 5.0]),
+    guess_slot_s=st.sampled_from([None, None, 400.0, 1e6]),
 )
 
 

@@ -45,7 +45,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
     bigger `priority` is sooner. `pool` is the one a person moved it to (None: as in `target`). `turns_left`
     counts the turns of a cycle run, the present one included. `not_before` is the earliest start after a
     failure (None: at once). `awaits` are the ids of runs that have to end before. `group` is its array or
-    experiment, and `over_limit` the reason why it waits for other members.
+    experiment, and `over_limit` the reason why it waits for other members. `guess_slot_s` is what similar
+    runs used per end, made when it was queued (None: too few are known).
     """
 
     run_id: str
@@ -73,6 +74,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     awaits: tuple[str, ...] = ()
     group: str | None = None
     over_limit: str | None = None
+    guess_slot_s: float | None = None
 
     @property
     def label(self) -> str:

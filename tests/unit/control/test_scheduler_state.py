@@ -250,3 +250,25 @@ def _deliver(server: Server, simulation: Simulation) -> None:
     server.turn("deliver")
     server.turn("reconcile")
     simulation.clock.advance(1.0)
+
+
+def test_runs_get_a_guess_by_those_that_ended_where_usage_orders() -> None:
+    """A run keeps it while it holds slots. Runs with a time limit, and in other policies, have none."""
+
+    def guesses(policy: Policy, **wanted: object) -> list[float | None]:
+        simulation = simulated(policy=policy)
+        plane = simulation.server.plane
+        for _ in range(6):
+            submit(plane, slots=4)
+        simulation.settle()
+        for _ in range(2):
+            submit(plane, slots=4, **wanted)
+        simulation.turn_all()
+        simulation.turn_all()
+        facts = plane.control.scheduler_state.snapshot()
+        (held,), (queued,) = facts.holdings, facts.queue
+        return [held.candidate.guess_slot_s, queued.guess_slot_s]
+
+    assert guesses(Policy.LEAST_ATTAINED) == pytest.approx([800.0, 800.0], rel=0.05)
+    assert guesses(Policy.LEAST_ATTAINED, time_limit_s=900.0) == [None, None]
+    assert guesses(Policy.PRIORITY) == [None, None]

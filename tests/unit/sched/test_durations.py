@@ -105,3 +105,49 @@ def test_shares_spread_evenly_predict_the_spread():
     told = [durations.remaining_s(run(), share=(step + 0.5) / 100) for step in range(100)]
     assert median(told) == pytest.approx(median(lengths), rel=1)
     assert sum(told) == pytest.approx(sum(lengths), rel=0.01)
+
+
+SHORT, LONG = [100.0] * 50, [10_000.0] * 50
+
+
+def test_a_guess_is_the_usage_of_all_per_end():
+    """Half of them end at 400 slot-seconds: until then each end costs 800, and later more."""
+    durations = known(*(finished(length, slots=4) for length in SHORT + LONG))
+    assert durations.guess_slot_s(run()) == 800
+    assert durations.guess_slot_s(run(slots=8)) == 800, "usage counts, not width"
+    assert durations.guess_slot_s(run(attained_slot_s=1_000.0)) == 39_000, "all others end there"
+
+
+def test_a_run_close_to_the_end_of_those_alike_is_worth_finishing():
+    durations = known(*(finished(length) for length in LONG))
+    far, near = (durations.guess_slot_s(run(attained_slot_s=used)) for used in (1_000.0, 9_900.0))
+    assert (far, near) == (9_000, 100)
+
+
+def test_no_guess_is_made_from_a_few_runs_or_for_a_run_without_slots():
+    durations = known(*(finished(100.0) for _ in range(ENOUGH - 1)))
+    assert durations.guess_slot_s(run()) is None
+    durations.add(finished(100.0))
+    assert durations.guess_slot_s(run()) == 100
+    assert durations.guess_slot_s(run(attained_slot_s=100.0)) is None, "it has outlived all of them"
+    assert durations.guess_slot_s(run(slots=0)) is None
+
+
+def test_ends_before_the_next_look_are_counted_together():
+    """Runs that end within seconds do not make the guess of all others: it looks a tenth of an hour ahead."""
+    durations = known(*(finished(length) for length in [1.0] * 10 + [400.0] * 90))
+    assert durations.guess_slot_s(run()) == pytest.approx((10 * 1.0 + 90 * 400.0) / 100)
+
+
+def test_a_guess_is_by_owner_or_name_only_where_these_predict():
+    durations = Durations()
+    for length in (*SHORT, *SHORT):
+        durations.add(finished(length, name="eval"))
+        durations.add(finished(100 * length, name="train"))
+    assert durations.guess_slot_s(run(name="eval")) == 100
+    assert durations.guess_slot_s(run(name="train")) == 10_000
+    assert durations.guess_slot_s(run(name="new")) == 460, "each is allowed a tenth of a slot-hour"
+    chance = Durations()
+    for number, length in enumerate([100.0, 10_000.0, 10_000.0, 100.0] * 50):
+        chance.add(finished(length, name=f"n{number % 2}"))
+    assert chance.guess_slot_s(run(name="n0")) == chance.guess_slot_s(run(name="n1")) == 460

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from facts import BACKFILL_WINDOW_S, NOW, candidate, gang, holding, node, nodes, replicas, snapshot
-from tarmac.model.cluster import NodeState
+from tarmac.model.cluster import LOCAL_CLUSTER, NodeState, Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.progress import CauseCode
 from tarmac.model.resources import ReasonCode
@@ -232,3 +232,14 @@ def test_what_waits_for_a_run_placed_in_this_pass_says_so():
     )
     assert waiting.awaits == ("first",)
     assert waiting.reasons[0].text == "0 of 8 slots free; 8 slots needed; held by first"
+
+
+def test_why_says_when_a_guess_decided_the_place():
+    pool = Pool(cluster=LOCAL_CLUSTER, policy=Policy.LEAST_ATTAINED)
+    run = candidate("r", gang(8), attained_slot_s=1_800.0, guess_slot_s=18_000.0)
+    facts = replace(snapshot(nodes(1), [run], [holding("h", {"n1": [0]})]), pools=(pool,))
+    said = "It has used 0.5 slot-hours, and is ordered as if 5.0: by what runs like it used."
+    assert said in why(facts).unblocked_by
+    outlived = replace(facts, queue=(replace(run, attained_slot_s=20_000.0),))
+    assert said[-12:] not in why(outlived).unblocked_by
+    assert said not in why(replace(facts, pools=())).unblocked_by

@@ -8,6 +8,8 @@ from contextlib import closing
 from itertools import islice, takewhile
 from math import inf
 
+from tarmac.model.changes import HOUR_S
+from tarmac.model.cluster import Policy
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode
 from tarmac.model.resources import Reason, ReasonCode
@@ -23,6 +25,7 @@ from tarmac.sched.index.queues import RequestClass, limit_s
 from tarmac.sched.placing.admission import Demands
 from tarmac.sched.placing.reasons import NAMES_SHOWN, counted, duration, grouped, some, weighs
 from tarmac.sched.policies.blocks import Member, Tier, left_s, period_end, tier
+from tarmac.sched.policies.order import guessed_slot_s, level
 
 
 def explain(facts: Ledger | Snapshot, run_id: str, now: float) -> Waiting | Refusal | Placement:
@@ -197,7 +200,11 @@ class _Case:
 
 
 def _expectations(candidate: Candidate, home: PoolState, now: float) -> Iterator[str]:
-    """The expectations as sentences; none for a batch run."""
+    """The expectations as sentences; for a batch run, whether its place follows from a guess."""
+    guess_slot_s = guessed_slot_s(candidate)
+    if home.rules.policy is Policy.LEAST_ATTAINED and level(guess_slot_s) > level(candidate.attained_slot_s):
+        used, guess = (f"{slot_s / HOUR_S:.1f}" for slot_s in (candidate.attained_slot_s, guess_slot_s))
+        yield f"It has used {used} slot-hours, and is ordered as if {guess}: by what runs like it used."
     if candidate.mode is Mode.CYCLE:
         yield from _turns(candidate, home)
     elif candidate.mode is Mode.INTERRUPTIBLE:

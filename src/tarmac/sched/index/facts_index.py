@@ -269,6 +269,10 @@ class FactsIndex:
         queued = self._candidates.get(run_id)
         return self._holders[run_id].holding.candidate if queued is None else queued
 
+    def known(self, run_id: str) -> Candidate | None:
+        """The same run, if there is one."""
+        return self.candidate(run_id) if run_id in self._candidates or run_id in self._holders else None
+
     def home(self, run_id: str) -> PoolState | None:
         """The pool whose queue has the run."""
         return None if run_id in self.deferred else self._homes.get(run_id)

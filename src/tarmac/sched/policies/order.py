@@ -67,11 +67,11 @@ def by_submission(candidate: Candidate, _rules: Pool, _era: float) -> Key:
 
 
 def by_least_attained(candidate: Candidate, _rules: Pool, _era: float) -> Key:
-    """Lowest level first; a queued run has the level that its ended attempts have reached."""
+    """Lowest level first; a queued run has the level that its ended attempts have reached, or of a guess."""
     return by_attainment(
         candidate,
         slots=requested_slots(candidate.demands),
-        reached=level(candidate.attained_slot_s),
+        reached=level(max(candidate.attained_slot_s, guessed_slot_s(candidate))),
         ran_s=candidate.ran_s,
     )
 
@@ -117,6 +117,9 @@ _FIRST_LEVEL_SLOT_S = 360.0
 _STEP = 10
 """The ratio of usage between levels for runs without a time limit."""
 
+TRUSTED_SLOT_S = 8 * 3600.0
+"""The most that a guess counts for a run that has used less: on the level of 1 to 10 slot-hours."""
+
 _KNOWN_STEP = 2
 """The ratio with a time limit: the rest is known, except for the margin that people leave, so it is
 smaller.
@@ -145,17 +148,30 @@ def known_level(left_slot_s: float) -> float:
     return _KNOWN_LADDER[bisect_right(_KNOWN_LADDER, max(0.0, left_slot_s)) - 1]
 
 
-def current_level(before_slot_s: float, slots: int, *, since: float, now: float) -> float:
-    """The level of a run that used `before_slot_s` and has held `slots` slots since `since`."""
-    index = bisect_right(_LADDER, before_slot_s)
+def guessed_slot_s(candidate: Candidate) -> float:
+    """The part of the guess of a run that counts, until it has used more.
+
+    A run that has used less than `TRUSTED_SLOT_S` keeps a place before all that have used more: a wrong guess
+    costs it no more than two queues split there would.
+    """
+    most = inf if candidate.attained_slot_s >= TRUSTED_SLOT_S else TRUSTED_SLOT_S
+    return min(candidate.guess_slot_s or 0.0, most)
+
+
+def current_level(before_slot_s: float, slots: int, *, since: float, now: float, least: float = 0.0) -> float:
+    """The level of a run that used `before_slot_s` and has held `slots` slots since `since`.
+
+    It counts as having used at least `least` slot-seconds.
+    """
+    index = bisect_right(_LADDER, max(before_slot_s, least))
     while slots and index < len(_LADDER) and _reaches_at(index, before_slot_s, slots, since) <= now:
         index += 1
     return _LADDER[index - 1]
 
 
-def climbs_at(before_slot_s: float, slots: int, *, since: float, now: float) -> float:
+def climbs_at(before_slot_s: float, slots: int, *, since: float, now: float, least: float = 0.0) -> float:
     """When such a run reaches the level after its present one (inf: never)."""
-    index = _LADDER.index(current_level(before_slot_s, slots, since=since, now=now)) + 1
+    index = _LADDER.index(current_level(before_slot_s, slots, since=since, now=now, least=least)) + 1
     if not slots or index == len(_LADDER):
         return inf
     return _reaches_at(index, before_slot_s, slots, since)

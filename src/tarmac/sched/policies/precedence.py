@@ -97,7 +97,8 @@ def holder_key(holding: Holding, rules: Pool, now: float, *, slots: int | None =
     ran_s = candidate.ran_s
     if holding.started_at is not None:
         ran_s += max(0.0, now - holding.started_at)
-    reached = order.current_level(candidate.attained_slot_s, slots, since=holding.granted_at, now=now)
+    least, since = order.guessed_slot_s(candidate), holding.granted_at
+    reached = order.current_level(candidate.attained_slot_s, slots, since=since, now=now, least=least)
     return order.by_attainment(candidate, slots=slots, reached=reached, ran_s=ran_s)
 
 
@@ -106,4 +107,5 @@ def climbs_next_at(holding: Holding, slots: int, rules: Pool, now: float) -> flo
     candidate = holding.candidate
     if rules.policy is not Policy.LEAST_ATTAINED or candidate.time_limit_s is not None:
         return inf
-    return order.climbs_at(candidate.attained_slot_s, slots, since=holding.granted_at, now=now)
+    least = order.guessed_slot_s(candidate)
+    return order.climbs_at(candidate.attained_slot_s, slots, since=holding.granted_at, now=now, least=least)
