@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 
 from tarmac.api.clusters import Cluster, ClusterChange, ClusterStatus, ImageList, Node, Reservation
-from tarmac.api.operation import LARGEST, Body, Count, Operation, Query, Whole
+from tarmac.api.operation import LARGEST, Body, Lines, Operation, Query, Whole
 from tarmac.api.placement import RunUtilization, SlotHistory
 from tarmac.api.queue import QueuePool
 from tarmac.model.abilities import KeptImage
@@ -25,21 +25,21 @@ Time = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 class QueueQuery(Query, frozen=True, kw_only=True):
     """`mine`: only the caller's own runs. At most `limit` lines of each pool, after the `number` `after`.
 
-    `arrays`: one line for all members of an array, at the place of the first.
+    `arrays`: one line for all members of an array, at the place of the first; a later page may repeat it.
     """
 
     cluster: str | None = None
     pool: str | None = None
     mine: bool = False
-    limit: Count | None = None
+    limit: Lines = 100
     after: Whole = 0
     arrays: bool = False
 
 
 class QueueChangeQuery(Query, frozen=True, kw_only=True):
-    """With `limit`, each returned queue has its first runs, and all changed ones."""
+    """Each returned queue has its first `limit` runs, and all changed ones."""
 
-    limit: Count | None = None
+    limit: Lines = 100
 
 
 class QueueChange(Body, frozen=True, kw_only=True):

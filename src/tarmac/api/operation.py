@@ -19,6 +19,8 @@ LARGEST = 10**18
 
 Whole = Annotated[int, Meta(ge=0, le=LARGEST)]
 Count = Annotated[int, Meta(ge=1, le=LARGEST)]
+Lines = Annotated[int, Meta(ge=1, le=10_000)]
+"""The most lines of a page of a list."""
 
 JSON = "application/json"
 BYTES = "application/octet-stream"

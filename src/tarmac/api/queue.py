@@ -30,7 +30,8 @@ class QueueEntry(Struct, frozen=True, kw_only=True):
     a cluster that has its own; `awaits` are the runs that have to end before it may start.
 
     The line of a whole array has the id of the array, the sums of slots, and the number of `members` in each
-    state; its other fields are those of the first member, and `estimate` that of the next one to start.
+    state, in any pool; its other fields are those of the first member, and `estimate` that of the next one to
+    start.
     """
 
     number: int
@@ -57,7 +58,7 @@ class QueueEntry(Struct, frozen=True, kw_only=True):
 class QueuePool(Struct, frozen=True, kw_only=True):
     """The queue of one pool, or a part of it, with the rules that explain its order.
 
-    `total` counts all its requested runs, listed or not.
+    `total` counts all its requested runs, listed or not. `next` is the `after` of the next page (null: none).
     """
 
     cluster: str
@@ -66,3 +67,4 @@ class QueuePool(Struct, frozen=True, kw_only=True):
     preemption: bool
     total: int
     runs: tuple[QueueEntry, ...]
+    next: int | None = None

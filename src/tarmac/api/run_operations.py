@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from tarmac.api.operation import Body, ListQuery, Operation, Query
+from tarmac.api.operation import Body, Lines, ListQuery, Operation, Query
 from tarmac.api.runs import Array, Run, RunPage, RunResult
 from tarmac.model.actor import Action
 from tarmac.model.lifecycle import RunState
@@ -26,7 +26,7 @@ class RunsQuery(ListQuery[RunState], frozen=True, kw_only=True):
     array: str | None = None
     label: list[str] = field(default_factory=list)
     before: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    limit: Lines = 100
     everything: bool = field(default=False, name="all")
 
 

@@ -68,8 +68,10 @@ def print_list(name: str, records: Sequence[T], table: Table[T], *, empty: str, 
 
 
 def print_json(document: Any) -> None:
-    """One JSON document, indented; records in it are written whole."""
-    click.echo(escapes.json_text(document, indent=2))
+    """One JSON document, indented; records in it are written whole, and iterators as they are read."""
+    for piece in escapes.json_pieces(document):
+        sys.stdout.write(piece)
+    click.echo()
 
 
 def print_text(text: str, *, err: bool = False) -> None:

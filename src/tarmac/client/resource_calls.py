@@ -56,24 +56,34 @@ class ResourceCalls(BurstCalls):
         cluster: str | None = None,
         pool: str | None = None,
         mine: bool = False,
-        limit: int | None = None,
+        limit: int = 100,
         after: int = 0,
         arrays: bool = False,
     ) -> list[api.QueuePool]:
-        """The queue of each pool: runs with slots and waiting runs, in scheduling order.
+        """A page of the queue of each pool: runs with slots and waiting runs, in scheduling order.
 
-        `limit`: the maximum number of lines of each pool, beginning behind the `number` `after`. `arrays`:
-        one line for all members of an array.
+        `limit`: the maximum number of lines of each pool, beginning behind the `number` `after` (the `next`
+        of the last page). `arrays`: one line for all members of an array.
         """
         query = api.QueueQuery(cluster=cluster, pool=pool, mine=mine, limit=limit, after=after, arrays=arrays)
         return self._call(api.QUEUE, query=query)
 
-    def change_queue(
-        self, changes: Sequence[Mapping[str, Any]], *, limit: int | None = None
-    ) -> list[api.QueuePool]:
+    def queue_pages(self, **chosen: Any) -> Iterator[Iterator[api.QueuePool]]:
+        """The pages of each queue, one after another, each requested when it is needed; as for `queue`."""
+        for first in self.queue(**chosen):
+            yield self._following(first, chosen)
+
+    def _following(self, page: api.QueuePool, chosen: Mapping[str, Any]) -> Iterator[api.QueuePool]:
+        yield page
+        own = {**chosen, "cluster": page.cluster, "pool": page.pool}
+        while page.next is not None:
+            [page] = self.queue(**{**own, "after": page.next})
+            yield page
+
+    def change_queue(self, changes: Sequence[Mapping[str, Any]], *, limit: int = 100) -> list[api.QueuePool]:
         """Change all of these places in the queue or none; each is a `QueueChange` of docs/using/api.md.
 
-        Returns the queues of the changed pools; with `limit` their first runs and the changed ones.
+        Returns the queues of the changed pools: their first `limit` runs and the changed ones.
         """
         body = api.ChangesBody(changes=cast("list[api.QueueChange]", list(changes)))  # the server checks them
         return self._call(api.CHANGE_QUEUE, query=api.QueueChangeQuery(limit=limit), body=body)

@@ -273,12 +273,10 @@ class ControlPlane:
         """The shortest period for reading new content of an attempt's files."""
         return self.control.engine_of(attempt_id).pace.read_s
 
-    def queue(
-        self, actor: Actor, part: Part = WHOLE, *, cluster: str | None = None, pool: str | None = None
-    ) -> list[QueuePool]:
-        """A part of the queue of each of these pools, in scheduling order."""
+    def queue(self, actor: Actor, part: Part = WHOLE, **choice: Any) -> list[QueuePool]:
+        """A part of the queue of each of these pools, in scheduling order; `choice`: see `queueing.queue`."""
         check(actor, Action.READ)
-        found = queueing.queue(self.control, part, cluster=cluster, pool=pool)
+        found = queueing.queue(self.control, part, **choice)
         if actor.sees is None:
             return found
         return [replace(each, runs=tuple(run for run in each.runs if may_see(actor, run))) for each in found]

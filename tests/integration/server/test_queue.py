@@ -67,8 +67,23 @@ def test_a_part_of_the_queue(plane: Served) -> None:
     assert numbers(client.queue(limit=2, mine=True)) == (6, [1, 2])
     changed = client.change_queue([{"run": "run-3", "ahead_of": "run-5"}], limit=1)
     assert numbers(changed) == (6, [1, 5])
-    with pytest.raises(InvalidInput, match="limit"):
-        client.queue(limit=0)
+    for limit in (0, 10_001):
+        with pytest.raises(InvalidInput, match="limit"):
+            client.queue(limit=limit)
+
+
+def test_a_queue_is_read_page_by_page(plane: Served) -> None:
+    """D13: a page is of 100 lines if a request names no limit, and says where the next one begins."""
+    client = plane.client()
+    client.submit_all([{"source": FULL, "overrides": {"name": f"run-{number}"}} for number in range(120)])
+    plane.turn()
+    [first] = client.queue()
+    assert (first.total, len(first.runs), first.next) == (120, 100, 100)
+    pages = [list(queue) for queue in client.queue_pages(limit=50)]
+    assert [[len(page.runs) for page in queue] for queue in pages] == [[50, 50, 20]]
+    assert [run.number for queue in pages for page in queue for run in page.runs] == list(range(1, 121))
+    mine = [len(page.runs) for queue in client.queue_pages(limit=70, mine=True) for page in queue]
+    assert mine == [70, 50]
 
 
 def test_the_queue_in_scheduling_order(plane: Served) -> None:
@@ -105,11 +120,12 @@ def test_an_array_is_one_line(plane: Served) -> None:
     plane.turn()
     [pool] = client.queue(arrays=True, limit=1)
     [line] = pool.runs
-    assert (pool.total, line.name, line.array_index) == (2, "many", None)
+    assert (pool.total, pool.next, line.name, line.array_index) == (6, 5, "many", None)
     assert line.id == client.array("many").id
     assert (line.slots_acquired, line.slots_needed) == (8, 10)
     assert dict(line.members) == {"running": 4, "queued": 1}
     assert [run.name for run in client.queue(arrays=True)[0].runs] == ["many", "last"]
+    assert [run.name for run in client.queue(arrays=True, after=5)[0].runs] == ["last"]
 
 
 def test_only_ones_own_runs(plane: Served) -> None:

@@ -128,7 +128,7 @@ export type ProviderRecord = { name: string; kind: string; settings: Record<stri
 export type QueueChange = { run: string; priority?: number | null; weight?: number | null; pool?: string | null; ahead_of?: string | null; behind_of?: string | null; top?: boolean };
 export type QueueEntry = { number: number; id: string; name: string; mode: Mode; priority: number; weight: number; submitted_at: number; slots_acquired: number; slots_needed: number; state: RunState; user: string; project: string; retry_at: number | null; array_id: string | null; array_index: number | null; awaits: AwaitedRun[]; estimate: Estimate | null; native: NativeStatus | null; members: Record<string, number> };
 export type QueueOffer = { pool: string; queue: string; terms: Record<string, string>; longest_s: number | null; usual_s: number | null; most_nodes: number | null };
-export type QueuePool = { cluster: string; pool: string; policy: Policy; preemption: boolean; total: number; runs: QueueEntry[] };
+export type QueuePool = { cluster: string; pool: string; policy: Policy; preemption: boolean; total: number; runs: QueueEntry[]; next: number | null };
 export type Reason = { code: ReasonCode; text: string; node: string | null };
 export type ReasonCode = "awaits" | "behind" | "busy" | "gang" | "group_limit" | "limit" | "no_nodes" | "no_such_cluster" | "node_down" | "node_drained" | "node_lost" | "node_reserved" | "other_hostname" | "other_pool" | "other_shard" | "other_slot_type" | "rests" | "too_small";
 export type Rental = { id: string; run_id: string; user: string; project: string; server: string; number: number; seq: number; state: RentalState; requested_at: number; approved: string; shape: Shape | null; machines: number; created_at: number | null; lists: number; listed_at: number | null; things: RentedThing[]; ready_at: number | null; end_at: number | null; warned_at: number | null; releasing_at: number | null; deletes: number; deleted_at: number | null; ended_at: number | null; end: RentalEnd | null; text: string; charges: number; run_name: string; spent: number };
@@ -240,8 +240,8 @@ export interface Operations {
   "POST /experiments/{experiment}/continue": { query: {  }; body: undefined; answer: Experiment };
   "GET /numbers": { query: { run: string[] }; body: undefined; answer: Record<string, Numbers> };
   "GET /numbers/experiments/{number}": { query: {  }; body: undefined; answer: Numbered };
-  "GET /queue": { query: { cluster?: string | null; pool?: string | null; mine?: boolean; limit?: number | null; after?: number; arrays?: boolean }; body: undefined; answer: QueuePool[] };
-  "POST /queue/changes": { query: { limit?: number | null }; body: ChangesBody; answer: QueuePool[] };
+  "GET /queue": { query: { cluster?: string | null; pool?: string | null; mine?: boolean; limit?: number; after?: number; arrays?: boolean }; body: undefined; answer: QueuePool[] };
+  "POST /queue/changes": { query: { limit?: number }; body: ChangesBody; answer: QueuePool[] };
   "GET /reservations": { query: {  }; body: undefined; answer: Reservation[] };
   "POST /reservations": { query: {  }; body: ReserveBody; answer: Reservation };
   "DELETE /reservations/{reservation}": { query: {  }; body: undefined; answer: Reservation };

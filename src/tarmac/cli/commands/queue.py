@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
 
 from tarmac import api
-from tarmac.cli.dialogue import answer, connect, remark, wants_json
+from tarmac.cli.dialogue import answer, connect, print_json, print_text, remark, wants_json
 from tarmac.cli.lazy import Subcommands, calls_subcommand
 from tarmac.cli.options import complete_run, flag, json_option
-from tarmac.cli.views.queueview import LISTED, queue_text
+from tarmac.cli.views.queueview import LISTED, queue_pieces, queue_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client import Client
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, suggestion
 
 if TYPE_CHECKING:
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
 
 _DIALECTS = "tarmac.systems.registry"
 """Imported only for changes of priorities: it imports all readers."""
+
+PAGE = 5_000
+"""The lines in each request of a whole queue."""
 
 HIGHEST_PRIORITY = 1_000_000
 LARGEST_WEIGHT = 100_000
@@ -58,12 +64,16 @@ def queue(ctx: click.Context, /, *, everything: bool, expand: bool, **chosen: An
     """
     if calls_subcommand(ctx):
         return
-    limit = None if everything else shown_runs()
-    pools = connect().queue(**chosen, limit=limit, arrays=not (expand or wants_json()))
-    if not (chosen["cluster"] or chosen["pool"] or wants_json()):
-        pools = [found for found in pools if found.runs]
-    empty = "none of your runs is queued or running" if chosen["mine"] else "nothing is queued or running"
-    print_queue(pools, empty=empty)
+    whole = everything or wants_json() or stdout_terminal().width is None
+    chosen |= {"limit": PAGE if whole else LISTED, "arrays": not (expand or wants_json())}
+    queues = connect().queue_pages(**chosen)
+    if wants_json():
+        print_json({"pools": map(_document, queues)})
+        return
+    pages = (queue if whole else islice(queue, 1) for queue in queues)
+    nonempty = not (chosen["cluster"] or chosen["pool"])
+    if not print_queues(pages, nonempty=nonempty):
+        remark("none of your runs is queued or running" if chosen["mine"] else "nothing is queued or running")
 
 
 @queue.command("set")
@@ -224,21 +234,39 @@ def change_queue(changes: Sequence[Change], *, dialect: str | None = None) -> No
     """
     client = connect()
     sent = _on_our_scale(client, changes, dialect=dialect)
-    pools = client.change_queue(sent, limit=shown_runs())
+    pools = client.change_queue(sent, limit=LISTED)
     names = ", ".join(dict.fromkeys(change["run"] for change in sent))
     empty = f"{names}: changed, and in no queue now; the change counts once it is resumed"
-    print_queue(pools, empty=empty)
-
-
-def shown_runs() -> int | None:
-    """The default number of runs shown for each pool: on a terminal only the first ones."""
-    return None if wants_json() or stdout_terminal().width is None else LISTED
-
-
-def print_queue(pools: Sequence[api.QueuePool], *, empty: str) -> None:
-    """The queues as tables, or as JSON."""
     text = queue_text(pools, now=time.time(), terminal=stdout_terminal())
     answer({"pools": pools}, text, empty=empty)
+
+
+def print_queues(queues: Iterable[Iterator[api.QueuePool]], *, nonempty: bool) -> bool:
+    """Print the table of each queue page by page; returns whether there is one (`nonempty`: with runs)."""
+    printed, now, terminal = False, time.time(), stdout_terminal()
+    for pages in queues:
+        first = next(pages)
+        if nonempty and not first.runs:
+            continue
+        if printed:
+            print_text("")
+        for piece in queue_pieces(chain([first], pages), now=now, terminal=terminal):
+            print_text(piece)
+        printed = True
+    return printed
+
+
+def joined(pages: Iterator[api.QueuePool]) -> api.QueuePool:
+    """A queue as one page."""
+    first = next(pages)
+    return replace(first, runs=tuple(run for page in chain([first], pages) for run in page.runs), next=None)
+
+
+def _document(pages: Iterator[api.QueuePool]) -> dict[str, Any]:
+    """A queue in the form of its record, whose runs are read as they are written."""
+    first = next(pages)
+    runs = (run for page in chain([first], pages) for run in page.runs)
+    return {**to_builtins(replace(first, runs=(), next=None)), "runs": runs}
 
 
 def _on_our_scale(client: Client, changes: Sequence[Change], *, dialect: str | None) -> list[Change]:

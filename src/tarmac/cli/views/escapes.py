@@ -6,6 +6,7 @@ or a pipe is never changed.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 COLOUR = r"\x1b\[[0-9;:]{0,24}m"
@@ -45,6 +46,28 @@ def json_text(document: Any, *, indent: int | None = None) -> str:
         return msgspec.json.format(text, indent=indent)  # 6 times quicker than Python's own indentation
     except msgspec.DecodeError:  # NaN, which is not in the JSON of the standard
         return _escaped(json.dumps(plain, indent=indent, ensure_ascii=False))
+
+
+def json_pieces(document: Any, indent: str = "") -> Iterator[str]:
+    """The same with an indentation of 2, piece by piece: an iterator is a list, and is read as it is written.
+
+    Iterators are in lists, or values of dicts.
+    """
+    if isinstance(document, dict) and any(isinstance(value, Iterator) for value in document.values()):
+        opening, closing = "{}"
+        parts = ((f"{json_text(name)}: ", value) for name, value in document.items())
+    elif isinstance(document, Iterator):
+        opening, closing = "[]"
+        parts = (("", value) for value in document)
+    else:
+        yield json_text(document, indent=2).replace("\n", f"\n{indent}")
+        return
+    before = opening
+    for name, value in parts:
+        yield f"{before}\n{indent}  {name}"
+        yield from json_pieces(value, f"{indent}  ")
+        before = ","
+    yield opening + closing if before == opening else f"\n{indent}{closing}"
 
 
 def _escaped(text: str) -> str:

@@ -1,13 +1,14 @@
 """The queue as tables, one for each pool, and what runs use at present. Used by `queue`, `top` and `show`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 
 from tarmac import api
 from tarmac.cli.views.amounts import age, number, size, until
 from tarmac.cli.views.messages import member_name, state_cell
 from tarmac.cli.views.runview import counts_text
-from tarmac.cli.views.table import Cell, Column, Table, table_text
+from tarmac.cli.views.table import Cell, Column, Table, table_pieces
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.resources import NodeUtilization
 
@@ -29,22 +30,39 @@ Used = Mapping[str, Sequence["NodeUtilization"]]
 def queue_text(
     pools: Sequence[api.QueuePool], *, now: float, terminal: Terminal, used: Used = MappingProxyType({})
 ) -> str:
-    """A table for each pool: a heading with the rules of its order, the runs, and the number left out.
+    """A table for each pool; resource use is shown for runs in `used`."""
+    tables = (queue_pieces([pool], now=now, terminal=terminal, used=used) for pool in pools)
+    return "\n\n".join("\n".join(pieces) for pieces in tables)
 
-    Resource use is shown for runs in `used`.
+
+def queue_pieces(
+    pages: Iterable[api.QueuePool], *, now: float, terminal: Terminal, used: Used = MappingProxyType({})
+) -> Iterator[str]:
+    """The table of a pool page by page: a heading with the rules of its order, the runs, the number left out.
+
+    An array that several pages have is printed once.
     """
-    parts = []
-    for pool in pools:
-        hidden = pool.total - len(pool.runs)
-        table = _queue_table(used, shared=pool.policy == "fair_share")
-        rows = (
-            table_text(table, pool.runs, terminal, now=now) if pool.runs else "  nothing runs or waits here"
-        )
-        lines = [_heading(pool, terminal), rows]
-        if hidden:
-            lines.append(terminal.paint(f"{hidden} more: tarmac queue --all --pool {pool.pool}", "dim"))
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts)
+    rest = iter(pages)
+    last = next(rest)
+    yield _heading(last, terminal)
+    table = _queue_table(used, shared=last.policy == "fair_share")
+    if not last.runs:
+        yield "  nothing runs or waits here"
+        return
+    listed, known = 0, set[str]()
+
+    def lines() -> Iterator[list[api.QueueEntry]]:
+        nonlocal last, listed
+        for page in chain([last], rest):
+            last = page
+            new = [run for run in last.runs if run.id not in known]
+            known.update(run.id for run in new if run.members)
+            listed += sum(sum(run.members.values()) or 1 for run in new)
+            yield new
+
+    yield from table_pieces(table, lines(), terminal, now=now)
+    if (hidden := last.total - listed) > 0:
+        yield terminal.paint(f"{hidden} more: tarmac queue --all --pool {last.pool}", "dim")
 
 
 def start_text(estimate: api.Estimate | None, now: float) -> str:

@@ -6,7 +6,7 @@ flexible one last.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -46,8 +46,22 @@ class Cell(Struct, frozen=True):
 
 def table_text(table: Table[T], records: Iterable[T], terminal: Terminal, *, now: float | None = None) -> str:
     """A line for each record; `now` is the present by default."""
+    return "\n".join(table_pieces(table, [records], terminal, now=now))
+
+
+def table_pieces(
+    table: Table[T], pages: Iterable[Iterable[T]], terminal: Terminal, *, now: float | None = None
+) -> Iterator[str]:
+    """The same for pages that are read as they are printed: a text for each.
+
+    Where there are several, empty columns are not left out, and columns may widen from page to page.
+    """
     at = time.time() if now is None else now
-    return render(table, ([column.cell(record, at) for column in table] for record in records), terminal)
+    return _pieces(
+        table,
+        ([[column.cell(record, at) for column in table] for record in page] for page in pages),
+        terminal,
+    )
 
 
 def facts_text(facts: Mapping[str, object], terminal: Terminal, *, width: int = 10) -> str:
@@ -58,14 +72,26 @@ def facts_text(facts: Mapping[str, object], terminal: Terminal, *, width: int = 
 
 def render(heads: Sequence[Column[Any]], rows: Iterable[Sequence[object]], terminal: Terminal) -> str:
     """The table as text, one line per row, without a trailing line end; empty columns are left out."""
-    cells = [[_clean(cell) for cell in row] for row in rows]
-    shown = [i for i, _ in enumerate(heads) if any(row[i].text for row in cells)]
-    widths = {i: max(columns(heads[i].title), *(columns(row[i].text) for row in cells)) for i in shown}
-    if terminal.width is not None:
-        _narrow(heads, widths, terminal.width)
+    return "\n".join(_pieces(heads, [rows], terminal))
+
+
+def _pieces(
+    heads: Sequence[Column[Any]], pages: Iterable[Iterable[Sequence[object]]], terminal: Terminal
+) -> Iterator[str]:
+    rest = iter(pages)
+    page, widths = next(rest, None), dict[int, int]()
     titles = [Cell(head.title, "dim") for head in heads]
-    lines = (_line(heads, widths, row, terminal) for row in [titles, *cells])
-    return "\n".join(lines)
+    while page is not None:
+        cells, page = [[_clean(cell) for cell in row] for row in page], next(rest, None)
+        rows = cells if widths else [titles, *cells]
+        if not widths:
+            shown = [i for i in range(len(heads)) if page is not None or any(row[i].text for row in cells)]
+            widths = {i: max(columns(row[i].text) for row in rows) for i in shown}
+            if terminal.width is not None:
+                _narrow(heads, widths, terminal.width)
+        elif terminal.width is None:
+            widths = {i: max(width, *(columns(row[i].text) for row in rows)) for i, width in widths.items()}
+        yield "\n".join(_line(heads, widths, row, terminal) for row in rows)
 
 
 def _clean(cell: object) -> Cell:

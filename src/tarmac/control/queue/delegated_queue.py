@@ -5,31 +5,22 @@ the runs that are not submitted yet.
 """
 
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 from tarmac import api
 from tarmac.control.delegation import capacity_of, queue_of
+from tarmac.control.queue.lines import Arrays, Member, lines_of, page_of
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.cluster import DEFAULT_POOL, Pool
-from tarmac.model.codec import common, replace
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState
-from tarmac.model.progress import NativeStatus
 from tarmac.model.run import Attempt, Run
 from tarmac.model.summary import RunSummary
 from tarmac.sched import EstimateBasis, Part
 
-Line = tuple[Run, Attempt | None]
+Delegated = tuple[Run, Attempt | None]
 
-
-def queue_of_pool(pool: Pool, *, total: int = 0, runs: tuple[api.QueueEntry, ...] = ()) -> api.QueuePool:
-    """A part of the queue of a pool; `total` counts all runs of the requested queue."""
-    return api.QueuePool(
-        cluster=pool.cluster,
-        pool=pool.name,
-        policy=pool.policy,
-        preemption=pool.preemption,
-        total=total,
-        runs=runs,
-    )
+_WAITING = frozenset({RunState.QUEUED, RunState.SUBMITTED})
 
 
 def delegated_pools(control: ControlState) -> tuple[Pool, ...]:
@@ -44,17 +35,25 @@ def delegated_pools(control: ControlState) -> tuple[Pool, ...]:
 
 
 def delegated_pages(
-    control: ControlState, part: Part, *, cluster: str | None = None, pool: str | None = None
+    control: ControlState,
+    part: Part,
+    *,
+    cluster: str | None = None,
+    pool: str | None = None,
+    arrays: Arrays | None = None,
 ) -> Iterator[api.QueuePool]:
-    """This part of the queue of each pool (of this name, of this cluster) with running or waiting runs."""
+    """This part of the queue of each pool (of this name, of this cluster) with running or waiting runs.
+
+    With `arrays`, one line for all members of an array.
+    """
     if control.engines.alone:
         return
-    lines: dict[tuple[str, str], list[Line]] = {}
-    for line in _lines(control):
-        lines.setdefault(_key(control, *line), []).append(line)
-    for key, members in lines.items():
+    queues: dict[tuple[str, str], list[Delegated]] = {}
+    for each in _delegated(control):
+        queues.setdefault(_key(control, *each), []).append(each)
+    for key, runs in queues.items():
         if cluster in (None, key[0]) and pool in (None, key[1]):
-            yield _page(key, sorted(members, key=_order), part)
+            yield _page(key, sorted(runs, key=_order), part, arrays)
 
 
 def with_stuck(control: ControlState, runs: list[RunSummary]) -> list[RunSummary]:
@@ -74,13 +73,13 @@ def with_stuck(control: ControlState, runs: list[RunSummary]) -> list[RunSummary
     ]
 
 
-def _lines(control: ControlState) -> Iterable[Line]:
+def _delegated(control: ControlState) -> Iterable[Delegated]:
     with control.lock:
         run_cache = control.run_cache()
-        waiting: list[Line] = [
+        waiting: list[Delegated] = [
             (run, None) for runs in run_cache.for_delegates.values() for run in runs.values()
         ]
-        submitted: list[Line] = [
+        submitted: list[Delegated] = [
             (run_cache.runs[run_id], attempt)
             for run_id, attempt in run_cache.attempts.items()
             if attempt.delegated
@@ -97,8 +96,8 @@ def _key(control: ControlState, run: Run, attempt: Attempt | None) -> tuple[str,
     return run.spec.target.cluster or "", named if offer is None else offer.pool
 
 
-def _order(line: Line) -> tuple[object, ...]:
-    run, attempt = line
+def _order(each: Delegated) -> tuple[object, ...]:
+    run, attempt = each
     if attempt is None:
         return 2, -run.place.priority, run.queued_at or run.created_at, run.id
     if attempt.allocated_at is not None:
@@ -107,53 +106,32 @@ def _order(line: Line) -> tuple[object, ...]:
     return 1, expected_at if expected_at is not None else float("inf"), attempt.created_at, run.id
 
 
-def _page(key: tuple[str, str], lines: list[Line], part: Part) -> api.QueuePool:
-    mine = [
-        (place, line) for place, line in enumerate(lines) if part.owner is None or line[0].user == part.owner
-    ]
-    later = [(place, line) for place, line in mine if place > part.after]
-    shown = later if part.limit is None else later[: part.limit]
+def _page(key: tuple[str, str], runs: list[Delegated], part: Part, arrays: Arrays | None) -> api.QueuePool:
+    placed = list(enumerate(runs))
+    mine = [(place, each) for place, each in placed if part.owner in (None, each[0].user)]
+    later = [(place, each) for place, each in mine if place > part.after]
+    shown = later if part.limit is None or arrays is not None else later[: part.limit]
+    following = later[len(shown)][0] if len(shown) < len(later) else None
     places = {place for place, _ in shown}
-    also = [
-        (place, line) for place, line in enumerate(lines) if line[0].id in part.also and place not in places
-    ]
-    entries = tuple(_entry(place, *line) for place, line in sorted([*shown, *also], key=lambda each: each[0]))
+    shown += [(place, each) for place, each in placed if each[0].id in part.also and place not in places]
+    members = [_member(place, *each) for place, each in sorted(shown, key=itemgetter(0))]
+    lines = [[each] for each in members]
+    if arrays is not None:
+        lines, following = lines_of(members, part.limit)
     pool = Pool(cluster=key[0], name=key[1])
-    return queue_of_pool(pool, total=len(mine), runs=entries)
+    return page_of(pool, len(mine), lines, _estimate, following=following, arrays=arrays)
 
 
-def queue_entry(
-    place: int,
-    run: Run,
-    *,
-    acquired: int,
-    needed: int,
-    estimate: api.Estimate | None,
-    native: NativeStatus | None = None,
-) -> api.QueueEntry:
-    """The line of a run in a queue, at `place` from 0."""
-    return api.QueueEntry(
-        number=place + 1,
-        **common(api.QueueEntry, run),
-        mode=run.spec.mode,
-        priority=run.place.priority,
-        weight=run.place.weight,
-        submitted_at=run.created_at,
-        slots_acquired=acquired,
-        slots_needed=needed,
-        estimate=estimate,
-        retry_at=None if run.retry is None or run.state is not RunState.QUEUED else run.retry.at,
-        native=native,
-    )
+def _member(place: int, run: Run, attempt: Attempt | None) -> Member:
+    if attempt is None:
+        return Member(place, run, 0, run.spec.slots)
+    acquired = attempt.current_allocation.slots if attempt.allocated_at is not None else 0
+    return Member(place, run, acquired, run.spec.slots, attempt.native)
 
 
-def _entry(place: int, run: Run, attempt: Attempt | None) -> api.QueueEntry:
-    native = attempt.native if attempt is not None else None
-    holds = attempt is not None and attempt.allocated_at is not None
-    estimate = None
-    if not holds:
-        start_at = native.expected_start_at if native is not None else None
-        basis = EstimateBasis.UNKNOWN if start_at is None else EstimateBasis.CLUSTER
-        estimate = api.Estimate(start_at=start_at, latest_at=None, basis=basis)
-    acquired = attempt.current_allocation.slots if attempt is not None and holds else 0
-    return queue_entry(place, run, acquired=acquired, needed=run.spec.slots, estimate=estimate, native=native)
+def _estimate(member: Member) -> api.Estimate | None:
+    if member.run.state not in _WAITING:
+        return None
+    start_at = member.native.expected_start_at if member.native is not None else None
+    basis = EstimateBasis.UNKNOWN if start_at is None else EstimateBasis.CLUSTER
+    return api.Estimate(start_at=start_at, latest_at=None, basis=basis)

@@ -5,6 +5,7 @@ A list of changes is checked as a whole, as if applied one after another; then a
 transaction, or none.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -14,7 +15,8 @@ from tarmac.control.admission import refusal_reasons
 from tarmac.control.decisions.steps import caused_by
 from tarmac.control.lookup import find_run
 from tarmac.control.permissions import Action, check
-from tarmac.control.queue.delegated_queue import delegated_pages, queue_entry, queue_of_pool
+from tarmac.control.queue.delegated_queue import delegated_pages
+from tarmac.control.queue.lines import MOST_FOLDED, Arrays, Line, Member, lines_of, page_of
 from tarmac.control.queue.reordering import Draft, PoolKey
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
@@ -36,42 +38,53 @@ def queue(
     *,
     cluster: str | None = None,
     pool: str | None = None,
+    by_array: bool = False,
 ) -> list[api.QueuePool]:
-    """This part of the queue of each pool (of this name, of this cluster), in scheduling order."""
+    """This part of the queue of each pool (of this name, of this cluster), in scheduling order.
+
+    `by_array`: one line for all members of an array.
+    """
     now = control.clock.now()
+    read = part if part.limit is None or not by_array else dataclasses.replace(part, limit=MOST_FOLDED)
 
     def is_selected(key: PoolKey) -> bool:
         return cluster in (None, key[0]) and pool in (None, key[1])
 
     scope = partial(_scope, control, now)
-    found = control.scheduler_state.ask(lambda ledger: sched.pages(ledger, now, part, pools=is_selected))
-    last = max((place.place for page in found for place in page.places), default=-1)
+    found = control.scheduler_state.ask(lambda ledger: sched.pages(ledger, now, read, pools=is_selected))
     with control.lock:
-        known = control.run_cache().runs
-        runs = {place.run_id: known.get(place.run_id) for page in found for place in page.places}
+        known = control.run_cache()
+        arrays = Arrays.of(known) if by_array else None
+        pages = [(page, *_lines(page, known.runs, part, by_array=by_array)) for page in found]
     expected: Mapping[str, sched.Estimate] = {}
+    waiting = [next(filter(_waits, line), None) for _, lines, _ in pages for line in lines]
+    places = {member.run.id: member.place for member in waiting if member is not None}
+    depth = max(places.values(), default=-1) + 1
     if part.limit is None:
-        expected = control.estimator.estimates(scope(last + 1), now)
-    elif near := [
-        place.run_id
-        for page in found
-        for place in page.places
-        if place.place < sched.MOST_ESTIMATED and _is_queued(runs[place.run_id])
-    ]:
-        expected = control.estimator.first_estimates(near, scope, last + 1, now)
+        expected = control.estimator.estimates(scope(depth), now)
+    elif near := [run_id for run_id, place in places.items() if place < sched.MOST_ESTIMATED]:
+        expected = control.estimator.first_estimates(near, scope, depth, now)
+    estimate = partial(_estimate, expected)
     placed = [
-        queue_of_pool(
-            page.rules,
-            total=page.total,
-            runs=tuple(
-                _entry(place, run, expected)
-                for place in page.places
-                if (run := runs[place.run_id]) is not None
-            ),
-        )
-        for page in found
+        page_of(page.rules, page.total, lines, estimate, following=following, arrays=arrays)
+        for page, lines, following in pages
     ]
-    return [*placed, *delegated_pages(control, part, cluster=cluster, pool=pool)]
+    return [*placed, *delegated_pages(control, part, cluster=cluster, pool=pool, arrays=arrays)]
+
+
+def _lines(
+    page: sched.PoolPage, runs: Mapping[str, Run], part: sched.Part, *, by_array: bool
+) -> tuple[list[Line], int | None]:
+    """The lines of a page, and the place of the first run behind it."""
+    members = (
+        Member(place.place, run, place.acquired, place.needed)
+        for place in page.places
+        if (run := runs.get(place.run_id)) is not None
+    )
+    lines, following = lines_of(members, part.limit) if by_array else ([[each] for each in members], None)
+    if following is None and page.more and not part.also:
+        following = page.places[-1].place + 1
+    return lines, following
 
 
 def estimate_pass(control: ControlState) -> None:
@@ -219,13 +232,12 @@ def _mentioned(changes: Iterable[QueueChange], named: _Named) -> Iterator[Run]:
                     continue
 
 
-def _is_queued(run: Run | None) -> bool:
-    return run is not None and run.state is RunState.QUEUED
+def _waits(member: Member) -> bool:
+    return member.run.state is RunState.QUEUED
 
 
-def _entry(place: sched.QueuePlace, run: Run, expected: Mapping[str, sched.Estimate]) -> api.QueueEntry:
-    estimate = None
-    if _is_queued(run):
-        found = expected.get(run.id, sched.too_far(run.id))
-        estimate = api.Estimate(**common(api.Estimate, found))
-    return queue_entry(place.place, run, acquired=place.acquired, needed=place.needed, estimate=estimate)
+def _estimate(expected: Mapping[str, sched.Estimate], member: Member) -> api.Estimate | None:
+    if not _waits(member):
+        return None
+    found = expected.get(member.run.id, sched.too_far(member.run.id))
+    return api.Estimate(**common(api.Estimate, found))

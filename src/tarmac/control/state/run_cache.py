@@ -63,7 +63,8 @@ class RunCache:
     by first node and run. `foreign_ends_since` is the earliest possible time of attempt ends recorded by
     others, since it was last taken. Runs of another server than `server` are left out. `for_delegates` are
     the queued runs for clusters that place runs themselves, by cluster; `waiters` those that may not start
-    before others end; `long_waits` those with subscriptions to long waits.
+    before others end; `long_waits` those with subscriptions to long waits; `members` the number of members of
+    each array in each state.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class RunCache:
         self.waiters = _Waiters()
         self.long_waits = LongWaits(subscriptions_of)
         self.limits = GroupLimits()
-        self._live_arrays = Counter[str]()
+        self.members: dict[str, Counter[RunState]] = {}
         self.runs: dict[str, Run] = {}
         self.attempts: dict[str, Attempt] = {}
         self.pending: dict[str, Run] = {}
@@ -158,8 +159,7 @@ class RunCache:
             self._drop(run_id)
             return
         self._changed[run_id] = None
-        if run.array_id is not None and run_id not in self.runs:
-            self._live_arrays[run.array_id] += 1
+        self._count_member(self.runs.get(run_id), run)
         self.runs[run_id] = run
         if run.spec.rehearsal is not None:
             self.rehearsals[run_id] = run
@@ -189,11 +189,20 @@ class RunCache:
 
     def is_live(self, identifier: str) -> bool:
         """Whether a run, or any member of an array, has not ended."""
-        return identifier in self.runs or identifier in self._live_arrays
+        return identifier in self.runs or identifier in self.members
 
     def live_members(self, array_id: str) -> int:
         """The number of members of an array that have not ended."""
-        return self._live_arrays[array_id]
+        return sum(self.members.get(array_id, {}).values())
+
+    def _count_member(self, before: Run | None, after: Run | None) -> None:
+        """Count a run of an array in its current state."""
+        for run, added in ((after, 1), (before, -1)):
+            if run is not None and run.array_id is not None:
+                counts = self.members.setdefault(run.array_id, Counter())
+                counts[run.state] += added
+                if not any(counts.values()):
+                    del self.members[run.array_id]
 
     def note_delivered(self, run_id: str) -> None:
         """Record that the engine of a run has its full state."""
@@ -302,10 +311,7 @@ class RunCache:
         if run is not None:
             if _has_group(run):
                 self._changed |= dict.fromkeys(self.limits.forget(run_id))
-            if run.array_id is not None:
-                self._live_arrays[run.array_id] -= 1
-                if not self._live_arrays[run.array_id]:
-                    del self._live_arrays[run.array_id]
+            self._count_member(run, None)
             self.for_delegates.get(run.spec.target.cluster or "", {}).pop(run_id, None)
         for table in (self.runs, self.pending, self.rehearsals, self._shapes):
             table.pop(run_id, None)

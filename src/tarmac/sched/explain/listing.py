@@ -38,11 +38,12 @@ class PoolPage:
     """A part of the queue of a pool, in scheduling order, and the rules of the pool.
 
     The pool is where a run holds slots, otherwise its home pool. `total` counts the runs that the part is
-    taken from.
+    taken from; `more`: some of them follow the part.
     """
 
     rules: Pool
     total: int
+    more: bool
     places: tuple[QueuePlace, ...]
 
 
@@ -94,19 +95,20 @@ def _page(rules: Pool, total: int, named: Set[str], entries: Iterable[_Entry], p
     The walk ends at the last run of the part, unless it must count the runs of an owner.
     """
     places: list[QueuePlace] = []
-    counted, missing = 0, set(named)
+    counted, missing, more = 0, set(named), False
     for place, (candidate, acquired) in enumerate(entries):
         full = part.limit is not None and len(places) >= part.limit
+        mine = part.owner in (None, candidate.owner)
+        more = more or (mine and full)
         if full and not missing and part.owner is None:
             break
-        mine = part.owner in (None, candidate.owner)
         counted += mine
         if (mine and place > part.after and not full) or candidate.run_id in missing:
             missing.discard(candidate.run_id)
             needed = requested_slots(candidate.demands)
             places.append(QueuePlace(candidate.run_id, place, acquired, needed))
     total = total if part.owner is None else counted
-    return PoolPage(rules=rules, total=total, places=tuple(places))
+    return PoolPage(rules=rules, total=total, more=more, places=tuple(places))
 
 
 def _in_order(

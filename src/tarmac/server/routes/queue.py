@@ -1,11 +1,9 @@
 """`/queue`: running and waiting runs, and changes of their order. Joined by `server.app`."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Iterable
 
 from tarmac import api
-from tarmac.control.queue.delegated_queue import queue_of_pool
+from tarmac.control.queue.lines import page_of
 from tarmac.model.cluster import Pool
 from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound, suggestion
@@ -26,10 +24,10 @@ def add_queue_routes(routes: Routes, service: Service) -> None:
         """
         query = call.query
         pools = _selected_pools(plane.pools(call.actor), query)
-        limit = None if query.arrays else query.limit
-        part = Part(limit=limit, after=query.after - 1, owner=call.actor.user if query.mine else None)
-        found = plane.queue(call.actor, part, cluster=query.cluster, pool=query.pool)
-        return _joined([_with_arrays(page, query.limit) for page in found] if query.arrays else found, pools)
+        owner = call.actor.user if query.mine else None
+        part = Part(limit=query.limit, after=query.after - 1, owner=owner)
+        chosen = {"cluster": query.cluster, "pool": query.pool}
+        return _joined(plane.queue(call.actor, part, **chosen, by_array=query.arrays), pools)
 
     @routes.serve(api.CHANGE_QUEUE)
     def change(call: Call[api.QueueChangeQuery, api.ChangesBody]) -> list[api.QueuePool]:
@@ -53,39 +51,18 @@ def _key(page: api.QueuePool) -> tuple[str, str]:
     return page.cluster, page.pool
 
 
-def _with_arrays(page: api.QueuePool, limit: int | None) -> api.QueuePool:
-    """The queue with one line for all members of an array."""
-    units: dict[str, list[api.QueueEntry]] = {}
-    for run in page.runs:
-        units.setdefault(run.array_id or run.id, []).append(run)
-    shown = islice(units.values(), limit)
-    lines = tuple(_array_line(runs) if runs[0].array_id else runs[0] for runs in shown)
-    return replace(page, runs=lines, total=len(units))
-
-
-def _array_line(members: Sequence[api.QueueEntry]) -> api.QueueEntry:
-    return replace(
-        members[0],
-        id=str(members[0].array_id),
-        array_index=None,
-        slots_acquired=sum(run.slots_acquired for run in members),
-        slots_needed=sum(run.slots_needed for run in members),
-        members=Counter(run.state.value for run in members),
-        estimate=next((run.estimate for run in members if run.estimate is not None), None),
-        native=None,
-    )
-
-
 def _joined(pages: Iterable[api.QueuePool], pools: Iterable[Pool]) -> list[api.QueuePool]:
     """One record for each of `pools` and each other pool that has runs, in that order.
 
     Another pool is of a removed cluster, or of one that has not reported its nodes yet.
     """
-    found = {pool.key: queue_of_pool(pool) for pool in pools}
+    found = {pool.key: page_of(pool, 0, ()) for pool in pools}
     for page in pages:
         known = found.get(_key(page), page)
         if known is not page:
-            found[_key(page)] = replace(known, total=known.total + page.total, runs=known.runs + page.runs)
+            following = max(filter(None, (known.next, page.next)), default=None)
+            total, runs = known.total + page.total, known.runs + page.runs
+            found[_key(page)] = replace(known, total=total, runs=runs, next=following)
         elif page.total:
             found[_key(page)] = page
     return list(found.values())

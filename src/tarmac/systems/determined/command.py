@@ -10,7 +10,7 @@ import click
 from tarmac.artifacts.code.tree import check_size, scan
 from tarmac.cli.commands import acts, search
 from tarmac.cli.commands.ls import ls
-from tarmac.cli.commands.queue import change_queue, read_options
+from tarmac.cli.commands.queue import PAGE, change_queue, joined, read_options
 from tarmac.cli.commands.show import show
 from tarmac.cli.dialogue import answer, connect
 from tarmac.cli.following import follow_submitted
@@ -145,7 +145,7 @@ def describe(ctx: click.Context, *, experiment_: str) -> None:
 @json_option
 def queued(*, resource_pool: str) -> None:
     """List what runs and waits in a pool, in scheduling order, as det job list."""
-    pools = connect().queue(pool=resource_pool)
+    pools = [joined(pages) for pages in connect().queue_pages(pool=resource_pool, limit=PAGE)]
     answer({"pools": pools}, queue_table([run for pool in pools for run in pool.runs]))
 
 
