@@ -350,6 +350,16 @@ def test_members_of_an_array_are_found_and_counted(store: Store) -> None:
     assert store.apply([stopped]) == [True]
     assert ids(store, array_id="a1") == ["r3", "r2", "r1"]
     assert ids(store, array_id="a1", array_index=1) == ["r2"]
+    assert ids(store, without=frozenset({"a1", "a2"})) == ["r4"]
+    queries = (
+        RunQuery(limit=1),
+        RunQuery(array_id="a1"),
+        RunQuery(without=frozenset({"a1"})),
+        RunQuery(before_id="r3"),
+        RunQuery(states=frozenset({RunState.ENDED}), ended_after=9.0),
+        RunQuery(ended_after=9.0),
+    )
+    assert list(map(store.count_runs, queries)) == [4, 3, 1, 2, 0, 3]
     assert store.array_counts("a1") == {
         (members[0].run.state, None): 2,
         (RunState.ENDED, Outcome.STOPPED): 1,

@@ -24,6 +24,7 @@ def matches(run: Run, query: RunQuery) -> bool:
         and query.name in (None, run.name)
         and query.array_id in (None, run.array_id)
         and query.array_index in (None, run.array_index)
+        and run.array_id not in query.without
         and (query.before_id is None or run.id < query.before_id)
         and (query.ended_before is None or (run.ended_at or inf) < query.ended_before)
         and (query.ended_after is None or run.ended_at is None or run.ended_at > query.ended_after)

@@ -168,6 +168,10 @@ class MemoryStore(MemoryReservations):
             found = newest_of(self._runs, query)[: query.limit]
             return [self.run_views.line(run) for run in found]
 
+    def count_runs(self, query: RunQuery) -> int:
+        with self._lock:
+            return len(newest_of(self._runs, query))
+
     def array_counts(self, array_id: str) -> dict[tuple[RunState, Outcome | None], int]:
         with self._lock:
             return dict(Counter((r.state, r.outcome) for r in self._runs.values() if r.array_id == array_id))

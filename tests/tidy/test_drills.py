@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 
 from answers import a_summary
 from source_tree import ROOT, Module, package_modules
-from tarmac.cli.views.runview import COLUMNS, DIGEST, ListedRun, column_names, ordered, run_table, sort_keys
+from tarmac.cli.views.runview import COLUMNS, DIGEST, ListedRun, column_names, ordered, run_pieces, sort_keys
 from tarmac.cli.views.table import Column
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.summary import RunSummary
@@ -81,7 +81,8 @@ def test_a_column_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [a_summary({"id": "r1", "max_turns": 2}), a_summary({"id": "r2", "max_turns": 1})]
     runs = [ListedRun(**asdict(line)) for line in lines]
     names, keys = column_names("run,most"), sort_keys("most")
-    table = run_table(ordered(runs, keys, now=0.0), now=0.0, terminal=Terminal(), columns=names)
+    found = ordered(runs, keys, now=0.0)
+    table = "\n".join(run_pieces(found, now=0.0, terminal=Terminal(), columns=names))
     assert [line.split() for line in table.splitlines()] == [["RUN", "MOST"], ["r2", "1"], ["r1", "2"]]
 
 

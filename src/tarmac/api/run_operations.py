@@ -19,14 +19,17 @@ class RunsQuery(ListQuery[RunState], frozen=True, kw_only=True):
     """`array` is the id of an array: only its members. A `label` is KEY=VALUE.
 
     `all` includes runs that ended long ago; `scope=mine` selects the caller's own runs. Only runs older than
-    the one with the id `before`.
+    the one with the id `before`, and no members of the arrays with the ids `without`. With `count`, the
+    answer has a `total`.
     """
 
     name: str | None = None
     array: str | None = None
     label: list[str] = field(default_factory=list)
     before: str | None = None
+    without: list[str] = field(default_factory=list)
     limit: Lines = 100
+    count: bool = False
     everything: bool = field(default=False, name="all")
 
 

@@ -56,10 +56,14 @@ class RunStatus(RunSummary, frozen=True, kw_only=True):
 
 
 class RunPage(Struct, frozen=True, kw_only=True):
-    """A page of the list, newest first; `next` is the `before` of the following page."""
+    """A page of the list, newest first; `next` is the `before` of the following page.
+
+    `total`, if it was asked for, is the number of all runs that match the query, `limit` aside.
+    """
 
     runs: list[RunSummary]
     next: str | None
+    total: int | None = None
 
 
 class Array(Struct, frozen=True, kw_only=True):

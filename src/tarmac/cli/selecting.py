@@ -98,15 +98,22 @@ def member_ids(client: Client, run: api.Run, reference: str) -> list[str]:
     return [member.id for member in sorted(members, key=lambda member: member.array_index or 0)]
 
 
-def pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[RunSummary]:
-    """Runs in the server's order, requested page by page."""
-    before: str | None = None
+def pages(
+    client: Client, limit: int | None, query: dict[str, Any], *, by_array: bool = False
+) -> Iterator[RunSummary]:
+    """Runs in the server's order, requested page by page.
+
+    `by_array`: no page continues the arrays of the page before.
+    """
+    part: dict[str, Any] = {"limit": min(limit or PAGE, PAGE), "before": None}
     while True:
-        page = client.runs(limit=min(limit or PAGE, PAGE), before=before, **query)
+        page = client.runs(**part, **query)
         yield from page.runs
-        before = page.next
-        if before is None:
+        if page.next is None:
             return
+        part["before"] = page.next
+        if by_array:
+            part["without"] = sorted({run.array_id for run in page.runs if run.array_id is not None})
 
 
 def each_in_turn(

@@ -52,6 +52,8 @@ class RunFilters(ListFilters, total=False):
     name: str | None
     array: str | None  # the id of an array: only its members
     everything: bool  # also runs that ended long ago
+    without: Sequence[str]  # the ids of arrays whose members are left out
+    count: bool  # with the total of all matching runs
 
 
 class LogChoice(TypedDict, total=False):

@@ -1,14 +1,22 @@
 """Tables of the runs that an actor may see, their changes, and saved views: for pages. Made by `service`."""
 
+from tarmac.api.operation import RunScope
 from tarmac.control.permissions import Action, check
 from tarmac.control.queue.delegated_queue import with_stuck
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.actor import Actor
+from tarmac.model.codec import replace
 from tarmac.model.errors import Refused
-from tarmac.model.summary import RunFilter, RunSummary, RunWindow, SavedView
+from tarmac.model.summary import RunFilter, RunQuery, RunSummary, RunWindow, SavedView
 
 MOST_VIEWS = 100
 """The most views that a user saves."""
+
+
+def visible(actor: Actor, query: RunQuery, scope: RunScope) -> RunQuery:
+    """The query for the runs in that scope that the actor may see."""
+    check(actor, Action.READ)
+    return replace(query, sight=actor.sees, user=actor.user if scope is RunScope.MINE else query.user)
 
 
 class RunTables:
@@ -16,6 +24,10 @@ class RunTables:
 
     def __init__(self, control: ControlState) -> None:
         self._control = control
+
+    def total(self, actor: Actor, query: RunQuery, scope: RunScope) -> int:
+        """The number of runs of whose list the query is for a page."""
+        return self._control.store.count_runs(visible(actor, query, scope))
 
     def window(self, actor: Actor, window: RunWindow) -> tuple[int, list[RunSummary]]:
         """The number of runs that pass the filters of a table, and those in the window."""

@@ -40,7 +40,7 @@ from tarmac.control.queue import queueing
 from tarmac.control.queue.delegated_queue import delegated_pools, with_stuck
 from tarmac.control.reports import DryRun, NodeReport, UsageReport
 from tarmac.control.reserving import NodeReservations
-from tarmac.control.run_tables import RunTables
+from tarmac.control.run_tables import RunTables, visible
 from tarmac.control.serving import whereabouts
 from tarmac.control.sessions import Session
 from tarmac.control.state.control_state import ControlState
@@ -208,11 +208,7 @@ class ControlPlane:
 
     def runs(self, actor: Actor, query: RunQuery, *, scope: RunScope = RunScope.ALL) -> list[RunSummary]:
         """A page of the list of runs in that scope, newest first."""
-        check(actor, Action.READ)
-        query = replace(query, sight=actor.sees)
-        if scope is RunScope.MINE:
-            query = replace(query, user=actor.user)
-        return with_stuck(self.control, self.control.store.runs(query))
+        return with_stuck(self.control, self.control.store.runs(visible(actor, query, scope)))
 
     def attempts(self, actor: Actor, run_id: str) -> list[Attempt]:
         """All attempts of a run, by number."""

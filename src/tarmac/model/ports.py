@@ -96,6 +96,9 @@ class Store(Protocol):
     def runs(self, query: RunQuery) -> list[RunSummary]:
         """A page of the list, newest first (ids sort by time of creation)."""
 
+    def count_runs(self, query: RunQuery) -> int:
+        """The number of all runs that match the query, whose limit does not count."""
+
     def array_counts(self, array_id: str) -> Mapping[tuple[RunState, Outcome | None], int]:
         """The number of members of an array by state and outcome."""
 

@@ -40,14 +40,15 @@ class RunQuery(ListQuery, frozen=True, kw_only=True):
     """The runs to list: newest first, at most `limit`, those before `before_id` when paging.
 
     Empty `states` means all; `user`, `project`, `name`, `array_id` and `array_index` None mean any; every
-    pair of `labels` must match. With `ended_after`, runs that ended before it are left out (those that have
-    not ended stay); with `ended_before`, all others are.
+    pair of `labels` must match. Members of the arrays `without` are left out. With `ended_after`, runs that
+    ended before it are left out (those that have not ended stay); with `ended_before`, all others are.
     """
 
     states: frozenset[RunState] = frozenset()
     name: str | None = None
     array_id: str | None = None
     array_index: int | None = None
+    without: frozenset[str] = frozenset()
     labels: Mapping[str, str] = field(default_factory=dict)
     ended_after: float | None = None
     ended_before: float | None = None

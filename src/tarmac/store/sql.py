@@ -154,6 +154,10 @@ class SqlStore:
             found = connection.execute(sql.summaries(query, few_ended=few_ended)).all()
         return [rows.to_summary(row) for row in found]
 
+    def count_runs(self, query: RunQuery) -> int:
+        number: int = self._database.rows(sql.count(query))[0][0]
+        return number
+
     def array_counts(self, array_id: str) -> dict[tuple[RunState, Outcome | None], int]:
         found = self._database.rows(sql.ARRAY_COUNTS, {"array_id": array_id})
         return {(RunState(state), outcome and Outcome(outcome)): count for state, outcome, count in found}

@@ -180,6 +180,12 @@ def summaries(query: RunQuery, *, few_ended: bool = False) -> sa.Select[Any]:
     return statement
 
 
+def count(query: RunQuery) -> sa.Select[Any]:
+    """The number of runs of which `summaries` is a page."""
+    every = summaries(query).with_only_columns(run.c.id).limit(None).order_by(None)
+    return sa.select(sa.func.count()).select_from(every.subquery("every"))
+
+
 def _matching(statement: sa.Select[Any], query: RunQuery) -> sa.Select[Any]:
     """The newest runs of the query, whenever they ended.
 
@@ -193,6 +199,9 @@ def _matching(statement: sa.Select[Any], query: RunQuery) -> sa.Select[Any]:
         statement = statement.join(pair, same)
         newest = pair.c.run_id if number == 0 else newest
     statement = page(statement, newest, query, run, "name", "array_id", "array_index")
+    if query.without:
+        others = run.c.array_id.not_in(sorted(query.without))
+        statement = statement.where(sa.or_(run.c.array_id.is_(None), others))
     if query.ended_before is not None:
         statement = statement.where(run.c.ended_at < query.ended_before)
     return statement

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from click.testing import CliRunner, Result
 
 from served import HELLO, Served, served
+from shell import Screen, Shell
 from sim_engine import Behaviour
 from tarmac.cli.main import program
 
@@ -29,6 +31,28 @@ def test_no_run_yet_is_said_only_where_there_never_was_one(plane: Served) -> Non
     assert tarmac(plane, "ls", "--as", "isc").stderr.strip() == (
         "tarmac: no run is live or has ended lately: tarmac ls --all lists older ones"
     )
+
+
+def test_a_terminal_shows_the_newest_runs_and_how_many_more_there_are(plane: Served, tmp_path: Path) -> None:
+    """N5: at most 100 lines, of which an array is one; a pipe has every line, --limit N has N."""
+    client, shell = plane.client(), Shell(home=plane.home.root, directory=tmp_path)
+    client.submit_all([{"source": HELLO, "overrides": {"name": f"run-{number}"}} for number in range(130)])
+    client.submit(HELLO, overrides={"name": "many", "array": "0-299"})
+
+    def on_terminal(*options: str) -> list[str]:
+        with Screen(shell, "ls", *options, variables={"NO_COLOR": "1"}) as screen:
+            assert screen.end() == 0
+        return [line for line in screen.text.splitlines() if line]
+
+    _, first, *_, last, more = on_terminal()
+    assert "many[0-299]" in first
+    assert "run-31 " in last
+    assert "31 more" in more
+    assert len(on_terminal()) == 102
+    assert "run-30 " in on_terminal("--expand", "--state", "queued", "--limit", "400")[-1]
+    assert len(on_terminal("--limit", "120")) == 121
+    assert len(tarmac(plane, "ls").stdout.splitlines()) == 132
+    assert len(json.loads(tarmac(plane, "ls", "--json").stdout)["runs"]) == 430
 
 
 def test_why_a_run_failed_comes_with_its_last_lines(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tarmac.cli.commands.nodes import node_table
 from tarmac.cli.commands.show import page
 from tarmac.cli.commands.why import explanation
 from tarmac.cli.views.metricview import not_finite, report_table, report_text
-from tarmac.cli.views.runview import ListedRun, column_names, ordered, run_table, sort_keys
+from tarmac.cli.views.runview import ListedRun, column_names, ordered, run_pieces, sort_keys
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import NodeState
 from tarmac.model.errors import InvalidInput
@@ -26,6 +26,10 @@ from tarmac.model.resources import Reason, ReasonCode
 
 NOW = 1000.0
 PLAIN = Terminal()
+
+
+def table_of_runs(runs: list[ListedRun], **how: Any) -> str:
+    return "\n".join(run_pieces(runs, now=NOW, terminal=PLAIN, **how))
 
 
 def fields(**changes: Any) -> dict[str, Any]:
@@ -57,7 +61,7 @@ def test_runs() -> None:
         id="r0", state="ended", outcome="failed", ended_at=943.5, message="main.0.0 exited with 7"
     )
     rehearsed = summary(id="r2", state="queued", cluster="rehearsal-r2", started_at=None)
-    assert run_table([rehearsed, summary(), failed], now=NOW, terminal=PLAIN) == (
+    assert table_of_runs([rehearsed, summary(), failed]) == (
         "RUN  NAME    STATE    SLOTS  CLUSTER    CREATED     RAN  WHY\n"
         "r2   digits  queued       2  rehearsal   2m ago\n"
         "r1   digits  running      2  local       2m ago  1m 00s\n"
@@ -67,14 +71,14 @@ def test_runs() -> None:
 
 def test_a_long_cause_is_cut_in_a_pipe_too() -> None:
     failed = summary(outcome="failed", state="ended", message="a link that leads out; " * 200)
-    _, row = run_table([failed], now=NOW, terminal=PLAIN, columns=["why"]).splitlines()
+    _, row = table_of_runs([failed], columns=["why"]).splitlines()
     assert len(row) <= 300
     assert row.endswith("…")
 
 
 def test_columns_are_chosen_by_name() -> None:
     run = summary(outcome="failed", state="ended", ended_at=940.0, project="vision")
-    assert run_table([run], now=NOW, terminal=PLAIN, columns=column_names("id,Project,state,ended")) == (
+    assert table_of_runs([run], columns=column_names("id,Project,state,ended")) == (
         "RUN  PROJECT  STATE    ENDED\nr1   vision   failed  1m ago"
     )
 
@@ -98,7 +102,7 @@ def test_an_unknown_column_is_answered_with_the_nearest() -> None:
 
 
 def test_users_are_told_apart_where_there_are_several() -> None:
-    table = run_table([summary(), summary(user="bob")], now=NOW, terminal=PLAIN)
+    table = table_of_runs([summary(), summary(user="bob")])
     assert "USER" in table.splitlines()[0]
     assert "bob" in table
 

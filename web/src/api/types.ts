@@ -144,7 +144,7 @@ export type RunChanges = { until: number; fields: string[]; rows: unknown[][]; m
 export type RunColumn = { title: string; sort: string | null; right: boolean };
 export type RunCommand = "pause" | "resume" | "stop";
 export type RunEvent = "accepted" | "attempt_paused" | "dependency_met" | "faulted" | "finished" | "granted" | "pause_requested" | "placed" | "preempt_requested" | "released" | "reordered" | "resume_requested" | "retried" | "session_opened" | "staged" | "started" | "stop_requested" | "submitted" | "vacated";
-export type RunPage = { runs: RunSummary[]; next: string | null };
+export type RunPage = { runs: RunSummary[]; next: string | null; total: number | null };
 export type RunResult = { run: Run | null; error: ErrorForm | null };
 export type RunScope = "all" | "mine";
 export type RunState = "ended" | "paused" | "pausing" | "pending" | "preempting" | "queued" | "running" | "starting" | "stopping" | "submitted";
@@ -194,7 +194,7 @@ export type WorkerStatus = { role: string; replica: number; index: number; node:
 /** The operations by method and path: what a request may have, and what its answer is. */
 export interface Operations {
   "POST /runs": { query: { dry_run?: boolean }; body: SubmissionBody; answer: Run };
-  "GET /runs": { query: { state?: RunState[]; user?: string | null; scope?: RunScope; project?: string | null; name?: string | null; array?: string | null; label?: string[]; before?: string | null; limit?: number; all?: boolean }; body: undefined; answer: RunPage };
+  "GET /runs": { query: { state?: RunState[]; user?: string | null; scope?: RunScope; project?: string | null; name?: string | null; array?: string | null; label?: string[]; before?: string | null; without?: string[]; limit?: number; count?: boolean; all?: boolean }; body: undefined; answer: RunPage };
   "POST /runs/batch": { query: {  }; body: BatchBody; answer: Run[] };
   "POST /check": { query: {  }; body: CheckBody; answer: CheckReport };
   "GET /runs/{run}/code-changes": { query: { after: string }; body: undefined; answer: CodeChange[] };

@@ -1,8 +1,14 @@
-"""`tarmac ls`: print a table of runs. By default all live runs, and the newest ended ones."""
+"""`tarmac ls`: print a table of runs. By default all live runs, and the newest ended ones.
+
+On a terminal these are the newest lines; elsewhere the lines are printed as the pages of the list are read.
+"""
 
 import time
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from heapq import merge
+from itertools import chain, islice
+from operator import attrgetter
 from typing import Any
 
 import click
@@ -10,7 +16,7 @@ from msgspec import convert, to_builtins
 
 from tarmac.cli.dialogue import connect, print_json, print_text, remark, wants_json
 from tarmac.cli.options import flag, json_option, pairs_option
-from tarmac.cli.selecting import pages
+from tarmac.cli.selecting import PAGE, pages
 from tarmac.cli.views import runview
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client import Client
@@ -21,6 +27,8 @@ from tarmac.model.summary import RunSummary
 from tarmac.systems.displays import as_option, display, statuses_of, with_statuses
 
 ENDED_SHOWN = 20
+SHOWN = 100
+"""The most lines on a terminal, unless more are asked for."""
 
 _LIFE = frozenset(RunState)
 
@@ -66,57 +74,80 @@ def ls(
     Without options: all runs that have not ended, and the newest that have. The newest come first.
     In the words of another system, as there: all that ended in the last 14 days (a setting).
     """
-    requested, matches = _filter(states, mode, system)
+    requested, exact, matches = _filter(states, mode, system)
     if columns is not None and system is not None:
         raise click.UsageError("--as has the columns of that system: leave out --columns")
     names = runview.column_names(columns) if columns is not None else None
     keys = runview.sort_keys(sort) if sort is not None else []
-    client = connect()
+    client, now, terminal = connect(), time.time(), stdout_terminal()
     expand = expand or wants_json() or system is not None
+    whole = any((everything, limit, keys, system, wants_json(), terminal.width is None))
     query["labels"] = dict(labels)
+    filtered, older = any((states, mode, *query.values())), False
+    size = PAGE if whole else SHOWN + 1
     if states or mode or everything or limit or system:
-        whole = {**query, "states": requested, "everything": everything}
-        runs = _take(client, None if keys else limit, whole, expand=expand, matches=matches)
-        hidden = False
+        query |= {"states": requested, "everything": everything}
+        most = None if keys else limit
+        runs = _take(client, most, query, expand=expand, size=size, matches=matches)
     else:
-        runs, hidden = recent(client, query, expand=expand)
-    lines = convert(runs, list[runview.ListedRun], from_attributes=True)
-    if not expand:
-        lines = [runview.as_array(line, client.array(line.id)) if line.array_id else line for line in lines]
+        runs, older = recent(client, query, expand=expand, size=size)
+        query["states"] = sorted(LIVE_STATES)
+    top = [] if whole else list(islice(runs, SHOWN))
+    more = not whole and next(runs, None) is not None
     digests = runview.DIGEST in {*(names or ()), *(key for key, _ in keys)}
-    if digests:
-        lines = [replace(line, digest=_digest(client, line)) for line in lines]
-    lines = runview.ordered(lines, keys, now=time.time())[:limit] if keys else lines
+    one = partial(_line, client, expand=expand, digest=digests)
+    lines: Iterator[runview.ListedRun] = map(one, runs if whole else top)
+    if keys:
+        lines = iter(runview.ordered([*lines], keys, now=now)[:limit])
     if wants_json():
-        print_json({"runs": _documents(lines, system, digests=digests)})
+        print_json({"runs": (_document(line, system, digest=digests) for line in lines)})
         return
-    if not runs:
-        if any((states, mode, *query.values())):
-            remark("no such run")
-        elif client.runs(limit=1, everything=True).runs:
-            remark("no run is live or has ended lately: tarmac ls --all lists older ones")
-        else:
-            remark("no run yet: tarmac run -- echo hello")
+    if (first := next(lines, None)) is None:
+        _remark_none(client, filtered=filtered)
         return
-    terminal = stdout_terminal()
+    lines = chain([first], lines)
     if system is None:
-        print_text(runview.run_table(lines, now=time.time(), terminal=terminal, columns=names))
+        for piece in runview.run_pieces(lines, now=now, terminal=terminal, columns=names):
+            print_text(piece)
     else:
-        print_text(display(system).prepared(client, [line.id for line in lines]).runs(lines, terminal))
-    if hidden:
+        every = list(lines)
+        print_text(display(system).prepared(client, [line.id for line in every]).runs(every, terminal))
+    hidden = _left_out(client, top, query) if more and exact else None
+    if more and hidden != 0:
+        remark(f"{'there are' if hidden is None else hidden} more: add --limit N, or read them in a pipe")
+    elif older or more:
         remark("older runs have ended too: tarmac ls --all")
 
 
-def _documents(
-    lines: Sequence[runview.ListedRun], system: str | None, *, digests: bool
-) -> list[dict[str, Any]]:
-    """The summaries as JSON: with the digests if requested, and with the word of a system."""
-    documents: list[dict[str, Any]] = to_builtins(lines) if system is None else with_statuses(lines, system)
-    for each in documents:
-        del each["counts"]
-        if not digests:
-            del each[runview.DIGEST]
-    return documents
+def _remark_none(client: Client, *, filtered: bool) -> None:
+    if filtered:
+        remark("no such run")
+    elif client.runs(limit=1, everything=True).runs:
+        remark("no run is live or has ended lately: tarmac ls --all lists older ones")
+    else:
+        remark("no run yet: tarmac run -- echo hello")
+
+
+def _left_out(client: Client, shown: Sequence[RunSummary], query: dict[str, Any]) -> int | None:
+    """The number of runs that match the query, and are neither on these lines nor of their arrays."""
+    arrays = [run.array_id for run in shown if run.array_id is not None]
+    return client.runs(limit=1, count=True, before=shown[-1].id, without=arrays, **query).total
+
+
+def _line(client: Client, run: RunSummary, *, expand: bool, digest: bool) -> runview.ListedRun:
+    line = convert(run, runview.ListedRun, from_attributes=True)
+    if line.array_id and not expand:
+        line = runview.as_array(line, client.array(line.array_id))
+    return replace(line, digest=_digest(client, line)) if digest else line
+
+
+def _document(line: runview.ListedRun, system: str | None, *, digest: bool) -> dict[str, Any]:
+    """A summary as JSON: with the digest if requested, and with the word of a system."""
+    document: dict[str, Any] = to_builtins(line) if system is None else with_statuses([line], system)[0]
+    del document["counts"]
+    if not digest:
+        del document[runview.DIGEST]
+    return document
 
 
 def _digest(client: Client, run: RunSummary) -> str | None:
@@ -125,25 +156,34 @@ def _digest(client: Client, run: RunSummary) -> str | None:
     return next((image.digest for image in reversed(used) if image), None)
 
 
-def recent(client: Client, query: dict[str, Any], *, expand: bool) -> tuple[list[RunSummary], bool]:
-    """All live runs and the newest ended ones, newest first; and whether older ones are left out.
+def recent(
+    client: Client, query: dict[str, Any], *, expand: bool, size: int
+) -> tuple[Iterator[RunSummary], bool]:
+    """All live runs, `size` in a request, and the newest ended ones, newest first; and whether older ones are
+    left out.
 
-    A run that ends between the two questions is in both answers, and counts as ended.
+    A run that ends between the first two questions is in both answers, and counts as ended.
     """
-    live = _take(client, None, {**query, "states": sorted(LIVE_STATES)}, expand=expand)
-    ended = _take(client, ENDED_SHOWN + 1, {**query, "states": [RunState.ENDED]}, expand=expand)
-    arrays = {run.array_id for run in live} - {None}
-    ended = [run for run in ended if expand or run.array_id not in arrays]
-    over = {run.id for run in ended}
-    shown = [*(run for run in live if run.id not in over), *ended[:ENDED_SHOWN]]
-    shown.sort(key=lambda run: (run.created_at, run.id), reverse=True)
-    return shown, len(ended) > ENDED_SHOWN
+    take = partial(_take, client, expand=expand, size=size)
+    live = take(None, {**query, "states": sorted(LIVE_STATES)})
+    first = list(islice(live, 1))
+    ended = list(take(ENDED_SHOWN + 1, {**query, "states": [RunState.ENDED]}))
+    shown = [run for run in ended[:ENDED_SHOWN] if expand or not _has_live(client, run)]
+    over = {run.id for run in shown}
+    going_on = (run for run in chain(first, live) if run.id not in over)
+    return merge(going_on, shown, key=attrgetter("id"), reverse=True), len(ended) > ENDED_SHOWN
+
+
+def _has_live(client: Client, run: RunSummary) -> bool:
+    """Whether the run is of an array with members that have not ended: these are listed."""
+    return run.array_id is not None and not LIVE_STATES.isdisjoint(client.array(run.array_id).counts)
 
 
 def _filter(
     words: Sequence[str], mode: str | None, system: str | None
-) -> tuple[list[str], Callable[[RunSummary], bool]]:
-    """The states to request from the server ([] for all), and the condition for a run to be listed.
+) -> tuple[list[str], bool, Callable[[RunSummary], bool]]:
+    """The states to request from the server ([] for all), whether every run in them is listed, and the
+    condition for a run to be listed.
 
     A run is of one mode, and its state or outcome is one of the words. A word of the system has its meaning
     in that system.
@@ -165,7 +205,8 @@ def _filter(
         return bool(statuses and system) and with_statuses([run], str(system))[0]["status"] in statuses
 
     requested = {word if word in _LIFE else RunState.ENDED for word in own_words}
-    return [] if statuses else sorted(requested), matches
+    exact = mode is None and not statuses and _LIFE.issuperset(own_words)
+    return [] if statuses else sorted(requested), exact, matches
 
 
 def _states() -> list[str]:
@@ -181,8 +222,11 @@ def _take(
     query: dict[str, Any],
     *,
     expand: bool,
+    size: int,
     matches: Callable[[RunSummary], bool] | None = None,
-) -> list[RunSummary]:
-    """At most `limit` matching runs; without `expand`, an array counts as one, shown by its first member."""
-    found = filter(matches, pages(client, limit if expand else None, query))
-    return list(islice(found if expand else runview.first_members(found), limit))
+) -> Iterator[RunSummary]:
+    """At most `limit` matching runs, `size` in a request; without `expand`, an array counts as one, shown by
+    its first member.
+    """
+    found = filter(matches, pages(client, min(limit or size, size), query, by_array=not expand))
+    return islice(found if expand else runview.first_members(found), limit)

@@ -6,12 +6,13 @@ A column has a cell for people; its key, or else its cell, is the value to sort 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from tarmac import api
 from tarmac.cli.views.amounts import age, duration
 from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of, title
-from tarmac.cli.views.table import Cell, Column, Table, facts_text, table_text
+from tarmac.cli.views.table import Cell, Column, Table, facts_text, table_pieces
 from tarmac.cli.views.terminal import Terminal, fit, one_line
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, Problem, suggestion
@@ -62,6 +63,9 @@ def cluster_of(run: RunSummary) -> str:
 def _state(run: ListedRun) -> str:
     return run.counts or state_of(run)
 
+
+PIECE = 1000
+"""The lines of a piece of the table."""
 
 DIGEST_CHARACTERS = len("sha256:") + 12
 DIGEST = "digest"
@@ -156,18 +160,23 @@ def ordered(runs: Sequence[ListedRun], keys: Sequence[tuple[str, bool]], *, now:
     return result
 
 
-def run_table(
-    runs: Sequence[ListedRun],
+def run_pieces(
+    runs: Iterable[ListedRun],
     *,
     now: float,
     terminal: Terminal,
     columns: Sequence[str] | None = None,
-) -> str:
-    """The table of runs: of these columns, else of the usual ones, with users if there are several."""
-    names = list(columns or USUAL)
-    if columns is None and len({run.user for run in runs}) < 2:
+) -> Iterator[str]:
+    """The table of runs, piece by piece: of these columns, else of the usual ones, with users if there are
+    several, or if there is more than one piece.
+    """
+    names, rest = list(columns or USUAL), iter(runs)
+    pieces = iter(lambda: list(islice(rest, PIECE)), [])
+    first, second = next(pieces, []), next(pieces, [])
+    if columns is None and not second and len({run.user for run in first}) < 2:
         names.remove("user")
-    return table_text([COLUMNS[name] for name in names], runs, terminal, now=now)
+    parts = chain(filter(None, (first, second)), pieces)
+    return table_pieces([COLUMNS[name] for name in names], parts, terminal, now=now)
 
 
 def written(array: api.Array) -> str:

@@ -48,7 +48,8 @@ def add_run_routes(routes: Routes, service: Service) -> None:
         query = _run_query(call.query, recent=service.clock.now() - service.ended_days * _DAY_S)
         found = plane.runs(call.actor, query, scope=call.query.scope)
         following = found[-1].id if len(found) == query.limit else None
-        return api.RunPage(runs=found, next=following)
+        total = plane.tables.total(call.actor, query, call.query.scope) if call.query.count else None
+        return api.RunPage(runs=found, next=following, total=total)
 
     @routes.serve(api.RUN)
     def run(call: Call) -> api.Run:
@@ -210,6 +211,7 @@ def _run_query(query: api.RunsQuery, *, recent: float) -> RunQuery:
         project=query.project,
         name=query.name,
         array_id=query.array,
+        without=frozenset(query.without),
         labels=_labels(query.label),
         ended_after=recent if plain else None,
         before_id=query.before,
