@@ -62,7 +62,7 @@ def test_an_accepted_run_is_read_back_as_it_was(store: Store) -> None:
     assert store.create_runs([new]) == [new.run]
     assert store.run("r1") == new.run
     assert store.load_runs(["r1", "none"]) == {"r1": new.run}
-    assert store.live_runs() == [new.run]
+    assert list(store.live_runs()) == [new.run]
 
 
 def test_runs_are_returned_in_the_order_of_the_request(store: Store) -> None:
@@ -186,7 +186,7 @@ def test_unknown_runs_have_nothing(store: Store) -> None:
     assert store.load_runs([]) == {}
     assert store.attempts("r1") == []
     assert store.events("r1") == []
-    assert store.live_runs() == []
+    assert list(store.live_runs()) == []
     assert store.live_attempts() == []
 
 

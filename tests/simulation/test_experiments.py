@@ -204,7 +204,7 @@ def test_an_asha_experiment_ends_bad_trials_early_and_frees_their_slots() -> Non
     assert sum(trial.at < 5 for trial in trials) >= 4
     best = play.plane.experiments.best(ADA, play.experiment)[0].trial
     assert best.best == min(trial.best for trial in trials)
-    assert not play.simulation.store.live_runs()
+    assert not list(play.simulation.store.live_runs())
 
 
 def test_promotion_pauses_a_trial_and_resumes_it_from_its_checkpoint() -> None:
@@ -343,7 +343,7 @@ def test_crashes_at_durable_writes_neither_lose_nor_repeat_a_trial(case: int) ->
             assert drawn(play) == drawn(calm), f"seed {seed}"
         assert len(play.trials) == len(calm.trials), f"seed {seed}"
         assert play.experiment.outcome is Outcome.COMPLETED
-        assert not play.simulation.store.live_runs()
+        assert not list(play.simulation.store.live_runs())
 
 
 @pytest.mark.parametrize("cluster", [None, SITE], ids=["placed", "with a queue of its own"])

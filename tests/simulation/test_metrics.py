@@ -64,14 +64,14 @@ def stopped_after_turns(made: Simulation, run: str, turns: int) -> bool:
     for _ in range(turns):
         made.turn_all()
         made.clock.advance(0.5)
-    return not made.store.live_runs()
+    return not list(made.store.live_runs())
 
 
 def finish(made: Simulation) -> None:
     for _ in range(60):
         made.turn_all()
         made.clock.advance(0.5)
-        if not made.store.live_runs():
+        if not list(made.store.live_runs()):
             return
     raise AssertionError("it has not ended")
 
@@ -142,7 +142,7 @@ def test_a_stop_does_not_wait_for_room_for_reports_and_an_end_does() -> None:
     for _ in range(20):
         made.turn_all()
         made.clock.advance(0.5)
-    assert made.store.live_runs()
+    assert list(made.store.live_runs())
     made.store.metrics.disk_full = False
     finish(made)
     assert_taken_once(made, run)

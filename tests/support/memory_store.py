@@ -176,9 +176,9 @@ class MemoryStore(MemoryReservations):
         with self._lock:
             return dict(Counter((r.state, r.outcome) for r in self._runs.values() if r.array_id == array_id))
 
-    def live_runs(self) -> list[Run]:
+    def live_runs(self) -> Iterator[Run]:
         with self._lock:
-            return [self._runs[run_id] for run_id in sorted(self._live)]
+            return iter([self._runs[run_id] for run_id in sorted(self._live)])
 
     def remove_runs(self, run_ids: Collection[str]) -> frozenset[str]:
         with self._write:

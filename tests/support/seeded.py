@@ -366,7 +366,7 @@ class History:
             return not near()
 
         simulation.settle_until(done)
-        self.left_waiting = len(store.live_runs())
+        self.left_waiting = len(list(store.live_runs()))
         simulation.others[FAR].unreachable = False
         simulation.answer(FAR)
 

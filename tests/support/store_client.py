@@ -43,18 +43,18 @@ def fill(directory: str) -> None:
     with closing(open_store(f"sqlite:///{directory}/tarmac.db")) as store:
         filler.write_bytes(b"\0" * FILLER_BYTES)
         accepted = until_full(lambda number: store.create_runs([new_run(f"r{number:04}", source=BULK)]))
-        runs = store.live_runs()
+        runs = list(store.live_runs())
         taken = until_full(lambda number: store.apply([placed(runs[number])]))
         say(accepted=accepted, taken=taken, **stored(store))
         filler.unlink()
         store.create_runs([new_run("s1", source=BULK)])
-        now = store.live_runs()[taken]
+        now = list(store.live_runs())[taken]
         say(accepted=accepted + 1, taken=taken + store.apply([placed(now)]).count(True), **stored(store))
 
 
 def stored(store: SqlStore) -> dict[str, int]:
     return {
-        "runs": len(store.live_runs()),
+        "runs": len(list(store.live_runs())),
         "attempts": len(store.live_attempts()),
         "events": len(store.feed(after_id=0, limit=10_000)),
         "seqs": sum(run.seq for run in store.live_runs()),

@@ -105,8 +105,8 @@ class Store(Protocol):
     def load_runs(self, run_ids: Sequence[str]) -> dict[str, Run]:
         """The runs with these ids; missing ones are left out."""
 
-    def live_runs(self) -> list[Run]:
-        """Every run that has not ended, by id."""
+    def live_runs(self) -> Iterator[Run]:
+        """Every run that has not ended, by id, read as they are taken: there may be very many."""
 
     def remove_runs(self, run_ids: Collection[str]) -> frozenset[str]:
         """Remove ended runs, their attempts and events in one transaction; returns their ids. Usage stays."""

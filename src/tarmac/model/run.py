@@ -97,7 +97,7 @@ class Attempt(AttemptProgress, frozen=True, kw_only=True):
     run_id: str
     allocation: Allocation
     token: str
-    master_port: int | None
+    master_port: int | None = None
     home: str | None = None
     released: tuple[Release, ...] = ()
     granted_at: float | None = None

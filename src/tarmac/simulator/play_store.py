@@ -5,7 +5,7 @@ contract suite of steps. With SQLite in memory, a play takes three times as long
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -72,8 +72,8 @@ class PlayStore:
                 self._keep_step(step)
         return taken
 
-    def live_runs(self) -> list[Run]:
-        return [run for _, run in sorted(self._runs.items()) if run.state in LIVE_STATES]
+    def live_runs(self) -> Iterator[Run]:
+        return (run for _, run in sorted(self._runs.items()) if run.state in LIVE_STATES)
 
     def runs(self, query: RunQuery) -> list[RunSummary]:
         """The last runs in the states of the query, by which starts are estimated."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache, partial
 from operator import attrgetter
+from sys import intern
 from typing import Any, TypeVar
 
 from tarmac.model.actor import HomeIdentity, Lease, ServerRecord
@@ -255,7 +256,7 @@ def _legible(text: str) -> str:
 
 def to_run(row: Sequence[Any]) -> Run:
     """A run, from the columns of `statements._RUNS`."""
-    return Run(**_values(RUN_FIELDS, row, _FROM_RUN))
+    return Run(**_values(_RUN, row))
 
 
 def to_summary(row: Sequence[Any]) -> RunSummary:
@@ -267,12 +268,12 @@ def to_summary(row: Sequence[Any]) -> RunSummary:
 
 def to_attempt(row: Sequence[Any]) -> Attempt:
     """An attempt, from the columns of `statements._ATTEMPTS`."""
-    return Attempt(**_values(ATTEMPT_FIELDS, row, _FROM_ATTEMPT))
+    return Attempt(**_values(_ATTEMPT, row))
 
 
 def to_event(row: Sequence[Any]) -> Event:
     """One step of a history, from the columns of `statements._EVENTS`."""
-    return Event(**_values(EVENT_FIELDS, row, _FROM_EVENT))
+    return Event(**_values(_EVENT, row))
 
 
 _USAGE_FIELDS = ("hour_at", "cluster", "pool", "user", "project", "group", "slot_s")
@@ -312,17 +313,22 @@ def read_record(kind: type[T], body: str | None) -> T | None:
     return decode(kind, json.loads(body)) if body is not None else None
 
 
-def _values(names: Sequence[str], row: Sequence[Any], readers: Readers) -> Values:
-    """The fields of a record by name; those without a reader are used unchanged."""
-    values = dict(zip(names, row, strict=True))
-    for name, read in readers.items():
-        values[name] = read(values[name])
-    return values
+def _values(fields: Sequence[_Field], row: Sequence[Any]) -> Values:
+    """The fields of a record by name, without those that have the usual value."""
+    return {
+        name: value if read is None else read(value)
+        for (name, read), value in zip(fields, row, strict=True)
+        if value is not None
+    }
 
 
-Readers = Mapping[str, Callable[[Any], Any]]
+_Field = tuple[str, Callable[[Any], Any] | None]
+"""A field, and what reads it (None: it is used unchanged)."""
 
-_FROM_RUN: Readers = {
+_FROM_RUN: Mapping[str, Callable[[Any], Any]] = {
+    "user": intern,  # long lists have few users, and a server keeps all live runs
+    "server": intern,
+    "code_digest": intern,
     "spec": _spec,
     "state": _STATES.__getitem__,
     "outcome": _OUTCOMES.__getitem__,
@@ -331,21 +337,29 @@ _FROM_RUN: Readers = {
     "share": partial(read_record, Share),
     "cycle_report": partial(read_record, CycleReport),
     "retry": partial(read_record, Retry),
-    "dependencies": lambda body: decode(tuple[AwaitedRun, ...], json.loads(body)) if body else (),
-    "excluded_nodes": lambda body: tuple(json.loads(body)) if body else (),
+    "dependencies": lambda body: decode(tuple[AwaitedRun, ...], json.loads(body)),
+    "excluded_nodes": lambda body: tuple(json.loads(body)),
 }
-_FROM_ATTEMPT: Readers = {
+_FROM_ATTEMPT: Mapping[str, Callable[[Any], Any]] = {
     "state": AttemptState,
     "allocation": partial(read_record, Allocation),
-    "leave_request": lambda word: LeaveRequest(word) if word is not None else None,
+    "leave_request": LeaveRequest,
     "outcome": _OUTCOMES.__getitem__,
     "cause": partial(read_record, Cause),
-    "milestones": lambda body: read_record(Milestones, body) or NOTHING_SEEN,
-    "released": lambda body: decode(tuple[Release, ...], json.loads(body)) if body is not None else (),
+    "milestones": partial(read_record, Milestones),
+    "released": lambda body: decode(tuple[Release, ...], json.loads(body)),
     "native": partial(read_record, NativeStatus),
 }
-_FROM_EVENT: Readers = {
+_FROM_EVENT: Mapping[str, Callable[[Any], Any]] = {
     "event": RunEvent,
     "state": _STATES.__getitem__,
-    "detail": lambda body: json.loads(body) if body is not None else {},
+    "detail": json.loads,
 }
+_RUN, _ATTEMPT, _EVENT = (
+    [(name, readers.get(name)) for name in names]
+    for names, readers in (
+        (RUN_FIELDS, _FROM_RUN),
+        (ATTEMPT_FIELDS, _FROM_ATTEMPT),
+        (EVENT_FIELDS, _FROM_EVENT),
+    )
+)

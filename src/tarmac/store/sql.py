@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -31,7 +31,7 @@ from tarmac.store import checks, rows, spans
 from tarmac.store import statements as sql
 from tarmac.store.accounts import SqlAccounts
 from tarmac.store.announcements import SqlAnnouncements
-from tarmac.store.database import Conflict, Database, Stale, each_of, is_damage
+from tarmac.store.database import CHUNK, Conflict, Database, Stale, each_of, is_damage
 from tarmac.store.experiments import SqlExperiments
 from tarmac.store.limits import SqlLimits
 from tarmac.store.metrics import SqlMetrics
@@ -162,8 +162,13 @@ class SqlStore:
         found = self._database.rows(sql.ARRAY_COUNTS, {"array_id": array_id})
         return {(RunState(state), outcome and Outcome(outcome)): count for state, outcome, count in found}
 
-    def live_runs(self) -> list[Run]:
-        return [rows.to_run(row) for row in self._database.rows(sql.LIVE_RUNS)]
+    def live_runs(self) -> Iterator[Run]:
+        ids = [row.id for row in self._database.rows(sql.LIVE_IDS)]
+        for start in range(0, len(ids), CHUNK):  # no sort has whole rows, and no list has all of them
+            part = ids[start : start + CHUNK]
+            yield from map(
+                rows.to_run, self._database.rows(sql.LIVE_RUNS, {"first": part[0], "last": part[-1]})
+            )
 
     # --- attempts and events ----------------------------------------------------------------------
 

@@ -145,7 +145,11 @@ ARRAY_COUNTS = (
     .where(run.c.array_id == sa.bindparam("array_id"))
     .group_by(run.c.state, run.c.outcome)
 )
-LIVE_RUNS = _RUNS.where(run.c.state.in_(words(LIVE_STATES))).order_by(run.c.id)
+_IS_LIVE = run.c.state.in_(words(LIVE_STATES))
+LIVE_IDS = sa.select(run.c.id).where(_IS_LIVE).order_by(run.c.id)
+LIVE_RUNS = _RUNS.where(
+    _IS_LIVE, run.c.id >= sa.bindparam("first"), run.c.id <= sa.bindparam("last")
+).order_by(run.c.id)
 
 SUMMARIES = sa.select(
     *(_RENAMED[name] if name in _RENAMED else run.c[name] for name in RunSummary.__struct_fields__)

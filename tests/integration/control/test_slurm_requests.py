@@ -158,7 +158,7 @@ def test_what_never_fits_is_refused_at_submission_with_what_would(pools: Control
         pools.submit([written("cluster: site\npool: trian\ncommand: hostname\n")])
     with pytest.raises(NeverFits, match="absent of pool wrong has no such nodes"):
         pools.submit([written("cluster: site\npool: wrong\ncommand: hostname\n")])
-    assert not pools.control.store.live_runs()
+    assert not list(pools.control.store.live_runs())
 
 
 def test_runs_that_ask_alike_are_judged_once(site: Site, pools: ControlPlane) -> None:

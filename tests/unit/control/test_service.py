@@ -228,7 +228,7 @@ def test_a_dry_run_shows_the_launch_and_keeps_nothing(simulation: Simulation, pl
     assert busy.reasons
     never = plane.dry_run(Submission(spec=spec(slots=9), actor=ADA))
     assert never.launch is None
-    assert len(plane.control.store.live_runs()) == 1
+    assert len(list(plane.control.store.live_runs())) == 1
 
 
 def test_slots_that_cannot_be_split_equally_are_warned_of() -> None:

@@ -98,7 +98,7 @@ def test_mistakes_are_answered_one_by_one(plane: ControlPlane, store: ScratchSto
         plane,
     )
     assert [type(result) for result in results] == [Accepted, InvalidInput, NeverFits, Accepted]
-    assert len(store.live_runs()) == 2
+    assert len(list(store.live_runs())) == 2
 
 
 def test_a_key_that_clashes_makes_no_other_run_twice(plane: ControlPlane, store: ScratchStore) -> None:
@@ -108,7 +108,7 @@ def test_a_key_that_clashes_makes_no_other_run_twice(plane: ControlPlane, store:
         [draft("echo keyless"), draft("echo other", key="k"), draft("echo keyed", key="l")], plane
     )
     assert [type(result) for result in results] == [Accepted, Refused, Accepted]
-    assert len(store.live_runs()) == 3
+    assert len(list(store.live_runs())) == 3
 
 
 def test_a_full_disk_is_everybodys(plane: ControlPlane, store: ScratchStore) -> None:
@@ -116,12 +116,12 @@ def test_a_full_disk_is_everybodys(plane: ControlPlane, store: ScratchStore) -> 
     results = submit_each([draft(), WRONG, draft()], plane)
     assert [type(result) for result in results] == [StorageFull, InvalidInput, StorageFull]
     store.fill_disk(False)
-    assert store.live_runs() == []
+    assert list(store.live_runs()) == []
 
 
 def test_those_that_belong_together_are_one_transaction(plane: ControlPlane, store: ScratchStore) -> None:
     with pytest.raises(TarmacError):
         submit_together([draft(), draft(slots=900)], plane)
-    assert store.live_runs() == []
+    assert list(store.live_runs()) == []
     assert len(submit_together([draft(), draft()], plane)) == 2
     assert store.writes == 1

@@ -157,7 +157,7 @@ def test_nothing_is_kept_of_what_has_ended() -> None:
     jobs = [job(number, number * 10.0, 5, 1) for number in range(1000)]
     play = Play(jobs, cluster("1x1"), Rules())
     play.run()
-    assert len(play.store.live_runs()) == 0
+    assert len(list(play.store.live_runs())) == 0
     assert len(play.store.feed(after_id=0, limit=10**6)) < 1000
 
 

@@ -38,7 +38,7 @@ def test_every_write_counts_and_no_read() -> None:
     store = ScratchStore()
     (run,) = store.create_runs([new_run("r1")])
     store.create_runs([])
-    store.live_runs()
+    list(store.live_runs())
     assert store.writes == 1
     store.apply([placed(run)])
     home = HomeIdentity(id="a", machine="m", hostname="h", path="/")
@@ -55,6 +55,6 @@ def test_a_full_disk_refuses_writes_until_there_is_room() -> None:
     store.fill_disk()
     with pytest.raises(StorageFull):
         store.apply([placed(run)])
-    assert store.live_runs() == [run]
+    assert list(store.live_runs()) == [run]
     store.fill_disk(False)
     assert store.apply([placed(run)]) == [True]

@@ -18,7 +18,7 @@ from tarmac.artifacts.versions.store_server import Grant, StoreServer
 from tarmac.control.permissions import Action, check, may_see
 from tarmac.model.actor import Actor, Sight
 from tarmac.model.errors import NotFound, Problem, Refused, TarmacError
-from tarmac.model.lifecycle import AttemptState
+from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Run
 from tarmac.model.run_records import RunRecord, RunRecordKind
@@ -175,11 +175,10 @@ class ArtifactService:
         run = self._store.load_runs([version.run_id]).get(version.run_id)
         owned = {"owner": run.user, "project": run.project} if run is not None else {}
         check(actor, Action.CONTROL, **owned, what="artifacts")
-        live = self._store.live_runs()
-        reader = next((run for run in live if version.id in run.spec.input_artifacts), None)
-        if reader is not None:
-            raise Refused(f"{version.id} is the input of {reader.name} ({reader.id}, {reader.state})")
-        owner = next((run for run in live if run.id == version.run_id), None)
+        for reader in self._store.live_runs():
+            if version.id in reader.spec.input_artifacts:
+                raise Refused(f"{version.id} is the input of {reader.name} ({reader.id}, {reader.state})")
+        owner = run if run is not None and run.state is not RunState.ENDED else None
         if owner is not None and version == self._catalog.latest(version.run_id, version.kind, version.rank):
             raise Refused(
                 f"{version.id} is what {owner.name} ({owner.state}) would resume from",

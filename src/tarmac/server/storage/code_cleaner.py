@@ -32,11 +32,12 @@ class CodeCleaner:
 
     def tidy(self) -> None:
         """Remove old snapshots and packs."""
-        live = self.store.live_runs()
         now = self.clock.now()
-        digests = [run.spec.code.digest for run in live if isinstance(run.spec.code, LocalDirectory)]
-        needed = {digest for digest in (*digests, *(run.code_digest for run in live)) if digest is not None}
-        self.code.use(needed, now=now)
+        needed: set[str | None] = set()
+        for run in self.store.live_runs():
+            needed.add(run.code_digest)
+            needed.add(run.spec.code.digest if isinstance(run.spec.code, LocalDirectory) else None)
+        self.code.use({digest for digest in needed if digest is not None}, now=now)
         age_s = max(self.keep_days * _DAY_S, LEAST_AGE_S)
         removed = self.code.remove_unused(snapshots_before=now - age_s, packs_before=now - UNFINISHED_S)
         if removed:

@@ -61,7 +61,7 @@ class RunRemover:
                 f"{run.spec.name} ({run.id}) is {run.state}, and only a run that has ended can be removed",
                 hint=f"tarmac stop --wait {run.id}",
             )
-        self._remove(run, self.store.live_runs())
+        self._remove(run, self._readers())
         return run
 
     def remove_if_there(self, actor: Actor, run_id: str) -> None:
@@ -77,7 +77,7 @@ class RunRemover:
                 f"{live} of {len(members)} members of {run.name} ({run.array_id}) have not ended",
                 hint=f"tarmac stop --wait {run.array_id}",
             )
-        others = self.store.live_runs()
+        others = self._readers()
         for member in self.store.load_runs([each.id for each in members]).values():
             self._remove(member, others)
 
@@ -90,13 +90,17 @@ class RunRemover:
             ended_before=self.clock.now() - self.keep_days * _DAY_S,
             limit=PAGE,
         )
-        live = self.store.live_runs()
+        live = self._readers()
         removed = 0
         while page := self.store.runs(query):
             removed += self._remove_all(self.store.load_runs([item.id for item in page]).values(), live)
             query = replace(query, before_id=page[-1].id)
         if removed:
             log.info("removed %d runs that ended more than %g days ago", removed, self.keep_days)
+
+    def _readers(self) -> list[Run]:
+        """The live runs that need artifacts of others."""
+        return [run for run in self.store.live_runs() if run.spec.input_artifacts]
 
     def _remove_all(self, runs: Iterable[Run], live: Iterable[Run]) -> int:
         """Remove these runs of this server as far as possible; returns their number."""
