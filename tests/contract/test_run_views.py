@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from histories import new_run
+from histories import new_run, step
 from tarmac.model.actor import Sight
 from tarmac.model.burst.rentals import Rental, RentalStep
 from tarmac.model.lifecycle import Mode, RunEvent
 from tarmac.model.ports import Store
+from tarmac.model.progress import Outcome
 from tarmac.model.spec import Target
-from tarmac.model.summary import RunFilter, RunQuery, RunWindow, SavedView
+from tarmac.model.summary import Project, RunFilter, RunQuery, RunWindow, SavedView
 
 NAMES = ("resnet", "vit", "ResNet-50", "50%_off", "vit", "zebra")
 
@@ -44,6 +45,16 @@ def table(store: Store, sight: Sight | None = None, **window: object) -> list[st
     everything = store.run_views.window(RunWindow(**{**window, "offset": 0, "limit": 100}), sight)[1]  # type: ignore[arg-type]
     assert total == len(everything)
     return [line.id for line in found]
+
+
+def test_projects_are_counted_and_begin_with_that_of_the_newest_run(filled: Store) -> None:
+    """I4."""
+    (run,) = filled.load_runs(["r0"]).values()
+    filled.apply([step(run, RunEvent.STOP_REQUESTED, outcome=Outcome.STOPPED, ended_at=200.0)])
+    assert filled.run_views.projects(None) == [
+        Project(id="speech", runs=3, live=3, newest_at=105.0),
+        Project(id="vision", runs=3, live=2, newest_at=102.0),
+    ]
 
 
 def test_the_newest_are_first_unless_another_order_is_chosen(filled: Store) -> None:
@@ -89,6 +100,7 @@ def test_runs_of_users_out_of_sight_are_neither_listed_nor_counted(filled: Store
     assert table(filled, seen, user=["ada"]) == []
     assert [line.id for line in filled.run_views.lines(["r0", "r1", "gone"], seen)] == ["r0"]
     assert filled.run_views.counts("user", RunFilter(), seen) == {"bob": 3}
+    assert [project.runs for project in filled.run_views.projects(seen)] == [1, 2]
     assert table(filled, Sight(user="eve", users=frozenset())) == []
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Select, text
 from sqlalchemy.dialects import sqlite
 
 from tarmac.model.actor import Sight
-from tarmac.model.lifecycle import RunState
+from tarmac.model.lifecycle import LIVE_STATES, RunState
 from tarmac.model.summary import RunQuery
 from tarmac.store import limits, open_store, rentals, secrets, spans
 from tarmac.store import statements as sql
@@ -38,8 +38,8 @@ QUERIES: dict[str, Select[Any]] = {
     "list of states": sql.summaries(RunQuery(states=frozenset({RunState.QUEUED}))),
     "list of labels": sql.summaries(RunQuery(labels={"a": "b"})),
     "list of what ended": sql.summaries(RunQuery(ended_after=1.0)),
-    "list of the few that ended": sql.summaries(RunQuery(ended_after=1.0), few_ended=True),
-    "how many ended": sql.ended_lately(1.0),
+    "list of the few that ended": sql.summaries(RunQuery(ended_after=1.0), few=True),
+    "how many ended": sql.relevant(RunQuery(ended_after=1.0)),
     "page of a list": sql.summaries(RunQuery(before_id="a", user="a")),
     "attempts": sql.ATTEMPTS.params(run_id="a"),
     "live attempts": sql.LIVE_ATTEMPTS,
@@ -112,6 +112,15 @@ def test_a_page_of_a_label_costs_the_same_however_many_runs_have_it(tmp_path: Pa
     assert many < 1.5 * few + 5_000
 
 
+def test_live_runs_with_a_label_cost_nothing_for_each_ended_run_that_has_it(tmp_path: Path) -> None:
+    """N5: where few runs are live, it is their labels that are looked up."""
+    label = "INSERT INTO run_label SELECT id, 'team', 'vision' FROM run"
+    ended = f"{label}; UPDATE run SET state = 'ended' WHERE substr(id, 2) < '019990'"
+    query = RunQuery(states=frozenset(LIVE_STATES), labels={"team": "vision"}, limit=50)
+    few, many = (_steps_of_a_page(tmp_path, "NULL", runs, ended, query) for runs in (4_000, 20_000))
+    assert many < 1.5 * few + 5_000
+
+
 def _steps_of_a_page(
     directory: Path, ended_at: str, runs: int, more: str = "SELECT 1", query: RunQuery | None = None
 ) -> int:
@@ -127,7 +136,7 @@ def _steps_of_a_page(
             SELECT printf('r%06d', n), 1, 'queued', 'a', 'p', 'u', 'native', 0, 1, 1, n,
                 {ended_at.format(at=at)}, 0, 0, 0 FROM each"""
         )
-        connection.execute(more)
+        connection.executescript(more)
         steps = 0
 
         def count() -> int:
@@ -136,11 +145,10 @@ def _steps_of_a_page(
             return 0
 
         connection.set_progress_handler(count, 100)
-        if query is not None:
-            assert len(_rows(connection, sql.summaries(query))) <= query.limit
-            return steps
-        few = _rows(connection, sql.ended_lately(at))[0][0] <= sql.FEW_ENDED
-        _rows(connection, sql.summaries(RunQuery(ended_after=at, limit=50), few_ended=few))
+        query = query or RunQuery(ended_after=at, limit=50)
+        counted = sql.relevant(query)
+        few = counted is not None and _rows(connection, counted)[0][0] <= sql.FEW
+        assert len(_rows(connection, sql.summaries(query, few=few))) <= query.limit
         return steps
 
 

@@ -13,7 +13,15 @@ from tarmac.model.cluster import BURST_PREFIX
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.run import Run
-from tarmac.model.summary import FACETS, RunFilter, RunSummary, RunWindow, SavedView, summary_of
+from tarmac.model.summary import (
+    FACETS,
+    Project,
+    RunFilter,
+    RunSummary,
+    RunWindow,
+    SavedView,
+    summary_of,
+)
 
 
 class MemoryRunViews:
@@ -64,6 +72,22 @@ class MemoryRunViews:
             if _visible(line, sight) and _passes(line, labels, chosen)
         ]
         return dict(Counter(each for each in values if each is not None))
+
+    def projects(self, sight: Sight | None) -> list[Project]:
+        found: dict[str, list[RunSummary]] = {}
+        for line, _ in self._lines():
+            if _visible(line, sight):
+                found.setdefault(line.project, []).append(line)
+        projects = [
+            Project(
+                id=name,
+                runs=len(lines),
+                live=sum(line.ended_at is None for line in lines),
+                newest_at=max(line.created_at for line in lines),
+            )
+            for name, lines in found.items()
+        ]
+        return sorted(projects, key=lambda project: project.newest_at, reverse=True)
 
     def saved(self, user: str) -> list[SavedView]:
         return [view for (of, _), view in sorted(self._saved.items()) if of == user]

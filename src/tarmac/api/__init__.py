@@ -90,7 +90,7 @@ else:
         "queue": "Estimate QueueEntry QueuePool",
         "run_operations": (
             "ARRAY COMMAND_RUNS CommandBody LABEL LABEL_RUNS LabelRunsBody LabelsBody MOST_COMMANDED PAUSE "
-            "REMOVE_RUN RESUME RUN RUNS RunCommand RunsQuery STOP StopQuery"
+            "PROJECTS REMOVE_RUN RESUME RUN RUNS RunCommand RunsQuery STOP StopQuery"
         ),
         "runs": "Array CycleReport Run RunPage RunResult RunStatus",
         "server": "CheckReport Error ErrorForm Health Version error_form",

@@ -13,6 +13,7 @@ from tarmac.api.operation import Body, Lines, ListQuery, Operation, Query
 from tarmac.api.runs import Array, Run, RunPage, RunResult
 from tarmac.model.actor import Action
 from tarmac.model.lifecycle import RunState
+from tarmac.model.summary import Project
 
 
 class RunsQuery(ListQuery[RunState], frozen=True, kw_only=True):
@@ -74,6 +75,7 @@ class LabelRunsBody(LabelsBody, frozen=True, kw_only=True):
 RUNS = Operation("GET", "/runs", Action.READ, RunPage, query=RunsQuery)
 RUN = Operation("GET", "/runs/{run}", Action.READ, Run)
 REMOVE_RUN = Operation("DELETE", "/runs/{run}", Action.CONTROL, Run)
+PROJECTS = Operation("GET", "/projects", Action.READ, list[Project])
 STOP = Operation("POST", "/runs/{run}/stop", Action.CONTROL, Run, query=StopQuery)
 PAUSE = Operation("POST", "/runs/{run}/pause", Action.CONTROL, Run)
 RESUME = Operation("POST", "/runs/{run}/resume", Action.CONTROL, Run)

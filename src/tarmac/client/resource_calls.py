@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tarmac.model.people.usage import UsedSlots
     from tarmac.model.run_records import Dataset
     from tarmac.model.secret import Secret
+    from tarmac.model.summary import Project
 
 
 class ListFilters(TypedDict, total=False):
@@ -67,6 +68,10 @@ class ResourceCalls(BurstCalls):
         """
         query = api.QueueQuery(cluster=cluster, pool=pool, mine=mine, limit=limit, after=after, arrays=arrays)
         return self._call(api.QUEUE, query=query)
+
+    def projects(self) -> list[Project]:
+        """The projects of all runs, that of the newest run first."""
+        return self._call(api.PROJECTS)
 
     def queue_pages(self, **chosen: Any) -> Iterator[Iterator[api.QueuePool]]:
         """The pages of each queue, one after another, each requested when it is needed; as for `queue`."""

@@ -7,7 +7,7 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.model.actor import Actor
 from tarmac.model.codec import replace
 from tarmac.model.errors import Refused
-from tarmac.model.summary import RunFilter, RunQuery, RunSummary, RunWindow, SavedView
+from tarmac.model.summary import Project, RunFilter, RunQuery, RunSummary, RunWindow, SavedView
 
 MOST_VIEWS = 100
 """The most views that a user saves."""
@@ -39,6 +39,11 @@ class RunTables:
         """The number of runs with each value of a field that pass the filters by other fields."""
         check(actor, Action.READ)
         return self._control.store.run_views.counts(field, chosen, actor.sees)
+
+    def projects(self, actor: Actor) -> list[Project]:
+        """The projects of the runs that the actor may see, that of the newest run first."""
+        check(actor, Action.READ)
+        return self._control.store.run_views.projects(actor.sees)
 
     def saved_views(self, actor: Actor) -> list[SavedView]:
         """The views that the actor has saved, by name."""

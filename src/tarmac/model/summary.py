@@ -96,6 +96,15 @@ class SavedView(Struct, frozen=True, kw_only=True):
     query: str
 
 
+class Project(Struct, frozen=True, kw_only=True):
+    """The number of a project's runs, of those that have not ended, and the time of the newest."""
+
+    id: str
+    runs: int
+    live: int
+    newest_at: float
+
+
 class RunViews(Protocol):
     """Reads tables of runs, of those that `sight` covers (None: all), and keeps the saved views of users."""
 
@@ -110,6 +119,9 @@ class RunViews(Protocol):
 
         The field is one of `FACETS`, or `kind`.
         """
+
+    def projects(self, sight: Sight | None) -> list[Project]:
+        """The projects of all runs, that of the newest run first."""
 
     def saved(self, user: str) -> list[SavedView]:
         """The views that a user has saved, by name."""

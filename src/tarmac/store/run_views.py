@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from tarmac.model.actor import Sight
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import TERMINAL_STATES
-from tarmac.model.summary import FACETS, RunFilter, RunSummary, RunWindow, SavedView
+from tarmac.model.summary import FACETS, Project, RunFilter, RunSummary, RunWindow, SavedView
 from tarmac.store.account_schema import saved_view
 from tarmac.store.checks import check_texts, storable
 from tarmac.store.database import Database
@@ -31,6 +31,9 @@ _COLUMNS = {
 }
 _OPTIONAL = frozenset(column.name for column in run.c if column.nullable)
 _COUNT = sa.select(sa.func.count()).select_from(run)
+_NEWEST_AT = sa.func.max(run.c.created_at)
+_LIVE = sa.func.sum(sa.case((run.c.state.in_(words(TERMINAL_STATES)), 0), else_=1))
+_PROJECTS = sa.select(run.c.project, sa.func.count(), _LIVE, _NEWEST_AT).group_by(run.c.project)
 _SAVED = (
     sa.select(saved_view.c.name, saved_view.c.query)
     .where(saved_view.c.user_name == sa.bindparam("of_user"))
@@ -76,6 +79,10 @@ class SqlRunViews:
             column = column + ""  # in the order of an index, SQLite would look each row up
         query = seen(sa.select(column, sa.func.count()).group_by(column), run, sight).where(*conditions)
         return {value: number for value, number in self._database.rows(query) if value is not None}
+
+    def projects(self, sight: Sight | None) -> list[Project]:
+        found = self._database.rows(seen(_PROJECTS, run, sight).order_by(_NEWEST_AT.desc()))
+        return [Project(id=row[0], runs=row[1], live=row[2], newest_at=row[3]) for row in found]
 
     def saved(self, user: str) -> list[SavedView]:
         found = self._database.rows(_SAVED, {"of_user": user})

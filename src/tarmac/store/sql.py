@@ -146,12 +146,10 @@ class SqlStore:
             return frozenset(row.id for row in each_of(connection, sql.REMOVE_RUNS, run_ids))
 
     def runs(self, query: RunQuery) -> list[RunSummary]:
+        counted = sql.relevant(query)
         with self._database.reading() as connection:
-            few_ended = (
-                query.ended_after is not None
-                and connection.execute(sql.ended_lately(query.ended_after)).scalar_one() <= sql.FEW_ENDED
-            )
-            found = connection.execute(sql.summaries(query, few_ended=few_ended)).all()
+            few = counted is not None and connection.execute(counted).scalar_one() <= sql.FEW
+            found = connection.execute(sql.summaries(query, few=few)).all()
         return [rows.to_summary(row) for row in found]
 
     def count_runs(self, query: RunQuery) -> int:

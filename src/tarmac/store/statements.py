@@ -156,26 +156,34 @@ SUMMARIES = sa.select(
 )
 
 
-FEW_ENDED = 2000
-"""The most ended runs that a list looks up one by one; with more, it reads from its newest run on."""
+FEW = 2000
+"""The most runs that a list looks up one by one; with more, it reads from its newest run on."""
 
 
-def ended_lately(ended_after: float) -> sa.Select[Any]:
-    """The number of runs that ended after `ended_after`, at most `FEW_ENDED` + 1."""
-    found = sa.select(run.c.id).where(run.c.ended_at > ended_after).limit(FEW_ENDED + 1)
+def relevant(query: RunQuery) -> sa.Select[Any] | None:
+    """The number of runs that ended lately, or of live runs for a list of those with a label: at most `FEW`
+    + 1. None for other lists, which an index has in order.
+    """
+    if query.ended_after is not None:
+        condition = run.c.ended_at > query.ended_after
+    elif query.labels and query.states and query.states <= LIVE_STATES:
+        condition = run.c.state.in_(words(query.states))
+    else:
+        return None
+    found = sa.select(run.c.id).where(condition).limit(FEW + 1)
     return sa.select(sa.func.count()).select_from(found.subquery("found"))
 
 
-def summaries(query: RunQuery, *, few_ended: bool = False) -> sa.Select[Any]:
+def summaries(query: RunQuery, *, few: bool = False) -> sa.Select[Any]:
     """The page of the list for `query`.
 
-    `few_ended`: at most `FEW_ENDED` runs ended after `query.ended_after`. Then these are looked up, and
-    earlier ended runs cost nothing. Otherwise a page is full before it has skipped many of those.
+    `few`: at most `FEW` runs are `relevant`. Then these are looked up, and earlier ended runs cost nothing.
+    Otherwise a page is full before it has skipped many of those.
     """
-    statement = _matching(SUMMARIES, query)
+    statement = _matching(SUMMARIES, query, few=few and query.ended_after is None)
     if query.ended_after is not None:
         lately = run.c.ended_at > query.ended_after
-        if few_ended:
+        if few:
             live = _matching(sa.select(run.c.id).where(run.c.ended_at.is_(None)), query)
             ended = sa.select(run.c.id).where(lately)
             statement = statement.where(run.c.id.in_(sa.union_all(sa.select(live.subquery("live")), ended)))
@@ -190,16 +198,19 @@ def count(query: RunQuery) -> sa.Select[Any]:
     return sa.select(sa.func.count()).select_from(every.subquery("every"))
 
 
-def _matching(statement: sa.Select[Any], query: RunQuery) -> sa.Select[Any]:
+def _matching(statement: sa.Select[Any], query: RunQuery, *, few: bool = False) -> sa.Select[Any]:
     """The newest runs of the query, whenever they ended.
 
     For runs with a label it reads the index of labels from its newest run on: a label that nearly all have,
-    or that few have, costs no more than a page.
+    or that few have, costs no more than a page. `few`: it looks up the labels of the runs in the states.
     """
     newest: sa.ColumnElement[Any] = run.c.id
     for number, (key, value) in enumerate(query.labels.items()):
         pair = run_label.alias(f"label_{number}")
         same = (pair.c.run_id == newest) & (pair.c.key == key) & (pair.c.value == value)
+        if few:
+            statement = statement.where(sa.exists().where(same))
+            continue
         statement = statement.join(pair, same)
         newest = pair.c.run_id if number == 0 else newest
     statement = page(statement, newest, query, run, "name", "array_id", "array_index")

@@ -123,6 +123,7 @@ export type PoolBody = { pool: string; rules: Record<string, unknown> };
 export type PoolRules = { name: string; policy: Policy; preemption: boolean; packing: Packing; guaranteed_s: number; backfill_window_s: number; share_by: ShareBy; shares: Record<string, number>; half_life_s: number; turn_s: number; period_s: number; floor_s: number; idle_report_s: number | null; idle_pause_s: number | null; credits_per_slot_hour: number; nodes: number; slots: number; slots_used: number };
 export type PreviewLine = { trials: number; length: number | null };
 export type Problem = { message: string; file: string | null; line: number | null; column: number | null; hint: string | null };
+export type Project = { id: string; runs: number; live: number; newest_at: number };
 export type ProviderBody = { name: string; kind: string; settings?: Record<string, string>; credentials?: Record<string, string> };
 export type ProviderRecord = { name: string; kind: string; settings: Record<string, string>; credentials: Record<string, string>; owner: string; added_by: string };
 export type QueueChange = { run: string; priority?: number | null; weight?: number | null; pool?: string | null; ahead_of?: string | null; behind_of?: string | null; top?: boolean };
@@ -295,6 +296,7 @@ export interface Operations {
   "DELETE /datasets/{dataset}": { query: {  }; body: undefined; answer: Dataset };
   "GET /tables/runs": { query: { id?: string[]; status?: string[]; user?: string[]; project?: string[]; mode?: string[]; cluster?: string[]; pool?: string[]; system?: string[]; label?: string[]; kind?: string[]; array?: string | null; text?: string | null; sort?: string; offset?: number; limit?: number; field?: string[]; scope?: RunScope; as?: string | null }; body: undefined; answer: RunTable };
   "GET /tables/runs/counts": { query: { id?: string[]; status?: string[]; user?: string[]; project?: string[]; mode?: string[]; cluster?: string[]; pool?: string[]; system?: string[]; label?: string[]; kind?: string[]; array?: string | null; text?: string | null; field: string; scope?: RunScope; as?: string | null }; body: undefined; answer: Record<string, number> };
+  "GET /projects": { query: {  }; body: undefined; answer: Project[] };
   "GET /views": { query: {  }; body: undefined; answer: SavedView[] };
   "PUT /views": { query: {  }; body: ViewBody; answer: SavedView[] };
   "DELETE /views": { query: { name: string }; body: undefined; answer: SavedView[] };

@@ -7,7 +7,6 @@ import csv
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
@@ -15,24 +14,13 @@ import click
 
 from tarmac.cli.dialogue import answer, connect, print_list, wants_json
 from tarmac.cli.options import flag, json_option, local_time, repeated
-from tarmac.cli.selecting import pages
 from tarmac.cli.views.amounts import age, parse_duration
 from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import stdout_terminal
-from tarmac.client import Client
 from tarmac.model.people.usage import Period, UsedSlots
+from tarmac.model.summary import Project
 
 HOUR_S = 3600.0
-
-
-@dataclass(slots=True, kw_only=True)
-class Project:
-    """The totals of a project's runs."""
-
-    id: str
-    runs: int = 0
-    live: int = 0
-    newest_at: float
 
 
 PROJECTS: Table[Project] = (
@@ -118,15 +106,4 @@ def _totals(parts: list[UsedSlots], by: Sequence[str]) -> list[dict[str, Any]]:
 def projects() -> None:
     """List projects: the name of each is its id."""
     empty = "no run yet, and so no project"
-    print_list("projects", _projects(connect()), PROJECTS, empty=empty)
-
-
-def _projects(client: Client) -> list[Project]:
-    """The projects of all runs, beginning with that of the newest run."""
-    found: dict[str, Project] = {}
-    for run in pages(client, None, {"everything": True}):
-        newest_at = run.created_at
-        project = found.setdefault(run.project, Project(id=run.project, newest_at=newest_at))
-        project.runs += 1
-        project.live += run.state != "ended"
-    return list(found.values())
+    print_list("projects", connect().projects(), PROJECTS, empty=empty)

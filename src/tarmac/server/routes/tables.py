@@ -17,7 +17,7 @@ from tarmac.dialects.dialect import Dialect, report_in
 from tarmac.model.actor import Actor
 from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, TarmacError, suggestion
-from tarmac.model.summary import FACETS, RunSummary, SavedView
+from tarmac.model.summary import FACETS, Project, RunSummary, SavedView
 from tarmac.server.changes import EVERY_RUN
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CALLER, RENEW, Caller
@@ -68,6 +68,11 @@ def add_table_routes(routes: Routes, service: Service) -> None:
         if query.field == "status" and query.shown_as is not None:
             return _word_counts(service, call.actor, query)
         return plane.tables.counts(call.actor, query.field, _filtered(service, call.actor, query))
+
+    @routes.serve(api.PROJECTS)
+    def projects(call: Call) -> list[Project]:
+        """Return the projects, that of the newest run first. A project exists once a run names it."""
+        return plane.tables.projects(call.actor)
 
     _add_views(routes, service)
 
