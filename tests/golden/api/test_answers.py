@@ -290,6 +290,7 @@ def people(plane: Served, story: Story) -> None:
     story.ask("GET", "/organisations")
     story.ask("PUT", "/projects/vision/members", {"user": "bob", "role": "admin"})
     story.ask("GET", "/projects/vision/members")
+    story.ask("GET", "/projects")
     story.ask("POST", "/login", {"user": "bob", "password": "correct horse"})
     story.ask("POST", "/login", {"user": "bob", "password": "wrong"})
     story.ask("POST", "/login/sso", {"redirect_uri": "http://127.0.0.1:4711/callback"})
