@@ -112,6 +112,13 @@ def test_a_page_of_a_label_costs_the_same_however_many_runs_have_it(tmp_path: Pa
     assert many < 1.5 * few + 5_000
 
 
+def test_a_name_is_looked_up_without_a_look_at_the_other_runs_of_the_user(tmp_path: Path) -> None:
+    """N5."""
+    query = sql.RUNS_BY_REFERENCE[1].params(reference="b", user="u", limit=10)
+    few, many = (_steps_of_a_page(tmp_path, "NULL", runs, query=query) for runs in (4_000, 20_000))
+    assert many < 1.5 * few + 5_000
+
+
 def test_live_runs_with_a_label_cost_nothing_for_each_ended_run_that_has_it(tmp_path: Path) -> None:
     """N5: where few runs are live, it is their labels that are looked up."""
     label = "INSERT INTO run_label SELECT id, 'team', 'vision' FROM run"
@@ -122,7 +129,11 @@ def test_live_runs_with_a_label_cost_nothing_for_each_ended_run_that_has_it(tmp_
 
 
 def _steps_of_a_page(
-    directory: Path, ended_at: str, runs: int, more: str = "SELECT 1", query: RunQuery | None = None
+    directory: Path,
+    ended_at: str,
+    runs: int,
+    more: str = "SELECT 1",
+    query: RunQuery | Select[Any] | None = None,
 ) -> int:
     """How many steps of its virtual machine SQLite takes, in hundreds, for the first page among so many."""
     path, at = directory / f"{runs}.db", 1e6
@@ -145,6 +156,9 @@ def _steps_of_a_page(
             return 0
 
         connection.set_progress_handler(count, 100)
+        if isinstance(query, Select):
+            _rows(connection, query)
+            return steps
         query = query or RunQuery(ended_after=at, limit=50)
         counted = sql.relevant(query)
         few = counted is not None and _rows(connection, counted)[0][0] <= sql.FEW

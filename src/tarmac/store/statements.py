@@ -63,9 +63,10 @@ def by_reference(statement: sa.Select[Any], table: sa.Table) -> Sequence[sa.Sele
     reference: sa.BindParameter[Any] = sa.bindparam("reference")
     newest = statement.order_by(table.c.id.desc()).limit(_LIMIT)
     named = newest.where(table.c.name == reference)
+    user = table.c.user_name + ""  # so that SQLite does not look through all rows of the user
     return (
         statement.where(table.c.id == reference),
-        named.where(table.c.user_name == sa.bindparam("user")),
+        named.where(user == sa.bindparam("user")),
         named,
         newest.where(table.c.id >= reference, table.c.id < sa.bindparam("end")),
     )
@@ -192,10 +193,11 @@ def summaries(query: RunQuery, *, few: bool = False) -> sa.Select[Any]:
     return statement
 
 
-def count(query: RunQuery) -> sa.Select[Any]:
-    """The number of runs of which `summaries` is a page."""
-    every = summaries(query).with_only_columns(run.c.id).limit(None).order_by(None)
-    return sa.select(sa.func.count()).select_from(every.subquery("every"))
+def count(query: RunQuery, of_arrays: Iterable[str] = ()) -> sa.Select[Any]:
+    """The number of runs that match a query; `of_arrays`: of members of these arrays alone."""
+    found = summaries(query).with_only_columns(run.c.id).limit(None).order_by(None)
+    found = found.where(run.c.array_id.in_(sorted(of_arrays))) if of_arrays else found
+    return sa.select(sa.func.count()).select_from(found.subquery("found"))
 
 
 def _matching(statement: sa.Select[Any], query: RunQuery, *, few: bool = False) -> sa.Select[Any]:
