@@ -28,7 +28,7 @@ from tarmac.model.metrics import MetricReport, ReportBatch
 from tarmac.store import open_store
 
 SIZES = (1_000, 10_000, 100_000)
-ASKED = 5
+ASKED = 3
 SUBMITTED = 40
 FILES = 18
 

@@ -60,8 +60,7 @@ class MemoryStore(MemoryReservations):
     def __init__(self) -> None:
         self._lock = Lock()
         self._write = CountedWrites(self._lock)
-        self._runs: dict[str, Run] = {}
-        self._live: set[str] = set()
+        self._runs, self._live = dict[str, Run](), set[str]()
         self._where: dict[str, tuple[str | None, str | None]] = {}
         self._by_key: dict[Key, str] = {}
         self._attempts: dict[str, dict[int, Attempt]] = {}
@@ -69,12 +68,10 @@ class MemoryStore(MemoryReservations):
         self._events: list[Event] = []  # numbered from `_forgotten` + 1 on
         self._forgotten = 0
         self._histories: dict[str, list[Event]] = {}
-        self._servers: dict[str, ServerRecord] = {}
-        self._drained: dict[str, Drain] = {}
+        self._servers, self._drained = dict[str, ServerRecord](), dict[str, Drain]()
         self._usage: dict[tuple[float, str, str, str, str, str], float] = {}
         self._removed_spans: list[AttemptSpan] = []
-        self._clusters: dict[str, Cluster] = {}
-        self._datasets: dict[str, Dataset] = {}
+        self._clusters, self._datasets = dict[str, Cluster](), dict[str, Dataset]()
         self.secrets, self.announcements = MemorySecrets(), MemoryAnnouncements()
         self.annotations, self.numbers = MemoryAnnotations(self._runs, self._lock), MemoryNumbers()
         self.limits, self.rentals = MemoryLimits(self._write), MemoryRentals(self._write, self._fence)
@@ -169,16 +166,14 @@ class MemoryStore(MemoryReservations):
             return [self.run_views.line(run) for run in found]
 
     def count_runs(self, query: RunQuery) -> int:
-        with self._lock:
-            return len(newest_of(self._runs, query))
+        return len(newest_of(self._runs, query))
 
     def array_counts(self, array_id: str) -> dict[tuple[RunState, Outcome | None], int]:
         with self._lock:
             return dict(Counter((r.state, r.outcome) for r in self._runs.values() if r.array_id == array_id))
 
     def live_runs(self) -> Iterator[Run]:
-        with self._lock:
-            return iter([self._runs[run_id] for run_id in sorted(self._live)])
+        return iter([self._runs[run_id] for run_id in sorted(self._live)])
 
     def remove_runs(self, run_ids: Collection[str]) -> frozenset[str]:
         with self._write:

@@ -52,8 +52,6 @@ class RunFilters(ListFilters, total=False):
     name: str | None
     array: str | None  # the id of an array: only its members
     everything: bool  # also runs that ended long ago
-    without: Sequence[str]  # the ids of arrays whose members are left out
-    count: bool  # with the total of all matching runs
 
 
 class LogChoice(TypedDict, total=False):
@@ -183,10 +181,21 @@ class Client(ResourceCalls):
         absolute = str(Path(directory or "").absolute())
         return self._call(api.CHECK, body=api.CheckBody(source=source, filename=filename, directory=absolute))
 
-    def runs(self, *, labels: Mapping[str, str] | None = None, **filters: Unpack[RunFilters]) -> api.RunPage:
-        """A page of runs (with `mine` the user's own), newest first; `before` is the last page's `next`."""
+    def runs(
+        self,
+        *,
+        labels: Mapping[str, str] | None = None,
+        without: Sequence[str] = (),
+        count: bool = False,
+        **filters: Unpack[RunFilters],
+    ) -> api.RunPage:
+        """A page of runs (with `mine` the user's own), newest first; `before` is the last page's `next`.
+
+        Members of the arrays `without` are left out. With `count`, the page has the total of all runs.
+        """
         label = [f"{key}={value}" for key, value in (labels or {}).items()]
-        return self._call(api.RUNS, query=api.RunsQuery(label=label, **listing(**filters)))
+        query = api.RunsQuery(label=label, without=list(without), count=count, **listing(**filters))
+        return self._call(api.RUNS, query=query)
 
     def run(self, reference: str) -> api.Run:
         """A run, by id, unique prefix of an id, name (the newest of that name), or `@last`."""

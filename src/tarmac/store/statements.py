@@ -162,8 +162,9 @@ FEW = 2000
 
 
 def relevant(query: RunQuery) -> sa.Select[Any] | None:
-    """The number of runs that ended lately, or of live runs for a list of those with a label: at most `FEW`
-    + 1. None for other lists, which an index has in order.
+    """The number of runs that ended lately, or of live ones for a list by labels, at most `FEW` + 1.
+
+    None for other lists: an index has these in order.
     """
     if query.ended_after is not None:
         condition = run.c.ended_at > query.ended_after

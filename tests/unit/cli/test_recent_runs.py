@@ -30,7 +30,7 @@ class Ending:
 
 
 def test_a_run_that_ends_between_two_questions_is_listed_once() -> None:
-    runs, hidden = recent(Ending(), {}, expand=True, size=100)  # type: ignore[arg-type]
+    runs, hidden = recent(Ending(), {}, expand=True, at_once=100)  # type: ignore[arg-type]
     assert [(run.id, run.state) for run in runs] == [("r1", RunState.ENDED)]
     assert not hidden
 

@@ -1,6 +1,6 @@
 """`tarmac ls`: print a table of runs. By default all live runs, and the newest ended ones.
 
-On a terminal these are the newest lines; elsewhere the lines are printed as the pages of the list are read.
+A terminal shows the newest lines. In a pipe the lines are printed as the pages of the list are read.
 """
 
 import time
@@ -84,13 +84,13 @@ def ls(
     whole = any((everything, limit, keys, system, wants_json(), terminal.width is None))
     query["labels"] = dict(labels)
     filtered, older = any((states, mode, *query.values())), False
-    size = PAGE if whole else SHOWN + 1
+    at_once = PAGE if whole else SHOWN + 1
     if states or mode or everything or limit or system:
         query |= {"states": requested, "everything": everything}
         most = None if keys else limit
-        runs = _take(client, most, query, expand=expand, size=size, matches=matches)
+        runs = _take(client, most, query, expand=expand, at_once=at_once, matches=matches)
     else:
-        runs, older = recent(client, query, expand=expand, size=size)
+        runs, older = recent(client, query, expand=expand, at_once=at_once)
         query["states"] = sorted(LIVE_STATES)
     top = [] if whole else list(islice(runs, SHOWN))
     more = not whole and next(runs, None) is not None
@@ -105,12 +105,11 @@ def ls(
     if (first := next(lines, None)) is None:
         _remark_none(client, filtered=filtered)
         return
-    lines = chain([first], lines)
     if system is None:
-        for piece in runview.run_pieces(lines, now=now, terminal=terminal, columns=names):
+        for piece in runview.run_pieces(chain([first], lines), now=now, terminal=terminal, columns=names):
             print_text(piece)
     else:
-        every = list(lines)
+        every = [first, *lines]
         print_text(display(system).prepared(client, [line.id for line in every]).runs(every, terminal))
     hidden = _left_out(client, top, query) if more and exact else None
     if more and hidden != 0:
@@ -157,14 +156,13 @@ def _digest(client: Client, run: RunSummary) -> str | None:
 
 
 def recent(
-    client: Client, query: dict[str, Any], *, expand: bool, size: int
+    client: Client, query: dict[str, Any], *, expand: bool, at_once: int
 ) -> tuple[Iterator[RunSummary], bool]:
-    """All live runs, `size` in a request, and the newest ended ones, newest first; and whether older ones are
-    left out.
+    """All live runs and the newest ended ones, newest first; and whether older ones are left out.
 
     A run that ends between the first two questions is in both answers, and counts as ended.
     """
-    take = partial(_take, client, expand=expand, size=size)
+    take = partial(_take, client, expand=expand, at_once=at_once)
     live = take(None, {**query, "states": sorted(LIVE_STATES)})
     first = list(islice(live, 1))
     ended = list(take(ENDED_SHOWN + 1, {**query, "states": [RunState.ENDED]}))
@@ -222,11 +220,12 @@ def _take(
     query: dict[str, Any],
     *,
     expand: bool,
-    size: int,
+    at_once: int,
     matches: Callable[[RunSummary], bool] | None = None,
 ) -> Iterator[RunSummary]:
-    """At most `limit` matching runs, `size` in a request; without `expand`, an array counts as one, shown by
-    its first member.
+    """At most `limit` matching runs, `at_once` in a request.
+
+    Without `expand`, an array counts as one, shown by its first member.
     """
-    found = filter(matches, pages(client, min(limit or size, size), query, by_array=not expand))
+    found = filter(matches, pages(client, min(limit or at_once, at_once), query, by_array=not expand))
     return islice(found if expand else runview.first_members(found), limit)

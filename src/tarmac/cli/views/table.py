@@ -54,7 +54,7 @@ def table_pieces(
 ) -> Iterator[str]:
     """The same for pages that are read as they are printed: a text for each.
 
-    Where there are several, empty columns are not left out, and columns may widen from page to page.
+    If there are several, empty columns are not left out, and columns may widen from page to page.
     """
     at = time.time() if now is None else now
     return _pieces(
