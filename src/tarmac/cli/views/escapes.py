@@ -49,7 +49,7 @@ def json_text(document: Any, *, indent: int | None = None) -> str:
 
 
 def json_pieces(document: Any, indent: str = "") -> Iterator[str]:
-    """The same with an indentation of 2, piece by piece. An iterator is a list that is read while it is written.
+    """The same with an indentation of 2, piece by piece: an iterator is written as a list while it is read.
 
     Iterators are in lists, or values of dicts.
     """
