@@ -177,7 +177,8 @@ def costs(thing: str, count: int) -> Costs:
             found[f"{name}, the command itself"] = percentile([own for _, own in both], 0.5)
         found[SUBMIT] = _submissions(client, pid)
         found[MEMORY] = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 1e6
-        client.stop(client.run("holder").id, now=True)
+        client.stop("holder", now=True)
+        client.wait("holder", timeout_s=60)
     return found
 
 
