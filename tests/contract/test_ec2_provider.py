@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ec2_proxy import KEY, Ec2Error, Ec2Fault
+from ec2_answers import Ec2Error
+from ec2_proxy import KEY, Ec2Fault
 from guides import page
 from provider_harness import OWNER, Ec2Harness
 from tarmac.model.burst.provider import AnswerLost, Refusal, RentRefused, ThingKind, ThingState

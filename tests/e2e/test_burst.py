@@ -7,15 +7,19 @@ import json
 import os
 import signal
 import sys
+import sysconfig
 import time
+import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
+import s3fs
 
 from rented_hosts import COMMANDS, Account, Missing, account
+from s3 import BUCKET, CREDENTIALS, s3_server
 from shell import Shell
 from source_tree import ROOT
 
@@ -34,6 +38,7 @@ slot_type = "{slot_type}"
 cpus = 48
 memory = "4GiB"
 rate = {rate}
+spot = {spot}
 rated_on = 2026-11-01
 """
 
@@ -68,6 +73,29 @@ dist.barrier()
 dist.destroy_process_group()
 """
 
+COUNT = """import sys, tarmac, time
+found = tarmac.latest_checkpoint()
+start = 0 if found is None else int((found / "step").read_text())
+print("start", start, flush=True)
+for step in range(start + 1, 100000):
+    with tarmac.checkpoint(step, keep=2) as directory:
+        (directory / "step").write_text(str(step))
+    print("saved", step, flush=True)
+    if tarmac.should_pause():
+        sys.exit(0)
+    time.sleep(0.5)
+"""
+COUNT_RUN = """name: count
+mode: burst
+slots: cpu:2
+code: .
+artifacts: {checkpoint_every: 1s}
+command: exec python3 count.py
+burst: {shapes: [spot, other]}
+"""
+
+SPOT_FIRST = {"spot": "true", "other": "false"}
+
 PAIR = "name: pair\nmode: burst\nslots: cpu:4\ntime_limit: 1h\ncommand: {}\n"
 
 
@@ -91,7 +119,10 @@ def user(shell: Shell, hosts: Account) -> Shell:
 
 
 def shapes(user: Shell, *found: dict[str, object]) -> None:
-    lines = [SHAPE.format(**{"slots": 2, "slot_type": "cpu", "rate": 0.3, **each}) for each in found]
+    lines = [
+        SHAPE.format(**{"slots": 2, "slot_type": "cpu", "rate": 0.3, "spot": "false", **each})
+        for each in found
+    ]
     user.tarmac("shapes", "import", user.write("shapes.toml", "\n".join(lines)), code=0)
 
 
@@ -169,6 +200,44 @@ def test_the_documented_burst_experiment_from_submission_to_credits(user: Shell,
     assert not list((user.home / "rentals").iterdir())
 
 
+@pytest.fixture
+def bucket(shell: Shell, hosts: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A store in S3. The environments of the server and of the machines have its credentials, and s3fs."""
+    with s3_server(hosts.neighbour) as line:
+        variables = {**CREDENTIALS, "AWS_ENDPOINT_URL": line.url}
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        programs = environment_with_s3(hosts.directory / "environment")
+        with (hosts.root / ".profile").open("a") as profile:
+            for name, value in {**variables, "PATH": f"{programs}:$PATH"}.items():
+                profile.write(f"export {name}={value}\n")
+        shell.home.mkdir(mode=0o700)
+        (shell.home / "settings.toml").write_text(f'[artifacts]\nstore = "s3://{BUCKET}/kept"\n')
+        yield s3fs.S3FileSystem(skip_instance_cache=True)
+
+
+def test_a_run_resumes_from_s3_after_the_notice_of_a_spot_machine(
+    bucket: Any, user: Shell, hosts: Account
+) -> None:
+    """The machines reach the store themselves: nothing of an artifact is on the server."""
+    hosts.stock(one=2)
+    shapes(user, *({"id": name, "machine": "one", "spot": spot} for name, spot in SPOT_FIRST.items()))
+    user.write("count.py", COUNT)
+    user.tarmac("run", "--detach", user.write("count.yaml", COUNT_RUN), code=0)
+    user.tarmac("burst", "approve", "count", "--yes", code=0)
+    until(user, lambda: "saved 3" in user.tarmac("logs", "count").stdout, "it saves checkpoints")
+    hosts.notice("host1")
+    until(user, lambda: user.tarmac("logs", "count").stdout.count("start ") == 2, "it starts again")
+    first, _, second = user.tarmac("logs", "count", code=0).stdout.partition("start 0")[2].partition("start ")
+    assert second.split()[0] == first.split("saved ")[-1].split()[0]
+    user.tarmac("stop", "count", "--wait", code=0)
+    until_given_back(user, hosts)
+    ends = [(each["shape"]["id"], each["end"]) for each in rentals(user)]
+    assert sorted(ends) == [("other", "run_ended"), ("spot", "reclaimed")]
+    assert bucket.find(f"{BUCKET}/kept")
+    assert not list((user.home / "artifacts").glob("*"))
+
+
 def test_a_killed_server_loses_no_machine_and_rents_none_twice(user: Shell, hosts: Account) -> None:
     """Killed while the run waits, in the create, in the start, in the run, and in the give-back."""
     hosts.stock(pair=4)
@@ -223,6 +292,19 @@ def test_an_owner_who_stops_in_a_create_leaves_no_machine(user: Shell, hosts: Ac
     until_given_back(user, hosts)
     assert [(each["state"], each["end"]) for each in rentals(user)] == [("ended", "run_ended")]
     assert user.json("show", "pair")["attempts"] == []
+
+
+def environment_with_s3(directory: Path) -> Path:
+    """The `bin` of an environment with the image's Ray, and the s3fs of this environment."""
+    venv.create(directory, symlinks=True)
+    [packages] = directory.glob("lib/python3*/site-packages")
+    [of_ray] = Path(IMAGE).parent.glob("lib/python3*/site-packages")
+    (packages / "others.pth").write_text(f"{of_ray}\n{sysconfig.get_path('purelib')}\n")
+    ray = directory / "bin/ray"
+    _, _, program = Path(IMAGE, "ray").read_text().partition("\n")
+    ray.write_text(f"#!{directory}/bin/python\n{program}")
+    ray.chmod(0o755)
+    return ray.parent
 
 
 def gate(user: Shell) -> Path:

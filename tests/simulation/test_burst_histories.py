@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
 from actors import ADA
-from burst_histories import FAULTS, BurstHistory
+from burst_histories import FAULTS, BurstHistory, Faults
 from burst_labs import BurstLab
+from ec2_histories import Ec2History
 from examples import seeds
 from fake_provider import CREATE, refused
 from sim_engine import Behaviour
@@ -19,6 +22,8 @@ from tarmac.model.lifecycle import RunState
 SEEDS_PER_CASE = 25
 CASES = 20
 PARTS = 6
+ON_EC2 = 60
+"""The histories on EC2 that `make test-engines` plays."""
 
 
 def _life(crash_at: int | None) -> tuple[BurstLab, int]:
@@ -57,27 +62,51 @@ def test_a_crash_at_each_durable_write_in_turn(part: int) -> None:
         assert lab.simulation.crashes == 1
 
 
+def _played(history: BurstHistory, seed: int) -> Counter[str]:
+    """What a history met; an error names its seed."""
+    try:
+        history.play()
+    except AssertionError as error:
+        raise AssertionError(f"history {seed}: {error}") from error
+    return history.seen
+
+
+def _missing(faults: Faults, others: Iterable[str], seen: Counter[str], *, least: int) -> list[str]:
+    """The faults, and the other events, that were met less often."""
+    named = [f"{operation} {what}" for operation, found in faults.items() for what in found]
+    return [what for what in (*named, *others) if seen[what] < least]
+
+
 @pytest.mark.seeded
 @pytest.mark.parametrize("case", range(CASES))
 def test_nothing_is_rented_twice_or_left_in_seeded_histories(case: int) -> None:
     """A fault may come at every call of the provider, a crash at every write: the books are the judge."""
     for seed in seeds(SEEDS_PER_CASE, case=case):
-        try:
-            BurstHistory(seed).play()
-        except AssertionError as error:
-            raise AssertionError(f"history {seed}: {error}") from error
+        _played(BurstHistory(seed), seed)
 
 
 @pytest.mark.heavy
 def test_the_histories_meet_every_fault() -> None:
     """The histories would prove little if they were tame."""
-    seen = Counter[str]()
-    for seed in range(40):
-        history = BurstHistory(seed)
-        history.play()
-        seen += history.seen
-    faults = [f"{operation} {what}" for operation, found in FAULTS.items() for what in found]
+    seen = sum((_played(BurstHistory(seed), seed) for seed in range(40)), Counter())
     ends = [f"end {end}" for end in ("run_ended", "answer_lost", "half_gang", "reclaimed", "start_failed")]
     others = ["crashes", "a day down", "ten minutes down", "notices", "kills", "half gangs", "pause", "stop"]
-    assert [what for what in (*faults, *ends, *others) if seen[what] < 5] == []
+    assert _missing(FAULTS, [*ends, *others], seen, least=5) == []
+    assert seen["charged to the second"] > 0.8 * seen["machines"]
+
+
+@pytest.mark.seeded
+@pytest.mark.timeout(7200)
+def test_nothing_is_rented_twice_or_left_on_ec2() -> None:
+    """The same histories through boto3, with faults at each call of EC2; the proxy's books are the judge.
+
+    TARMAC_TEST_EC2_HISTORIES is their number: 500 take a quarter of an hour of processor time.
+    """
+    played = int(os.environ.get("TARMAC_TEST_EC2_HISTORIES", "0")) or len(seeds(ON_EC2))
+    seen = sum((_played(Ec2History(seed), seed) for seed in range(played)), Counter())
+    ends = [f"end {end}" for end in ("run_ended", "answer_lost", "no_capacity", "quota", "reclaimed")]
+    others = ["crashes", "a day down", "ten minutes down", "notices", "kills", "pause", "stop"]
+    states = ["shown late", "shutting-down", "disks left", "addresses"]
+    if played >= ON_EC2:
+        assert _missing(Ec2History.faults, [*ends, *others, *states], seen, least=2) == []
     assert seen["charged to the second"] > 0.8 * seen["machines"]

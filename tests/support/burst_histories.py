@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from random import Random
 
+import pytest
+
 from actors import ADA
-from burst_labs import SHAPES, BurstLab, shape
-from fake_provider import CREATE, DELETE, LIST, Fault, Knobs, lost, refused, throttled
+from burst_labs import SHAPES, BurstLab, WatchedProvider, shape
+from fake_provider import CREATE, DELETE, LIST, Entry, Fault, Knobs, lost, refused, throttled
 from sim_engine import Behaviour
 from simulated import Crash
 from tarmac.control.burst.deciding import LATE_S
@@ -29,7 +32,10 @@ DAY_S = 86_400.0
 PAUSE_S = 600.0
 """The longest pause between two deletes: a delete that was lost may have been accepted."""
 
-FAULTS = {
+Faults = Mapping[str, Sequence[str]]
+"""The kinds of faults of each operation."""
+
+FAULTS: Faults = {
     CREATE: ("no capacity", "quota", "throttled", "lost before", "lost after", "late"),
     LIST: ("throttled",),
     DELETE: ("throttled", "lost before", "lost after"),
@@ -38,6 +44,9 @@ FAULTS = {
 
 class BurstHistory:
     """Three shapes and a spot one in one account, some runs, and everything that may go wrong."""
+
+    faults = FAULTS
+    account: type[WatchedProvider] = WatchedProvider
 
     def __init__(self, seed: int, *, acts: int = 40) -> None:
         self.random = random = Random(seed)
@@ -60,9 +69,10 @@ class BurstHistory:
             behaviour=self._behaviour,
             knobs=self.knobs,
             shapes=(*SHAPES, shape("spot", 0.5, spot=True)),
+            account=self.account,
         )
         self.lab.grant(1e6)
-        self.lab.aws.draw = self._draw
+        self._expect_faults()
         self.strangers = [
             self.lab.aws.stranger(),
             self.lab.aws.stranger(kind=ThingKind.DISK),
@@ -149,12 +159,16 @@ class BurstHistory:
         if not living:
             return
         entry = self.random.choice(living)
-        if self.random.random() < 0.6 and entry.notice_at is None:
+        if self.random.random() < 0.6 and entry.notice_at is None and self._announces(entry):
             self.lab.aws.notice(entry.id)
             self.seen["notices"] += 1
         else:
             self.lab.aws.kill(entry.id)
             self.seen["kills"] += 1
+
+    def _announces(self, entry: Entry) -> bool:
+        """Whether the provider may say beforehand that it takes this machine back."""
+        return True
 
     def _change_the_account(self) -> None:
         random, knobs = self.random, self.knobs
@@ -178,12 +192,26 @@ class BurstHistory:
         if self.crashing and self.random.random() < self.crash_share:
             raise Crash
 
-    def _draw(self, operation: str) -> Fault | None:
-        if not self.faulty or operation not in FAULTS or self.random.random() >= self.fault_share:
+    def _expect_faults(self) -> None:
+        """Let the account ask for a fault before each call."""
+        self.lab.aws.draw = lambda operation: self._fault(self._drawn(operation))
+
+    def _drawn(self, operation: str) -> str | None:
+        """The kind of fault of this call, if it has one."""
+        if not self.faulty or operation not in self.faults or self.random.random() >= self._share(operation):
             return None
-        what = self.random.choice(FAULTS[operation])
+        what = self.random.choice(self.faults[operation])
         self.seen[f"{operation} {what}"] += 1
+        return what
+
+    def _share(self, operation: str) -> float:
+        """The share of the calls that fail."""
+        return self.fault_share
+
+    def _fault(self, what: str | None) -> Fault | None:
         match what:
+            case None:
+                return None
             case "no capacity":
                 return refused(Refusal.NO_CAPACITY)
             case "quota":
@@ -273,12 +301,15 @@ class BurstHistory:
         for entry in made:
             if entry.id not in known:  # its answer was lost, and it was taken back before any list had it
                 begin = max(entry.created_at, entry.visible_at)
-                assert not [at for at in lab.aws.looks if begin <= at < entry.gone_at], f"{entry.id} is lost"
+                assert not [at for at, _ in lab.aws.looks if begin <= at < entry.gone_at], (
+                    f"{entry.id} is lost"
+                )
                 continue
             thing = known[entry.id]
-            assert thing.since == entry.created_at
+            assert thing.since == pytest.approx(entry.created_at, abs=1e-3)
             assert thing.gone_at is not None
-            later = [at for at in lab.aws.looks if at >= max(entry.gone_at, entry.created_at + LATE_S)]
+            since = max(entry.gone_at, entry.created_at + LATE_S)
+            later = [answered_at for asked_at, answered_at in lab.aws.looks if asked_at >= since]
             seen_at = later[min(lab.simulation.crashes, len(later) - 1)]
             otherwise = entry.leaving_at not in entry.deletes  # after a delete that had no effect
             earliest = entry.deletes[0] if otherwise and entry.deletes else entry.gone_at - 2 * PAUSE_S

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from actors import ADA
 from fake_provider import Books, Entry, FakeProvider, Knobs
@@ -46,14 +47,20 @@ SHAPES = (shape("cheap", 1.0), shape("middle", 2.0), shape("dear", 4.0))
 
 
 class WatchedProvider(FakeProvider):
-    """An account that notes the times of the lists that were answered."""
+    """An account; `looks` are the lists that were answered: when they were asked for, and when answered."""
 
-    looks: list[float]
+    def __init__(self, now: Callable[[], float], **parts: Any) -> None:
+        super().__init__(now, **parts)
+        self.looks: list[tuple[float, float]] = []
 
     def list(self) -> Sequence[RentedThing]:
-        found = super().list()
-        self.looks = [*self.__dict__.get("looks", ()), self.now()]
+        asked_at, found = self.now(), self.listed()
+        self.looks.append((asked_at, self.now()))
         return found
+
+    def listed(self) -> Sequence[RentedThing]:
+        """The list itself."""
+        return super().list()
 
 
 class BurstLab:
@@ -69,11 +76,12 @@ class BurstLab:
         books: Books | None = None,
         clock: VirtualClock | None = None,
         ids: str = "",
+        account: Callable[..., WatchedProvider] = WatchedProvider,
     ) -> None:
         """A lab with another one's `clock` and `books` uses the same account, by its own `ids`."""
         names = sorted({each.provider for each in shapes})
         self.accounts = {
-            name: WatchedProvider(self.now, books=books, knobs=knobs, limit_of=limit_of) for name in names
+            name: account(self.now, books=books, knobs=knobs, limit_of=limit_of) for name in names
         }
         self.rented = FakeRented(self.accounts)
         parts = BurstParts(
@@ -134,7 +142,7 @@ class BurstLab:
             self.turn()
             upcoming = self.simulation.upcoming()
             at = self.now() + 60.0 if upcoming is None else max(upcoming, self.now() + 1.0)
-            self.simulation.clock.advance_to(min(until, at))
+            self.simulation.clock.advance_to(max(self.now(), min(until, at)))
         self.turn()
 
     def go_until(self, done: Callable[[], bool], *, within_s: float = 7200.0) -> None:

@@ -2,24 +2,24 @@
 
 The same token twice is one request, and another request with it is refused; types, capacity and quotas are
 limited; new things appear late, machines are pending and shut down for a time; spot machines are taken back;
-calls are throttled, answers slow or lost. Times are those of the test's clock. `ec2_server` serves it.
+calls are throttled, answers slow or lost. Times are those of the test's clock. `ec2_server` serves it over
+HTTP, `ec2_inside` to a client in the same process.
 """
 
 from __future__ import annotations
 
-import http.client
+import base64
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from urllib.parse import urlencode
+from math import inf
 from xml.etree import ElementTree as Xml
 
+from ec2_answers import LISTS, REFUSALS, Ec2Error, answer_of, our_tags, path, rewritten, shown, tag, time_text
 from fake_provider import Books, Entry, Knobs
-from tarmac.model.burst.provider import Refusal, ThingKind, ThingState
+from tarmac.model.burst.provider import Refusal, ThingKind
 
-NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15"
 VERSION = "2016-11-15"
 REGION = "eu-north-1"
 KEY = "AKIATARMACTEST"
@@ -28,66 +28,50 @@ LISTED_S = 3600.0
 """EC2 lists a terminated machine for about an hour."""
 
 
-REFUSALS: Mapping[Refusal, tuple[int, str, str]] = {
-    Refusal.NO_CAPACITY: (
-        500,
-        "InsufficientInstanceCapacity",
-        "We currently do not have sufficient capacity",
-    ),
-    Refusal.QUOTA: (
-        400,
-        "VcpuLimitExceeded",
-        "You have requested more vCPU capacity than your current limit",
-    ),
-    Refusal.UNKNOWN_SHAPE: (400, "InvalidParameterValue", "Invalid value 'x' for InstanceType."),
-    Refusal.DENIED: (403, "UnauthorizedOperation", "You are not authorized to perform this operation."),
-    Refusal.INVALID: (400, "InvalidGroup.NotFound", "The security group 'sg-0' does not exist"),
-}
-_STATES = {
-    ThingState.PENDING: ("0", "pending"),
-    ThingState.RUNNING: ("16", "running"),
-    ThingState.LEAVING: ("32", "shutting-down"),
-    ThingState.GONE: ("48", "terminated"),
-}
-
-
-class Ec2Error(Exception):
-    """An error of EC2, with its HTTP status and code."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message = status, code, message
-
-
 class LostAnswer(Exception):
     """The connection breaks instead of an answer."""
 
 
 @dataclass(kw_only=True)
 class Ec2Fault:
-    """One call that fails: with an error, or without an answer. `after`: it has had its effect."""
+    """One call that fails: with an error, or without an answer. `after`: it has had its effect.
+
+    `late_s`: machines are created this much later. `slow`: its answer waits for this; `slow_s`: it takes
+    this much of the test's time, and comes if the caller has so much patience.
+    """
 
     error: Ec2Error | None = None
     after: bool = False
+    late_s: float = 0.0
     slow: threading.Event | None = None
+    slow_s: float = 0.0
 
 
 @dataclass
 class Ec2:
-    """The account. `types` are all known ones; `capacity` of `Knobs` is by type, or by TYPE@SUBNET."""
+    """The account. `types` are all known ones; `capacity` of `Knobs` is by type, or by TYPE@SUBNET.
 
-    moto_port: int
+    `forward` asks moto: the status and the body of its answer. `draw` is asked for a fault before each call
+    without one; `limit_of` reads the time limit of machines from their script.
+    """
+
+    forward: Callable[[Mapping[str, str]], tuple[int, bytes]]
     now: Callable[[], float]
     knobs: Knobs = field(default_factory=lambda: Knobs(listed_gone_s=LISTED_S))
     types: set[str] = field(default_factory=lambda: {"m5.large", "p5.48xlarge"})
     page_size: int | None = None
+    draw: Callable[[str], Ec2Fault | None] = lambda action: None
+    limit_of: Callable[[str], float | None] = lambda script: None
+    pass_time: Callable[[float], None] = lambda seconds: None
+    patience_s: float = 60.0
 
     def __post_init__(self) -> None:
         self.books = Books(self.now)
         self.faults: dict[str, deque[Ec2Fault]] = {}
         self.calls: list[tuple[str, dict[str, str]]] = []
         self.lock = threading.RLock()
-        self._tokens: dict[str, tuple[dict[str, str], list[str], bytes]] = {}
+        self.tokens: dict[str, tuple[dict[str, str], list[str], bytes]] = {}
+        self._answers: dict[object, bytes] = {}  # of moto, and rewritten, until something changes in moto
         self._stops: set[str] = set()
         self._ended: set[str] = set()
         self.release = threading.Event()
@@ -105,9 +89,10 @@ class Ec2:
             self.calls.append((action, given))
             self._check(key)
             faults = self.faults.get(action)
-            fault = faults.popleft() if faults else None
+            fault = faults.popleft() if faults else self.draw(action)
             if fault is None or fault.after:
                 self._end_in_moto()
+                self._late_s = 0.0 if fault is None else fault.late_s
                 handler = _HANDLERS.get(action, Ec2._forwarded)
                 answer = handler(self, given)
         if fault is None:
@@ -116,6 +101,9 @@ class Ec2:
             raise fault.error
         if fault.slow is not None:
             fault.slow.wait(60)
+        self.pass_time(min(fault.slow_s, self.patience_s))
+        if 0.0 < fault.slow_s < self.patience_s:
+            return answer
         raise LostAnswer
 
     def _check(self, key: str) -> None:
@@ -126,28 +114,29 @@ class Ec2:
             raise Ec2Error(401, "AuthFailure", "AWS was not able to validate the provided access credentials")
 
     def _forwarded(self, given: Mapping[str, str]) -> bytes:
-        scope = f"{KEY}/20260101/{REGION}/ec2/aws4_request"
-        headers = {
-            "Authorization": f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0",
-            "Content-Type": "application/x-www-form-urlencoded; charset=utf-8",
-        }
-        connection = http.client.HTTPConnection("127.0.0.1", self.moto_port, timeout=60)
-        try:
-            connection.request("POST", "/", urlencode({**given, "Version": VERSION}), headers)
-            response = connection.getresponse()
-            body = response.read()
-        finally:
-            connection.close()
-        if response.status != 200:
+        """The answer of moto; it is asked again once something may have changed there."""
+        action, asked = given["Action"], frozenset(given.items())
+        reads = action.startswith("Describe")
+        if reads and asked in self._answers:
+            return self._answers[asked]
+        status, body = self.forward(given)
+        if status != 200:
             found = Xml.fromstring(body)
-            raise Ec2Error(
-                response.status, *(found.findtext(_path(name), "") for name in ("Code", "Message"))
-            )
+            raise Ec2Error(status, *(found.findtext(path(name), "") for name in ("Code", "Message")))
+        if reads:
+            self._answers[asked] = body
+        else:
+            self._answers.clear()
         return body
 
     def moto(self, action: str, **given: str) -> Xml.Element:
         """The answer of moto itself."""
         return Xml.fromstring(self._forwarded({"Action": action, **given}))
+
+    def subnets(self) -> tuple[str, ...]:
+        """Two subnets, each in a zone of its own."""
+        found = self.moto("DescribeSubnets").iterfind(path("subnetId"))
+        return tuple(each.text or "" for each in found)[:2]
 
     # --- machines ----------------------------------------------------------------------------------
 
@@ -155,7 +144,7 @@ class Ec2:
         if given.get("DryRun") == "true":
             return self._forwarded(given)
         token = given.get("ClientToken", "")
-        known = self._tokens.get(token)
+        known = self.tokens.get(token)
         if known is not None:
             if known[0] != given:
                 raise Ec2Error(
@@ -163,13 +152,12 @@ class Ec2:
                 )
             return self._rewritten(known[2])
         self._check_stock(given, int(given["MinCount"]))
-        body = self._forwarded(given)
-        found = Xml.fromstring(body).findall(_path("instancesSet", "item", "instanceId"))
-        ids = [each.text or "" for each in found]
-        for each in ids:
-            self._enter(each, given)
+        stays = {name: "false" for name in given if name.endswith("DeleteOnTermination")}
+        body = self._forwarded({**given, **(stays if self.knobs.disks_stay else {})})
+        found = Xml.fromstring(body).findall(path("instancesSet", "item"))
+        ids = [self._enter(each, given) for each in found]
         if token:
-            self._tokens[token] = dict(given), ids, body
+            self.tokens[token] = dict(given), ids, body
         return self._rewritten(body)
 
     def _check_stock(self, given: Mapping[str, str], count: int) -> None:
@@ -186,26 +174,30 @@ class Ec2:
             if used + count > self.knobs.capacity.get(name, used + count):
                 raise Ec2Error(*REFUSALS[Refusal.NO_CAPACITY])
 
-    def _enter(self, instance: str, given: Mapping[str, str]) -> None:
-        """Write a new machine and its disks into the books, `inner_address` being its subnet."""
-        now, knobs = self.now(), self.knobs
-        tags = _tags_of(given)
+    def _enter(self, found: Xml.Element, given: Mapping[str, str]) -> str:
+        """Write a new machine and its disks into the books, `inner_address` being its subnet; its id."""
+        instance = found.findtext(tag("instanceId"), "")
+        now, knobs = self.now() + self._late_s, self.knobs
+        tags = our_tags(given)
         times = {"created_at": now, "visible_at": now + knobs.visible_after_s}
+        limit_s = self.limit_of(base64.b64decode(given.get("UserData", "")).decode())
         self.books.entries[instance] = Entry(
             id=instance,
             machine=given["InstanceType"],
             inner_address=given.get("SubnetId"),
             running_at=now + knobs.pending_s,
+            heard_at=now + knobs.pending_s,
+            limit_s=inf if limit_s is None else limit_s,
+            silence_s=knobs.silence_s,
             **times,
             **tags,
         )
         if given.get("InstanceInitiatedShutdownBehavior") != "terminate":
             self._stops.add(instance)
         tagged = "volume" in (value for name, value in given.items() if name.endswith(".ResourceType"))
-        found = self.moto("DescribeInstances", **{"InstanceId.1": instance})
-        for item in found.iterfind(_path("blockDeviceMapping", "item")):
-            volume = item.findtext(_path("volumeId"), "")
-            ends = item.findtext(_path("deleteOnTermination")) == "true"
+        for item in found.iterfind(path("blockDeviceMapping", "item")):
+            volume = item.findtext(path("volumeId"), "")
+            ends = item.findtext(path("deleteOnTermination")) == "true"
             self.books.entries[volume] = Entry(
                 id=volume,
                 kind=ThingKind.DISK,
@@ -213,38 +205,35 @@ class Ec2:
                 **times,
                 **(tags if tagged else {}),
             )
+        ours = {f"tarmac-{name}": value for name, value in tags.items()}
+        for _ in range(knobs.addresses):
+            self._create(ThingKind.ADDRESS, ours, **times)
+        return instance
 
     def _describe(self, given: dict[str, str]) -> bytes:
         if self.page_size is not None:
             given = {**given, "MaxResults": str(self.page_size)}
+        if given["Action"] == "DescribeInstances":  # moto would render every one that there ever was
+            number = sum(name.endswith(".Name") for name in given) + 1
+            listed = [each.id for each in self.books if not shown(each, self.now())[1]] or ["none"]
+            values = {f"Filter.{number}.Value.{n}": each for n, each in enumerate(listed, 1)}
+            given = {**given, f"Filter.{number}.Name": "instance-id", **values}
         return self._rewritten(self._forwarded(given))
 
     def _rewritten(self, body: bytes) -> bytes:
         """An answer of moto with the state of things as the books have it."""
-        root, now = Xml.fromstring(body), self.now()
-        for name, of in (("instancesSet", "instanceId"), ("volumeSet", "volumeId")):
-            for parent in root.findall(_path(name)):
-                for item in list(parent):
-                    entry = self.books.entries.get(item.findtext(_tag(of), ""))
-                    if entry is None:
-                        continue
-                    hidden = now < entry.visible_at and not root.tag.endswith("RunInstancesResponse")
-                    if hidden or entry.gone_at <= now >= entry.forgotten_at:
-                        parent.remove(item)
-                    elif entry.kind is ThingKind.MACHINE:
-                        _state(item, entry.seen(now).state)
-        for parent in root.findall(_path("reservationSet")):
-            for item in list(parent):
-                if len(item.find(_tag("instancesSet")) or ()) == 0:
-                    parent.remove(item)
-        return _text(root)
+        now = self.now()
+        seen = body, tuple(shown(each, now) for each in self.books)
+        if seen not in self._answers:
+            self._answers[seen] = rewritten(body, self.books.entries, now)
+        return self._answers[seen]
 
     def _terminate(self, given: dict[str, str]) -> bytes:
         now, knobs = self.now(), self.knobs
         ids = [value for name, value in given.items() if name.startswith("InstanceId.")]
         entries = [self.books.entries.get(each) for each in ids]
         for name, entry in zip(ids, entries, strict=True):
-            if entry is None or now < entry.visible_at or entry.gone_at <= now >= entry.forgotten_at:
+            if entry is None or any(shown(entry, now)[:2]):
                 raise Ec2Error(400, "InvalidInstanceID.NotFound", f"The instance ID '{name}' does not exist")
         for entry in entries:
             assert entry is not None
@@ -252,8 +241,8 @@ class Ec2:
             if knobs.deletes_ignored > 0:
                 knobs.deletes_ignored -= 1
             elif now < entry.leaving_at:
-                self.books.end(entry, now, leaving_s=knobs.leaving_s, listed_s=knobs.listed_gone_s)
-        return _answer("TerminateInstancesResponse", "<instancesSet/>")
+                self._end(entry, now, leaving_s=knobs.leaving_s)
+        return answer_of("TerminateInstancesResponse", "<instancesSet/>")
 
     def _delete(self, given: dict[str, str]) -> bytes:
         """Delete a volume, or release an address."""
@@ -268,14 +257,13 @@ class Ec2:
     def _spot_requests(self, given: dict[str, str]) -> bytes:
         items = "".join(
             "<item><spotInstanceRequestId>sir-1</spotInstanceRequestId><state>active</state><status>"
-            "<code>marked-for-termination</code><updateTime>"
-            f"{datetime.fromtimestamp(each.notice_at - NOTICE_S, UTC).isoformat()}"
+            f"<code>marked-for-termination</code><updateTime>{time_text(each.notice_at - NOTICE_S)}"
             f"</updateTime></status><instanceId>{each.id}</instanceId></item>"
             for each in self.books
             if each.notice_at is not None
         )
         found = f"<spotInstanceRequestSet>{items}</spotInstanceRequestSet>"
-        return _answer("DescribeSpotInstanceRequestsResponse", found)
+        return answer_of("DescribeSpotInstanceRequestsResponse", found)
 
     def _end_in_moto(self) -> None:
         """Let moto terminate every machine whose end has come."""
@@ -284,27 +272,47 @@ class Ec2:
                 self._ended.add(each.id)
                 self.moto("TerminateInstances", **{"InstanceId.1": each.id})
 
+    def alive(self) -> set[str]:
+        """Everything that moto has now, but the disks that a machine uses."""
+        found = set()
+        with self.lock:
+            self._end_in_moto()
+            for kind, (name, of) in zip(("Instances", "Volumes", "Addresses"), LISTS, strict=True):
+                for item in self.moto(f"Describe{kind}").iterfind(path(name, "item")):
+                    gone = item.findtext(f"{tag('instanceState')}/{tag('name')}") == "terminated"
+                    if not gone and item.find(f"{tag('attachmentSet')}/{tag('item')}") is None:
+                        found.add(item.findtext(tag(of), ""))
+        return found
+
     # --- what happens to machines ------------------------------------------------------------------
 
     def stranger(self, kind: ThingKind, tags: Mapping[str, str], *, image: str) -> str:
         """Create a thing as another program would."""
-        action, of, more = {
-            ThingKind.MACHINE: (
-                "RunInstances",
-                "instanceId",
-                {"ImageId": image, "InstanceType": "m5.large", "MinCount": "1", "MaxCount": "1"},
-            ),
-            ThingKind.DISK: ("CreateVolume", "volumeId", {"Size": "8", "AvailabilityZone": f"{REGION}a"}),
-            ThingKind.ADDRESS: ("AllocateAddress", "allocationId", {"Domain": "vpc"}),
-        }[kind]
+        machine = {"ImageId": image, "InstanceType": "m5.large", "MinCount": "1", "MaxCount": "1"}
+        with self.lock:
+            more = machine if kind is ThingKind.MACHINE else {}
+            found = self._create(kind, tags, created_at=self.now(), **more)
+            self._stops.add(found)
+        return found
+
+    def _create(
+        self,
+        kind: ThingKind,
+        tags: Mapping[str, str | None],
+        *,
+        created_at: float,
+        visible_at: float = -inf,
+        **more: str,
+    ) -> str:
+        """Create one thing in moto and in the books."""
+        action, of, usual = _CREATES[kind]
         given = {"TagSpecification.1.ResourceType": _RESOURCES[kind]} if tags else {}
         for number, (name, value) in enumerate(tags.items(), 1):
             given[f"TagSpecification.1.Tag.{number}.Key"] = name
-            given[f"TagSpecification.1.Tag.{number}.Value"] = value
-        with self.lock:
-            found = self.moto(action, **more, **given).findtext(_path(of), "")
-            self.books.entries[found] = Entry(id=found, kind=kind, created_at=self.now(), **_tags_of(given))
-            self._stops.add(found)
+            given[f"TagSpecification.1.Tag.{number}.Value"] = value or ""
+        found = self.moto(action, **usual, **more, **given).findtext(path(of), "")
+        times = {"created_at": created_at, "visible_at": visible_at}
+        self.books.entries[found] = Entry(id=found, kind=kind, **times, **our_tags(given))
         return found
 
     def shut_down(self, instance: str) -> None:
@@ -313,67 +321,32 @@ class Ec2:
             if instance in self._stops:
                 self.moto("StopInstances", **{"InstanceId.1": instance})
             else:
-                entry = self.books.entries[instance]
-                self.books.end(entry, self.now(), listed_s=self.knobs.listed_gone_s)
+                self._end(self.books.entries[instance], self.now())
 
     def notice(self, instance: str) -> None:
         """Announce that a spot machine ends in two minutes."""
         with self.lock:
             entry = self.books.entries[instance]
             entry.notice_at = self.now() + NOTICE_S
-            self.books.end(entry, entry.notice_at, listed_s=self.knobs.listed_gone_s)
+            self._end(entry, entry.notice_at)
+
+    def _end(self, entry: Entry, at: float, *, leaving_s: float = 0.0) -> None:
+        self.books.end(entry, at, leaving_s=leaving_s, listed_s=self.knobs.listed_gone_s)
 
 
 _HANDLERS: Mapping[str, Callable[[Ec2, dict[str, str]], bytes]] = {
     "RunInstances": Ec2._run_instances,
     "DescribeInstances": Ec2._describe,
     "DescribeVolumes": Ec2._describe,
+    "DescribeAddresses": Ec2._describe,
     "TerminateInstances": Ec2._terminate,
     "DeleteVolume": Ec2._delete,
     "ReleaseAddress": Ec2._delete,
     "DescribeSpotInstanceRequests": Ec2._spot_requests,
 }
+_CREATES: Mapping[ThingKind, tuple[str, str, Mapping[str, str]]] = {
+    ThingKind.MACHINE: ("RunInstances", "instanceId", {}),
+    ThingKind.DISK: ("CreateVolume", "volumeId", {"Size": "8", "AvailabilityZone": f"{REGION}a"}),
+    ThingKind.ADDRESS: ("AllocateAddress", "allocationId", {"Domain": "vpc"}),
+}
 _RESOURCES = {ThingKind.MACHINE: "instance", ThingKind.DISK: "volume", ThingKind.ADDRESS: "elastic-ip"}
-
-
-def _answer(name: str, inner: str) -> bytes:
-    return f'<{name} xmlns="{NAMESPACE}">{inner}</{name}>'.encode()
-
-
-def _tag(name: str) -> str:
-    return f"{{*}}{name}"
-
-
-def _path(*names: str) -> str:
-    """The path to elements anywhere below another."""
-    return ".//" + "/".join(_tag(each) for each in names)
-
-
-def _text(root: Xml.Element) -> bytes:
-    Xml.register_namespace("", NAMESPACE)
-    return Xml.tostring(root)
-
-
-def _state(item: Xml.Element, state: ThingState) -> None:
-    """Give an instance this state; one that is pending has no public address yet."""
-    found = item.find(_tag("instanceState"))
-    assert found is not None
-    for name, value in zip(("code", "name"), _STATES[state], strict=True):
-        each = found.find(_tag(name))
-        assert each is not None
-        each.text = value
-    if state is ThingState.PENDING:
-        for name in ("ipAddress", "networkInterfaceSet"):
-            for each in item.findall(_tag(name)):
-                item.remove(each)
-
-
-def _tags_of(given: Mapping[str, str]) -> dict[str, str | None]:
-    """Our tags in the first specification of a request."""
-    start = "TagSpecification.1.Tag."
-    found = {
-        value: given[name.removesuffix("Key") + "Value"]
-        for name, value in given.items()
-        if name.startswith(start) and name.endswith(".Key")
-    }
-    return {name: found.get(f"tarmac-{name}") for name in ("owner", "request", "run")}

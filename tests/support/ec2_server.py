@@ -6,48 +6,42 @@ moto takes seconds to start: one serves all tests of a process, and is emptied b
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 from xml.etree import ElementTree as Xml
 
-from ec2_proxy import Ec2, Ec2Error, LostAnswer
+from ec2_answers import Ec2Error
+from ec2_proxy import KEY, REGION, VERSION, Ec2, LostAnswer
+from source_tree import ROOT
 
 LIMIT_S = 120.0
 IMAGE = "ami-1e749f67"
+IMAGES = ROOT / "tests/data/ec2_images.json"
 """The one image; as many real ones, it says that its disk stays after its machine."""
 
-_IMAGE = {
-    "ami_id": IMAGE,
-    "name": "ubuntu",
-    "owner_id": "099720109477",
-    "public": True,
-    "virtualization_type": "hvm",
-    "architecture": "x86_64",
-    "state": "available",
-    "image_type": "machine",
-    "root_device_type": "ebs",
-    "root_device_name": "/dev/sda1",
+MOTO_HEADERS = {
+    "Authorization": f"AWS4-HMAC-SHA256 Credential={KEY}/20260101/{REGION}/ec2/aws4_request, "
+    "SignedHeaders=host, Signature=0",
+    "Content-Type": "application/x-www-form-urlencoded; charset=utf-8",
 }
 
 
 @contextmanager
 def moto_server(directory: Path) -> Iterator[int]:
     """The port of a moto with one image."""
-    images = directory / "images.json"
-    images.write_text(json.dumps([_IMAGE]))
     port = _free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    env = {**os.environ, "MOTO_AMIS_PATH": str(images)}
+    env = {**os.environ, "MOTO_AMIS_PATH": str(IMAGES)}
     with (directory / "moto.log").open("wb") as log:
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
     try:
@@ -65,7 +59,7 @@ def ec2_account(moto_port: int, now: Callable[[], float]) -> Iterator[tuple[Ec2,
     connection.request("POST", "/moto-api/reset")
     assert connection.getresponse().status == 200
     connection.close()
-    account = Ec2(moto_port, now)
+    account = Ec2(partial(_forwarded, moto_port), now)
     server = _Server(account)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -78,18 +72,33 @@ def ec2_account(moto_port: int, now: Callable[[], float]) -> Iterator[tuple[Ec2,
         thread.join()
 
 
+def _forwarded(moto_port: int, given: Mapping[str, str]) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", moto_port, timeout=60)
+    try:
+        connection.request("POST", "/", urlencode({**given, "Version": VERSION}), MOTO_HEADERS)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+def answered(account: Ec2, body: str, authorization: str) -> tuple[int, bytes]:
+    """The status and the body of the answer to one request. Raises LostAnswer."""
+    key = authorization.partition("Credential=")[2].partition("/")[0]
+    try:
+        return 200, account.answer(dict(parse_qsl(body, keep_blank_values=True)), key)
+    except Ec2Error as error:
+        return error.status, _error_body(error)
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        key = self.headers.get("Authorization", "").partition("Credential=")[2].partition("/")[0]
-        given = dict(parse_qsl(body, keep_blank_values=True))
         try:
-            status, answer = 200, self.server.account.answer(given, key)
-        except Ec2Error as error:
-            status, answer = error.status, _error_body(error)
+            status, answer = answered(self.server.account, body, self.headers.get("Authorization", ""))
         except LostAnswer:
             self.close_connection = True
             return

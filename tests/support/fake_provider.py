@@ -213,7 +213,7 @@ class FakeProvider:
     """The adapter of an account. `now` is the clock; a second adapter of the same account shares `books`.
 
     `faults` are those of the next calls, by operation, oldest first. `draw` is asked before each call without
-    such a fault. `limit_of` reads the time limit of machines from a request, as their script would.
+    such a fault. `limit_of` reads the time limit of machines from their script.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class FakeProvider:
         books: Books | None = None,
         knobs: Knobs | None = None,
         draw: Callable[[str], Fault | None] = lambda operation: None,
-        limit_of: Callable[[RentRequest], float | None] = lambda request: None,
+        limit_of: Callable[[str], float | None] = lambda script: None,
     ) -> None:
         self.now = now
         self.books = books or Books(now)
@@ -348,7 +348,7 @@ class FakeProvider:
         used = sum(each.machine == kind and each.exists(self.now()) for each in self.books)
         if used + request.machines > knobs.capacity.get(kind, used + request.machines):
             raise refused(Refusal.NO_CAPACITY).error
-        limit_s = self.limit_of(request)
+        limit_s = self.limit_of(request.script)
         running_at = now + knobs.pending_s
         common = Entry(
             id="",

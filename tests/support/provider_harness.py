@@ -18,7 +18,8 @@ from typing import Any
 
 from msgspec import convert, to_builtins
 
-from ec2_proxy import KEY, REGION, Ec2Error, Ec2Fault
+from ec2_answers import Ec2Error
+from ec2_proxy import KEY, REGION, Ec2Fault
 from ec2_server import IMAGE, ec2_account
 from fake_provider import CREATE, DELETE, LIST, PRICE, Books, FakeProvider, Fault, Knobs, throttled
 from tarmac.model.burst.provider import (
@@ -224,11 +225,7 @@ class Ec2Harness(Harness):
         super().__init__()
         self.account, self.url = self.opened.enter_context(ec2_account(moto_port, self.now))
         self.books, self.knobs = self.account.books, self.account.knobs
-        self.subnets = tuple(
-            each.text or ""
-            for each in self.account.moto("DescribeSubnets").iter()
-            if each.tag.endswith("}subnetId")
-        )[:2]
+        self.subnets = self.account.subnets()
         self.provider = self.open(KEY)
 
     def open(self, key: str, **settings: str) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from fake_provider import FakeProvider
 from sim_engine import SimEngine
 from tarmac.control.burst.renter import BurstParts
-from tarmac.model.burst.provider import Provider, ProviderRecord, RentRequest
+from tarmac.model.burst.provider import Provider, ProviderRecord
 from tarmac.model.burst.rentals import Rental
 from tarmac.model.cluster import Cluster, MachineProgress, NodeGroup, NodeState, Pool, node_name
 from tarmac.model.errors import InvalidInput, Unavailable
@@ -27,9 +27,9 @@ class FakeKind:
         return self._accounts[record.name]
 
 
-def limit_of(request: RentRequest) -> float | None:
+def limit_of(script: str) -> float | None:
     """The time limit in the script of a `FakeRented`."""
-    word = request.script.partition(" ")[2]
+    word = script.partition(" ")[2]
     return float(word) if word else None
 
 

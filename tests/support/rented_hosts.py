@@ -119,6 +119,16 @@ class Account:
         """The hosts that are on."""
         return [record["id"] for record in self.records() if _is_on(record)]
 
+    @property
+    def neighbour(self) -> str:
+        """The address at which the hosts reach this machine."""
+        return f"{json.loads((self.directory / 'account.json').read_text())['subnet']}.1"
+
+    def notice(self, host: str) -> None:
+        """Announce that a host is taken back in two minutes."""
+        record = {**_record(self.directory, host), "notice_at": time.time() + 120.0}
+        _write(self.directory / "hosts" / f"{host}.json", record)
+
     def first_pid(self, host: str) -> int:
         """The first process of a host, as this machine sees it."""
         return _first_pid(_record(self.directory, host)["pid"])
@@ -300,7 +310,7 @@ def _begin(directory: Path, question: dict[str, Any], script: Path) -> dict[str,
 
 def _thing(record: dict[str, Any]) -> dict[str, Any]:
     on = _is_on(record)
-    thing = {key: record[key] for key in ("id", "owner", "request", "run", "since")}
+    thing = {key: record.get(key) for key in ("id", "owner", "request", "run", "since", "notice_at")}
     addresses = {key: record[key] for key in ("address", "inner_address")}
     return {**thing, "state": "running" if on else "gone", **(addresses if on else {})}
 

@@ -32,6 +32,7 @@ class Line:
 
     server_port: int
     port: int = 0
+    address: str = "127.0.0.1"
     up: bool = True
     cut_after_bytes: int | None = None
     cuts: int = 0
@@ -41,7 +42,7 @@ class Line:
     @property
     def url(self) -> str:
         """What AWS_ENDPOINT_URL says."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.address}:{self.port}"
 
     def cut(self) -> None:
         """From now on nobody reaches the server; what is on its way breaks off."""
@@ -105,16 +106,16 @@ class Line:
 
 
 @contextmanager
-def s3_server() -> Iterator[Line]:
-    """A server with an empty bucket, and the line to it."""
+def s3_server(address: str = "127.0.0.1") -> Iterator[Line]:
+    """A server with an empty bucket, and the line to it from an address of this machine."""
     port = _free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, env={**os.environ, **CREDENTIALS}, **quiet)  # type: ignore[call-overload]
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server((address, 0))
     try:
         _wait_for(port, process)
-        line = Line(port, listener.getsockname()[1])
+        line = Line(port, listener.getsockname()[1], address)
         threading.Thread(target=line.serve, args=(listener,), daemon=True).start()
         _make_bucket(port)
         yield line

@@ -35,9 +35,9 @@ class RemoteBlobs:
                 "the URL of the artifact store holds a user or password",
                 hint="credentials belong into the environment of the server, such as AWS_ACCESS_KEY_ID",
             )
-        import fsspec  # noqa: PLC0415 - takes long to load
-
         try:
+            import fsspec  # noqa: PLC0415 - takes long to load
+
             self._files, root = fsspec.core.url_to_fs(url, **_options(parts.scheme))
         except (ImportError, ValueError) as error:
             hint = f"install s3fs for {sys.executable}" if parts.scheme.startswith("s3") else None

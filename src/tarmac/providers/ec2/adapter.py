@@ -3,10 +3,9 @@
 boto3 repeats nothing itself: the loops of rentals do, who know what an unanswered request may have done.
 """
 
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import boto3
@@ -39,8 +38,6 @@ class Ec2Provider:
         self._settings = settings
         self._subnets = settings["subnets"].split(",")
         self._credentials = credentials
-        self._connecting = threading.Lock()
-        self._connected: tuple[Mapping[str, str], Any] | None = None
 
     def create(self, request: RentRequest) -> Sequence[RentedThing]:
         """Run instances in the first subnet that has them; those of an earlier try are returned."""
@@ -149,23 +146,17 @@ class Ec2Provider:
 
     def _client(self) -> Any:
         """boto3's client with the present credentials; it is shared by all threads."""
-        given = self._credentials()
-        with self._connecting:
-            if self._connected is None or self._connected[0] != given:
-                self._connected = given, _client(self._settings, given)
-            return self._connected[1]
+        settings, given = self._settings, self._credentials()
+        keys = tuple(given.get(name) for name in ("access_key", "secret_key", "session_token"))
+        return _connected(settings["region"], settings.get("url"), timeout_s(settings), keys)
 
 
-def _client(settings: Mapping[str, str], given: Mapping[str, str]) -> Any:
-    session = boto3.session.Session(
-        aws_access_key_id=given.get("access_key"),
-        aws_secret_access_key=given.get("secret_key"),
-        aws_session_token=given.get("session_token"),
-        region_name=settings["region"],
-    )
+@lru_cache(maxsize=8)
+def _connected(region: str, url: str | None, timeout: float, keys: tuple[str | None, ...]) -> Any:
+    """A client; it takes a quarter of a second to make one."""
     once = {"total_max_attempts": 1, "mode": "standard"}
-    config = Config(retries=once, connect_timeout=CONNECT_S, read_timeout=timeout_s(settings))
-    return session.client("ec2", endpoint_url=settings.get("url"), config=config)
+    config = Config(retries=once, connect_timeout=CONNECT_S, read_timeout=timeout)
+    return boto3.session.Session(*keys, region_name=region).client("ec2", endpoint_url=url, config=config)
 
 
 def _instances(client: Any, **filters: Any) -> list[answers.Answer]:
