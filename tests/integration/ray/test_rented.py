@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 
@@ -21,6 +22,7 @@ from tarmac.model.burst.rentals import Rental
 from tarmac.model.burst.shapes import Shape
 from tarmac.model.codec import decode, replace
 from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.node.files import untrusted
 
 LIMIT_S = 120.0
 IMAGE = f"{ROOT}/.venv-bench/bin"
@@ -132,6 +134,27 @@ def test_a_machine_ends_after_an_hour_of_silence(hosts: Account, rays: RentedRay
         ("host1", "gone", None),
         ("host2", "running", rented.things[1].address),
     ]
+
+
+def test_reports_are_copied_while_the_engine_replaces_them(rays: RentedRays, tmp_path: Path) -> None:
+    """The engine may still be at its last look: drafts of its files come and go."""
+    heartbeat = tmp_path / "home/copies/burst-r1/runs/r1/attempts/1/nodes/n/heartbeat"
+    heartbeat.parent.mkdir(parents=True)
+    over = Event()
+
+    def beat() -> None:
+        while not over.is_set():
+            untrusted.replace(str(heartbeat), b"")
+
+    with ThreadPoolExecutor(1) as threads:
+        beats = threads.submit(beat)
+        try:
+            for _ in range(200):
+                rays.keep_files(rental())
+        finally:
+            over.set()
+        beats.result()
+    assert (tmp_path / "home/runs/r1/attempts/1/nodes/n/heartbeat").exists()
 
 
 def test_logs_outlive_the_machines(hosts: Account, rays: RentedRays, tmp_path: Path) -> None:

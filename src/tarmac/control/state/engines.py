@@ -11,7 +11,7 @@ from typing import Any
 from tarmac.control.decisions.idleness import Idleness
 from tarmac.control.state.metric_intake import MetricIntake
 from tarmac.model import abilities
-from tarmac.model.cluster import LOCAL_ENGINE, Cluster
+from tarmac.model.cluster import BURST_PREFIX, LOCAL_ENGINE, Cluster
 from tarmac.model.codec import replace
 from tarmac.model.errors import Unavailable
 from tarmac.model.kinds.engines import EngineKind, ExaminesCluster
@@ -247,8 +247,13 @@ class Engines:
         return [engine for engine in self if engine.inventory is not None]
 
     def of(self, attempt: Attempt) -> AttachedEngine:
-        """The engine of the attempt."""
-        return self.at(attempt.allocation.cluster)
+        """The engine of the attempt; files from machines that were given back are at the server's own."""
+        placed = attempt.allocation
+        engine = self.at(placed.cluster)
+        nodes = engine.inventory if placed.cluster.startswith(BURST_PREFIX) else None
+        if attempt.ended_at is None or nodes is None or not nodes.knows_nodes():
+            return engine
+        return engine if {each.name for each in nodes.nodes()}.issuperset(placed.nodes) else self.own
 
     def _note_others(self) -> None:
         self.alone = not self._others

@@ -9,8 +9,9 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from shutil import copytree
+from shutil import copy2, copytree
 from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
@@ -123,7 +124,7 @@ class RentedRays:
         for attempt in copied.glob("[1-9]*"):
             place = self._kept.runs / rental.run_id / "attempts" / attempt.name
             draft = place if place.exists() else place.with_suffix(NEW)
-            copytree(attempt, draft, symlinks=True, dirs_exist_ok=True)
+            copytree(attempt, draft, symlinks=True, dirs_exist_ok=True, copy_function=_copy)
             drafts[f"{rental.run_id}.{attempt.name}"] = draft
         return drafts
 
@@ -141,6 +142,11 @@ class RentedRays:
         except (Unavailable, OSError) as error:
             return error
         return None
+
+
+def _copy(source: str, target: str) -> None:
+    with suppress(FileNotFoundError):  # a draft of the engine, which may be at its last look
+        copy2(source, target)
 
 
 def _machines(rental: Rental) -> dict[Machine, RentedThing]:
