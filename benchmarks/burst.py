@@ -114,9 +114,13 @@ def draw(found: Found, file: Path) -> None:
             right.annotate("no budget", (costs[-1], tails[-1]), (7, -3), **_NOTE)
         for axes, title in ((left, "the mean wait"), (right, "the 99th percentile of the waits")):
             axes.set(title=title, xlabel="money spent in two months, thousands", ylabel="hours")
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, 1.15 * axes.dataLim.y1)
             axes.set_xlim(-10, 1.2 * costs[-1])
             start = axes.lines[0].get_ydata()[:1]
+            for budget in filter(None, BUDGETS):
+                axes.axvline(budget / 1_000, color="#bbbbbb", linewidth=0.8, zorder=0)
+                top = (budget / 1_000, axes.get_ylim()[1])
+                axes.annotate(f"a budget of {budget:,}", top, (4, -10), **_NOTE)
             axes.plot([0], start, marker="o", linestyle="", color="#555555", label="none rented")
         left.legend(frameon=False)
 

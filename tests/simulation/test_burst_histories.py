@@ -109,4 +109,4 @@ def test_nothing_is_rented_twice_or_left_on_ec2() -> None:
     states = ["shown late", "shutting-down", "disks left", "addresses"]
     if played >= ON_EC2:
         assert _missing(Ec2History.faults, [*ends, *others, *states], seen, least=2) == []
-    assert seen["charged to the second"] > 0.8 * seen["machines"]
+    assert seen["charged to the second"] > 0.6 * seen["machines"]
