@@ -152,10 +152,10 @@ class Ec2Provider:
 
 
 @lru_cache(maxsize=8)
-def _connected(region: str, url: str | None, timeout: float, keys: tuple[str | None, ...]) -> Any:
+def _connected(region: str, url: str | None, answer_s: float, keys: tuple[str | None, ...]) -> Any:
     """A client; it takes a quarter of a second to make one."""
     once = {"total_max_attempts": 1, "mode": "standard"}
-    config = Config(retries=once, connect_timeout=CONNECT_S, read_timeout=timeout)
+    config = Config(retries=once, connect_timeout=CONNECT_S, read_timeout=answer_s)
     return boto3.session.Session(*keys, region_name=region).client("ec2", endpoint_url=url, config=config)
 
 
