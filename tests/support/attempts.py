@@ -205,20 +205,20 @@ class Warm:
         self.process = process
         self.channel = channel
 
-    def request(self, line: bytes) -> dict[str, Any]:
-        """Send one line and read the answer."""
+    def request(self, line: bytes) -> list[dict[str, Any]]:
+        """Send one line and read the answers."""
         self.channel.sendall(line + b"\n")
         answer = b""
         while not answer.endswith(b"\n"):
             piece = self.channel.recv(4096)
             assert piece, "the warm parent ended"
             answer += piece
-        told: dict[str, Any] = json.loads(answer)
+        told: list[dict[str, Any]] = json.loads(answer)
         return told
 
     def start(self, attempt: AttemptDirectory, node: str = "n0") -> int:
         """Start the runner of a node; its pid."""
-        told = self.request(json.dumps({"directory": str(attempt.path), "node": node}).encode())
+        (told,) = self.request(json.dumps([{"directory": str(attempt.path), "node": node}]).encode())
         pid: int = told["pid"]
         return pid
 

@@ -74,22 +74,23 @@ class _Parent:
         self._idle_s = idle_s
         self._idle = IdleRunners()
 
-    def answer(self, line: bytes) -> dict[str, object]:
-        """Start a runner for a request."""
+    def answer(self, line: bytes) -> list[dict[str, object]]:
+        """Start a runner for each request of a line."""
         try:
-            request: _Request = _read(json.loads(line))
-        except ValueError as error:
-            return {"error": f"not a request: {type(error).__name__}: {error}"}
+            requests: list[_Request] = [_read(request) for request in json.loads(line)]
+        except (ValueError, TypeError) as error:
+            return [{"error": f"no list of requests: {type(error).__name__}: {error}"}]
+        return [self._start(request) for request in requests]
+
+    def _start(self, request: _Request) -> dict[str, object]:
+        """Start a runner: a waiting or a new one. Only a new one gets secrets."""
         try:
-            return {"pid": self._start(request, line)}
+            if self._idle_s == 0 or self._way.by is None or request.secrets:
+                return {"pid": self._fork(request, None)}
+            line = json.dumps(request._asdict()).encode()
+            return {"pid": self._idle.hand_over(line) or self._idle.fork(partial(self._fork, request))}
         except OSError as error:
             return {"error": f"no runner can be forked: {error}"}
-
-    def _start(self, request: _Request, line: bytes) -> int:
-        """The pid of the runner: a waiting or a new one. Only a new one gets secrets."""
-        if self._idle_s == 0 or self._way.by is None or request.secrets:
-            return self._fork(request, None)
-        return self._idle.hand_over(line) or self._idle.fork(partial(self._fork, request))
 
     def _fork(self, request: _Request, more: Optional[socket.socket]) -> int:
         return namespaces.fork(self._way, partial(self._become_runner, request, more))

@@ -186,7 +186,7 @@ def test_secrets_come_to_a_new_runner_and_go_with_it(patient: Warm, tmp_path: Pa
     secret = {"name": "key", "variables": {"KEY": "{value}"}, "file": None, "target": None}
     attempt = write_attempt(tmp_path, [worker('[ "$KEY" = hush ]')], secrets=[secret])
     request = {"directory": str(attempt.path), "node": "n0", "secrets": {"key": "hush"}}
-    pid = patient.request(json.dumps(request).encode())["pid"]
+    pid = patient.request(json.dumps([request]).encode())[0]["pid"]
     assert pid != idle
     assert attempt.ended()["outcome"] == "completed"
     wait_for_end(pid)

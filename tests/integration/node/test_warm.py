@@ -14,20 +14,38 @@ from attempts import PATIENCE_S, Warm, python_worker, wait_until, warm_parent, w
 
 
 def test_broken_requests_are_refused_and_do_no_harm(warm: Warm, tmp_path: Path) -> None:
-    for line in (b"", b"{", b"[]", b"3", b'{"directory": "/x"}', b'{"directory": 3, "node": "n"}', b"\xff"):
-        assert "not a request" in warm.request(line)["error"]
+    for line in (
+        b"",
+        b"{",
+        b"[[]]",
+        b"3",
+        b'[{"directory": "/x"}]',
+        b'[{"directory": 3, "node": "n"}]',
+        b"\xff",
+    ):
+        (answer,) = warm.request(line)
+        assert "no list of requests" in answer["error"]
     attempt = write_attempt(tmp_path, [worker("exit 0")])
     assert warm.run(attempt)["outcome"] == "completed"
 
 
 def test_requests_may_wait_in_line(warm: Warm, tmp_path: Path) -> None:
     attempts = [write_attempt(tmp_path, [worker("exit 0")]) for _ in range(5)]
-    lines = [json.dumps({"directory": str(item.path), "node": "n0"}) for item in attempts]
+    lines = [json.dumps([{"directory": str(item.path), "node": "n0"}]) for item in attempts]
     first, rest = "\n".join(lines)[:30], "\n".join(lines)[30:]
     warm.channel.sendall(first.encode())
     warm.channel.sendall(f"{rest}\n".encode())
     with warm.channel.makefile() as answers:
-        assert all("pid" in json.loads(answers.readline()) for _ in attempts)
+        assert all("pid" in json.loads(answers.readline())[0] for _ in attempts)
+    assert {item.ended()["outcome"] for item in attempts} == {"completed"}
+
+
+def test_one_request_starts_many_runners(warm: Warm, tmp_path: Path) -> None:
+    attempts = [write_attempt(tmp_path, [worker("exit 0")]) for _ in range(5)]
+    answers = warm.request(
+        json.dumps([{"directory": str(item.path), "node": "n0"} for item in attempts]).encode()
+    )
+    assert len({answer["pid"] for answer in answers}) == len(attempts)
     assert {item.ended()["outcome"] for item in attempts} == {"completed"}
 
 

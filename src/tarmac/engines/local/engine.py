@@ -44,7 +44,7 @@ from tarmac.node.attempt import claims
 from tarmac.node.attempt.document import Launch
 from tarmac.node.container.making import Trial
 from tarmac.node.files import secretfiles, untrusted
-from tarmac.node.host.warm_parent import OpenFiles, WarmParent
+from tarmac.node.host.warm_parent import OpenFiles, Start, WarmParent
 from tarmac.node.kernel import procfs, sockets, system_users, workergroup
 from tarmac.node.starting import Installation
 
@@ -218,17 +218,13 @@ class LocalHosts:
         """Do nothing: no others use the nodes."""
 
     def start_all(self, view: AttemptView, nodes: Sequence[NodeView]) -> None:
-        for node in nodes:
-            self.start(view, node)
+        values = self._secrets(view.secrets) if view.secrets else {}
+        starts = [Start(str(view.directory), node.node, values) for node in nodes]
+        for problem in filter(None, self._warm.start_runners(starts)):
+            raise InvalidInput(str(problem)) if isinstance(problem, ValueError) else Unavailable(str(problem))
 
     def start(self, view: AttemptView, node: NodeView) -> None:
-        values = self._secrets(view.secrets) if view.secrets else {}
-        try:
-            self._warm.start_runner(str(view.directory), node.node, values)
-        except ValueError as error:
-            raise InvalidInput(str(error)) from None
-        except OSError as error:
-            raise Unavailable(error.strerror or str(error)) from None
+        self.start_all(view, [node])
 
     def life(self, view: AttemptView, node: NodeView) -> Life:  # noqa: ARG002 - this machine is always reached
         if runner_alive(node):

@@ -94,9 +94,10 @@ REPORTS (one line per call of the SDK's `report`)
 STARTING A RUNNER
     In a new process: `starting.Installation.run(directory, node)`. Faster, by a warm parent that
     forks: `starting.Installation.warm(fd)`, where `fd` is one end of a connected unix stream socket (a
-    socketpair), inherited. One line of JSON per request, {"directory", "node", "secrets": {name: value}} (the
-    last may be absent); one per answer, in order: {"pid"} of the runner, which was forked or had waited
-    for work, or {"error"}. The parent ends after the other end is closed; runners with an attempt continue.
+    socketpair), inherited. One line of JSON, a list of requests {"directory", "node", "secrets": {name:
+    value}} (the last may be absent); then one line, a list of answers: {"pid"} of the runner, which was
+    forked or had waited for work, or {"error"}. The parent ends after the other end is closed; runners with
+    an attempt continue.
     Only this way carries the values of secrets: `run` cannot start an attempt with secrets.
     Only the claim shows whether a runner is alive (`claims.read`, `claims.is_alive`), never a pid: a runner
     may serve several attempts in turn.

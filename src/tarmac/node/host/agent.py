@@ -29,7 +29,7 @@ from tarmac.node.files import secretfiles
 from tarmac.node.host import operations, services
 from tarmac.node.host.gpus import Gpus
 from tarmac.node.host.relay import Forwards, Relays
-from tarmac.node.host.warm_parent import WarmParent
+from tarmac.node.host.warm_parent import Start, WarmParent
 from tarmac.node.kernel import fifo, procfs, sockets, system_users, workergroup
 from tarmac.node.processes import detach
 from tarmac.node.starting import Installation
@@ -156,7 +156,10 @@ class Agent:
         Raises OSError; ValueError if the secrets are too large.
         """
         operations.make_directory(directory, files, area=area)
-        self._warm_parent(package, python).start_runner(directory, node, secrets or {})
+        start = Start(directory, node, secrets or {})
+        (problem,) = self._warm_parent(package, python).start_runners([start])
+        if problem is not None:
+            raise problem
 
     def _warm_parent(self, package: str, python: Optional[str]) -> WarmParent:
         installation = Installation(python or sys.executable, package)

@@ -14,19 +14,29 @@ import resource
 import socket
 import subprocess
 from threading import Lock
-from typing import Mapping, Optional
+from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from tarmac.node.attempt.protocol import LONGEST_REQUEST_BYTES
 from tarmac.node.starting import Installation
 
 ANSWER_TIMEOUT_S = 10.0
 END_TIMEOUT_S = 5.0
-ANSWER_BYTES = 65_536
 IDLE_S = 60
 """How long a finished runner waits for another attempt: making a process and its namespaces takes long."""
 
 OpenFiles = tuple[int, int]
 """The limit of a process's open files: the current limit, and the highest that it may set."""
+
+
+_BRACKETS = len(b"[]\n")
+
+
+class Start(NamedTuple):
+    """A runner to start: that of one node of the attempt in a directory, with the values of its secrets."""
+
+    directory: str
+    node: str
+    secrets: Mapping[str, str] = {}
 
 
 class WarmParent:
@@ -49,30 +59,26 @@ class WarmParent:
             if not self._closed and self._socket is None:
                 self._begin()
 
-    def start_runner(self, directory: str, node: str, secrets: Mapping[str, str]) -> None:
-        """Fork the runner of one node of an attempt. Raises OSError if that is impossible now.
+    def start_runners(self, starts: Sequence[Start]) -> list[Optional[Exception]]:
+        """Fork the runners of these nodes by one request; for each why it could not be started, else None.
 
-        The values of `secrets` travel only over the socket; ValueError if they are too large.
-
-        May be called again for the same node: the second runner finds the claim taken and exits.
+        OSError: impossible now. ValueError: the values of its secrets, which travel only over the socket, are
+        too large. May be called again for the same node: the second runner finds the claim taken and exits.
         """
-        message = {"directory": directory, "node": node, "secrets": dict(secrets)}
-        request = json.dumps(message).encode() + b"\n"
-        if len(request) > LONGEST_REQUEST_BYTES:
-            raise ValueError("the secrets of the run are too large together")
+        requests = [json.dumps(start._asdict()).encode() for start in starts]
+        found: list[Optional[Exception]] = [
+            ValueError("the secrets of the run are too large together")
+            if len(request) >= LONGEST_REQUEST_BYTES - _BRACKETS
+            else None
+            for request in requests
+        ]
         with self._lock:
-            if self._closed:
-                raise _cannot(node, "this end is closed")
-            for is_last in (False, True):  # it may have ended since its last use: retry once with a new one
-                try:
-                    answer = self._exchange(request)
-                    break
-                except OSError as error:
-                    self._end()
-                    if is_last:
-                        raise _cannot(node, str(error)) from None
-        if "error" in answer:
-            raise _cannot(node, str(answer["error"]))
+            for batch in _batches([number for number, problem in enumerate(found) if not problem], requests):
+                problems = self._ask([requests[number] for number in batch])
+                for number, problem in zip(batch, problems):  # noqa: B905 - the same numbers
+                    if problem is not None:
+                        found[number] = _cannot(starts[number].node, problem)
+        return found
 
     def close(self) -> None:
         """End the warm parent; runners continue."""
@@ -80,18 +86,32 @@ class WarmParent:
             self._closed = True
             self._end()
 
-    def _exchange(self, request: bytes) -> dict[str, object]:
+    def _ask(self, requests: list[bytes]) -> list[Optional[str]]:
+        """Why each of these runners cannot be started; None for the others."""
+        why = "this end is closed"
+        for _ in range(0 if self._closed else 2):  # it may have ended since its last use: try a new one
+            try:
+                return self._exchange(b"[" + b",".join(requests) + b"]\n", len(requests))
+            except OSError as error:
+                self._end()
+                why = str(error)
+        return [why] * len(requests)
+
+    def _exchange(self, line: bytes, count: int) -> list[Optional[str]]:
         """Send one line and read one line."""
         channel = self._socket or self._begin()
-        channel.sendall(request)
+        channel.sendall(line)
         with channel.makefile("rb") as stream:
-            answer = stream.readline(ANSWER_BYTES)
+            answer = stream.readline(LONGEST_REQUEST_BYTES)
         if not answer.endswith(b"\n"):
             raise ConnectionError("the warm parent ended")
         try:
-            return dict(json.loads(answer))
-        except (ValueError, TypeError):
-            raise ConnectionError(f"an unreadable answer: {answer[:80]!r}") from None
+            found = [each.get("error") for each in json.loads(answer)]
+        except (ValueError, TypeError, AttributeError):
+            found = []
+        if len(found) != count:
+            raise ConnectionError(f"an unreadable answer: {answer[:80]!r}")
+        return found
 
     def _begin(self) -> socket.socket:
         self._socket, theirs = socket.socketpair()
@@ -124,6 +144,20 @@ class WarmParent:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(END_TIMEOUT_S)
             self._process = None
+
+
+def _batches(numbers: Iterable[int], requests: Sequence[bytes]) -> Iterator[list[int]]:
+    """The numbers of requests, in groups that are short enough for one line."""
+    batch: list[int] = []
+    size_bytes = _BRACKETS
+    for number in numbers:
+        size_bytes += len(requests[number]) + 1
+        if batch and size_bytes > LONGEST_REQUEST_BYTES:
+            yield batch
+            batch, size_bytes = [], _BRACKETS + len(requests[number]) + 1
+        batch.append(number)
+    if batch:
+        yield batch
 
 
 def _cannot(node: str, why: str) -> OSError:
