@@ -89,7 +89,11 @@ class NodeRun:
         self.namespace = namespace
         self.own_disk_view = namespace is not None
         self.wake_channel = WakeChannel(
-            self.node, events.flush, look_s=document.settings.look_s, outside_only=namespace is not None
+            self.node,
+            events.keep_up,
+            look_s=document.settings.look_s,
+            outside_only=namespace is not None,
+            lasts=len(document.nodes) > 1 or document.runs_as is not None,
         )
         self.children = Children()
         self.lease = Lease(document, part, self.node)
@@ -223,7 +227,8 @@ class NodeRun:
 
     def peer_failure(self) -> Optional[exit_outcome.Cause]:
         """The failure that ended the attempt, as recorded by the first failing node."""
-        found = untrusted.object_at(self.attempt.failed)  # if it is incomplete, it is read again later
+        alone = len(self.document.nodes) < 2
+        found = {} if alone else untrusted.object_at(self.attempt.failed)  # an incomplete one is read again
         return _cause_in(found or self.wake_channel.messages.get(protocol.FAILED_FILE))
 
     def peer_failure_while_leaving(self) -> Optional[exit_outcome.Cause]:

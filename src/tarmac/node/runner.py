@@ -130,7 +130,8 @@ def run_attempt(
     `granted` is the grant of a cluster with a queue of its own. True if this process can serve another
     attempt.
     """
-    syscalls.become_subreaper()
+    if namespace is None:  # its first process is one
+        syscalls.become_subreaper()
     attempt = AttemptPaths(directory)
     try:
         document = read_document(attempt.description)
@@ -177,8 +178,6 @@ def _claim(
 ) -> Optional[NodeRun]:
     """The part to run; None if it is claimed or fenced: then this runner must exit without a trace."""
     node = attempt.node(node_name)
-    if os.path.exists(node.claim):
-        return None
     pid, name = os.getpid(), ""
     if namespace is not None:
         pid, name = namespace.pid, f"{namespaces.NAME}-{os.urandom(4).hex()}"
@@ -188,7 +187,7 @@ def _claim(
         return None
     events = EventLog(node.events, notify=document.settings.notify, attempt_id=document.attempt_id)
     events.append("claimed", pid=pid, **({"name": granted.name} if granted is not None else {}))
-    os.makedirs(attempt.logs, exist_ok=True)
+    untrusted.make_directory(attempt.logs)
     return NodeRun(document, document.part(node_name), attempt, events, namespace=namespace, granted=granted)
 
 
@@ -269,5 +268,8 @@ def _has_company() -> bool:
     try:
         os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
-        return procfs.pids() != [os.getpid()]
+        with suppress(ProcessLookupError):
+            os.kill(-1, 0)  # every other process that is visible here
+            return True
+        return False
     return True

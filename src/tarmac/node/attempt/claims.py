@@ -17,7 +17,7 @@ import json
 import os
 import signal
 import time
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple, Optional, Sequence
 
 from tarmac.node.attempt import records
@@ -51,9 +51,14 @@ _read = records.reader(Claim)
 
 def take(node: NodePaths, token: str, *, pid: int, name: str = "") -> bool:
     """Claim a node's part for this process, whose pid the machine knows; False if it is already taken."""
-    own = procfs.status(os.getpid())
-    process = procfs.Process(pid, own.process.start_ticks if own else 0)
+    process = procfs.Process(pid, _own_start(os.getpid()))
     return _create(node, Claim(token, process, procfs.boot_id(), name))
+
+
+@lru_cache(maxsize=1)
+def _own_start(pid: int) -> int:
+    own = procfs.status(pid)
+    return own.process.start_ticks if own else 0
 
 
 def fence(node: NodePaths) -> bool:
@@ -73,7 +78,7 @@ def read(node: NodePaths) -> Optional[Claim]:
 
 
 def _create(node: NodePaths, claim: Claim) -> bool:
-    os.makedirs(node.directory, exist_ok=True)
+    untrusted.make_directory(node.directory)
     try:
         untrusted.publish(node.claim, json.dumps(records.to_json(claim)).encode())
     except FileExistsError:

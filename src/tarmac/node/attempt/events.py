@@ -4,7 +4,7 @@ Workers can write to the file or replace it. Therefore the log remembers its lin
 the last worker, into a file with this report alone.
 
 Lines wait in memory until they are written: if the disk is full, the log retries later, in order, and
-completes a truncated line. It reserves space for a typical report at the start.
+completes a truncated line. For an attempt that lasts it reserves space for a typical report.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class EventLog:
         self._notify = notify
         self._news = f"{attempt_id}\n".encode()
         self._handle = -1
+        self._reserves = False
+        self._rung = True
         self._pending = b""
         self._lines: list[bytes] = []
         self._forgotten = False
@@ -56,14 +58,25 @@ class EventLog:
         """Add a message for the user."""
         self.append("notice", text=text)
 
-    def flush(self) -> bool:
-        """Write the waiting lines and notify the engine; False if some still wait."""
-        if not self._pending:
-            return True
-        if not self._write():
-            return False
-        self.ring()
+    def flush(self, *, quietly: bool = False) -> bool:
+        """Write the waiting lines and notify the engine; False if some still wait.
+
+        `quietly`: notify it at the next call.
+        """
+        if self._pending:
+            if not self._write():
+                return False
+            self._rung = False
+        if not self._rung and not quietly:
+            self.ring()
         return True
+
+    def keep_up(self) -> None:
+        """Reserve space, as the attempt lasts, and write the waiting lines; called at intervals."""
+        if not self._reserves:
+            self._reserves = True
+            self._reserve()
+        self.flush()
 
     def finish(self) -> bool:
         """Write the waiting lines and verify the file; False if some still wait. The caller then rings."""
@@ -74,22 +87,24 @@ class EventLog:
 
     def ring(self) -> None:
         """Notify the engine of news."""
+        self._rung = True
         if self._notify:
             fifo.ring(self._notify, self._news)
 
     def close(self) -> None:
         """Release the reserved space."""
         if self._handle >= 0:
-            os.ftruncate(self._handle, os.fstat(self._handle).st_size)
+            if self._reserves:
+                os.ftruncate(self._handle, os.fstat(self._handle).st_size)
             self._drop_handle()
 
     @as_server()
     def _write(self) -> bool:
         try:
             if self._handle < 0:
-                self._handle = untrusted.open_to_append(self._path)
-                with suppress(OSError):  # this disk cannot reserve space, or is already full: retry writes
-                    syscalls.reserve(self._handle, _RESERVED_BYTES)
+                self._handle = untrusted.open_to_extend(self._path)
+                if self._reserves:
+                    self._reserve()
             while self._pending:
                 written = os.write(self._handle, self._pending)
                 self._pending = self._pending[written:]
@@ -98,6 +113,11 @@ class EventLog:
             self._drop_handle()
             return False  # probably the disk is full: the next flush continues from here
         return True
+
+    def _reserve(self) -> None:
+        if self._handle >= 0:
+            with suppress(OSError):  # this disk cannot reserve space, or is already full: retry writes
+                syscalls.reserve(self._handle, _RESERVED_BYTES)
 
     @as_server()
     def _mend(self) -> bool:
@@ -124,7 +144,7 @@ class EventLog:
             return False
         if self._forgotten:
             return True
-        return untrusted.read_bytes(self._path, self._written_bytes) == b"".join(self._lines)
+        return untrusted.pread(self._handle, 0, self._written_bytes) == b"".join(self._lines)
 
     def _drop_handle(self) -> None:
         if self._handle >= 0:

@@ -30,7 +30,8 @@ NOTE_BYTES = 1024 * 1024
 """The limit for small documents: requests, claims, notes of a failure."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_EXTEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_APPEND = _EXTEND & ~os.O_RDWR | os.O_WRONLY
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -45,6 +46,20 @@ def open_to_append(path: str) -> int:
     handle = _regular(os.open(path, _APPEND, 0o666), path)
     os.set_blocking(handle, True)  # processes that inherit it may block
     return handle
+
+
+def open_to_extend(path: str) -> int:
+    """The same for this process alone, which may also read."""
+    return _regular(os.open(path, _EXTEND, 0o666), path)
+
+
+def make_directory(path: str) -> None:
+    """Make a directory, and its parent, if they are missing; quicker than `os.makedirs`. Raises OSError."""
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(path)
+    except FileNotFoundError:
+        os.makedirs(path, exist_ok=True)
 
 
 def read_bytes(path: str, limit_bytes: int) -> bytes:
@@ -92,6 +107,10 @@ def write_new(path: str, content: bytes, *, mode: int = 0o666) -> None:
     """Write a file that no process has open, after removing an existing entry."""
     with suppress(FileNotFoundError):
         os.unlink(path)
+    _write_first(path, content, mode)
+
+
+def _write_first(path: str, content: bytes, mode: int) -> None:
     with closing(os.open(path, _NEW, mode)) as handle:
         while content:
             content = content[os.write(handle, content) :]
@@ -115,7 +134,7 @@ def _draft(path: str, content: bytes, mode: int) -> Iterator[str]:
     # A random name: a pid is local to one namespace of one machine, and several may share this disk.
     draft = f"{path}.{os.urandom(6).hex()}"
     try:
-        write_new(draft, content, mode=mode)
+        _write_first(draft, content, mode)
         yield draft
     finally:
         with suppress(OSError):

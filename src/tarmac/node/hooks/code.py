@@ -23,7 +23,7 @@ _CHUNK_BYTES = 8 * 1024 * 1024
 def copy_code(run: NodeRun) -> None:
     """Fill each working directory; raises Leave if that fails, or on a request to leave."""
     for directory in run.directories:
-        os.makedirs(directory, exist_ok=True)
+        untrusted.make_directory(directory)
     if run.document.code is None:
         return
 

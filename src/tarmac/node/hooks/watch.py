@@ -35,6 +35,9 @@ from tarmac.node.progress.watcher import ProgressWatcher
 MOMENT_S = 0.3
 """Seconds between SIGTERM and SIGKILL for peers of a failed worker and for leftover processes."""
 
+_QUICK_S = 0.01
+"""Seconds in which a short run may end before anything else is looked at."""
+
 _SWEEP_AGAIN_S = 0.05
 _LISTEN_AGAIN_S = 0.05
 _LISTEN_SHARE = 0.1
@@ -82,6 +85,8 @@ class Watch:
     def until_over(self) -> None:
         """Watch until the end; each round checks everything, in this order."""
         run = self._run
+        if not run.children.none_left:
+            run.wake_channel.wait(time.monotonic() + _QUICK_S)
         while True:
             for child in run.children.reap():
                 self._note_exit(next(worker for worker in run.workers if worker.child is child))

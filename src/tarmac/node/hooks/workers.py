@@ -54,7 +54,7 @@ def start_workers(run: NodeRun) -> None:
         run.events.append("running")
         leaders = [worker.child.pid for worker in run.workers if worker.child]
         run.meter.begin(leaders, gpus_of(worker.part.env for worker in run.workers))
-    run.events.flush()
+    run.events.flush(quietly=True)  # a moment later the end of a short run may be news as well
 
 
 def _start(run: NodeRun, worker: Worker) -> None:

@@ -12,9 +12,10 @@ import os
 import select
 import stat
 import time
-from contextlib import suppress
 from functools import lru_cache
 from typing import Collection, Iterable, Iterator, Mapping, NamedTuple, Optional
+
+from tarmac.node.kernel import syscalls
 
 MACHINE_VARIABLE = "TARMAC_MACHINE_PROC"
 """Passes the /proc of the whole machine to the sidecar alone."""
@@ -75,8 +76,7 @@ def status(pid: int) -> Optional[Status]:
 
 def rename_self(name: str) -> None:
     """Rename this process, to at most 15 bytes: only the process itself can do that."""
-    with suppress(OSError), open("/proc/self/comm", "wb", buffering=0) as file:
-        file.write(name.encode())
+    syscalls.rename(name.encode())
 
 
 def fate(process: Process) -> str:

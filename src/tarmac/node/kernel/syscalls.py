@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Collection, Iterable, Iterator, NamedTuple, Optional
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_CAPBSET_DROP = 24
 _PR_SET_NO_NEW_PRIVS = 38
@@ -91,6 +92,11 @@ def become_subreaper() -> None:
 def die_with_parent(number: int) -> None:
     """Ask the kernel to send this process a signal when its parent ends. Check the parent afterwards."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0), "prctl")
+
+
+def rename(name: bytes) -> None:
+    """Rename this thread, which in the first thread renames the process."""
+    _check(_libc.prctl(_PR_SET_NAME, ctypes.addressof(ctypes.create_string_buffer(name)), 0, 0, 0), "prctl")
 
 
 def control(operation: int, value: int, *, optional: bool = False) -> None:

@@ -13,7 +13,7 @@ import os
 import signal
 from contextlib import ExitStack
 from functools import partial
-from typing import Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
+from typing import Iterator, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
 from tarmac.node.attempt import words
 from tarmac.node.container.entry import AnyContainer
@@ -190,11 +190,10 @@ def _explain(command: str, number: int, path: Optional[str], *, env: Mapping[str
 
 
 def _find(name: str, env: Mapping[str, str], directory: str) -> Optional[str]:
-    return next(iter(_existing(name, env, directory)), None)
+    return next(_existing(name, env, directory), None)
 
 
-def _existing(name: str, env: Mapping[str, str], directory: str = "") -> list[str]:
+def _existing(name: str, env: Mapping[str, str], directory: str = "") -> Iterator[str]:
     """The existing paths of a command, in the order of tries: a failed try costs a process."""
     places = [""] if "/" in name else os.get_exec_path(env)
-    paths = [os.path.join(directory, place, name) for place in places]
-    return [path for path in paths if os.path.exists(path)]
+    return filter(os.path.exists, (os.path.join(directory, place, name) for place in places))

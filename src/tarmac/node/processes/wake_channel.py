@@ -2,7 +2,7 @@
 
 The runner sleeps until a child changes, a message arrives through the FIFO, a signal arrives or a deadline
 passes. It also polls at intervals, because a message may be lost or impossible (another machine, a disk
-without FIFOs).
+without FIFOs). The FIFO and the heartbeat are made for an attempt that lasts: most short ones end before.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import select
 import signal
 import time
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, Callable, Optional
 
 from tarmac.node.attempt import protocol
@@ -20,6 +21,7 @@ from tarmac.node.files import untrusted
 from tarmac.node.kernel import fifo, syscalls
 
 _GLANCE_S = 0.1
+_LASTS_AFTER_S = 0.1
 _LEAST_LOOK_S = 0.05
 
 IGNORED = (signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
@@ -36,23 +38,25 @@ class WakeChannel:
     """
 
     def __init__(
-        self, node: NodePaths, on_beat: Callable[[], object], *, look_s: float, outside_only: bool
+        self,
+        node: NodePaths,
+        on_beat: Callable[[], object],
+        *,
+        look_s: float,
+        outside_only: bool,
+        lasts: bool = True,
     ) -> None:
-        self._heartbeat = node.heartbeat
+        """Without `lasts` the first beat, and the FIFO before it, come after a moment."""
+        self._node = node
         self._on_beat = on_beat
         self._look_s = max(_LEAST_LOOK_S, min(look_s, protocol.HEARTBEAT_PERIOD_S))
-        self._wakeup = fifo.listen(node.wake)
+        self._wakeup = -1
         self._outside_only = outside_only
-        listened = {signal.SIGCHLD, *_LEAVE_SIGNALS}
-        signal.pthread_sigmask(signal.SIG_BLOCK, listened)
-        self._signals = syscalls.signal_descriptor(listened)
-        for number in IGNORED:
-            signal.signal(number, signal.SIG_IGN)
+        self._signals = _listen_to_signals(os.getpid())
         self._poll = select.poll()
         self._poll.register(self._signals, select.POLLIN)
-        if self._wakeup >= 0:
-            self._poll.register(self._wakeup, select.POLLIN)
-        self._beat_due = 0.0
+        self._beats = False
+        self._beat_due = 0.0 if lasts else time.monotonic() + _LASTS_AFTER_S
         self._glance_due = 0.0
         self.node_leaves = False
         self.messages: dict[str, dict[str, Any]] = {}
@@ -64,8 +68,9 @@ class WakeChannel:
         `also` is another descriptor to wait for; True if it is readable.
         """
         now = time.monotonic()
-        look_at = now + self._look_s
-        until = look_at if deadline is None else min(deadline, look_at)
+        until = min(now + self._look_s, self._beat_due)
+        if deadline is not None:
+            until = min(deadline, until)
         heard = self._listen(max(0.0, until - now), also)
         self.beat()
         return heard
@@ -81,20 +86,24 @@ class WakeChannel:
         return True
 
     def beat(self) -> None:
-        """Renew the heartbeat if due."""
+        """Renew the heartbeat if due; before the first one, make the FIFO."""
         now = time.monotonic()
         if now < self._beat_due:
             return
+        if not self._beats:
+            self._beats = True
+            self._wakeup = fifo.listen(self._node.wake)
+            if self._wakeup >= 0:
+                self._poll.register(self._wakeup, select.POLLIN)
         self._beat_due = now + protocol.HEARTBEAT_PERIOD_S
         self._on_beat()
         with suppress(OSError):  # a full disk refuses only the first one: renewing needs no space
-            untrusted.touch(self._heartbeat)
+            untrusted.touch(self._node.heartbeat)
 
     def close(self) -> None:
         """Close the channel."""
-        for handle in (self._signals, self._wakeup):
-            if handle >= 0:
-                os.close(handle)
+        if self._wakeup >= 0:
+            os.close(self._wakeup)
 
     def _listen(self, patience_s: float, also: int = -1) -> bool:
         if also >= 0:
@@ -123,3 +132,13 @@ class WakeChannel:
             except ValueError:
                 continue  # only a ring
             self.messages[protocol.ASK_FILE if "ask" in message else protocol.FAILED_FILE] = message
+
+
+@lru_cache(maxsize=1)
+def _listen_to_signals(_pid: int) -> int:
+    """A descriptor of the signals that wake this process, which keeps it for all of its attempts."""
+    listened = {signal.SIGCHLD, *_LEAVE_SIGNALS}
+    signal.pthread_sigmask(signal.SIG_BLOCK, listened)
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    return syscalls.signal_descriptor(listened)
