@@ -213,7 +213,8 @@ class LocalHarness:
         """A warm parent that takes every request and forks nothing."""
         fake = self.home / "python-that-hangs"
         fake.write_text(
-            '#!/bin/bash\nfd="${@: -2:1}"\nwhile read -r _ <&"$fd"; do echo \'{"pid": 1}\' >&"$fd"; done\n'
+            '#!/bin/bash\nfd="${@: -2:1}"\nwhile read -r line <&"$fd"; do\n'
+            'sed -E \'s/[{][^{]*[{][^}]*[}]{2}/{"pid": 1}/g\' <<< "$line" >&"$fd"; done\n'
         )
         fake.chmod(0o755)
         self.reopen(python=str(fake))

@@ -30,6 +30,7 @@ from tarmac.node.processes.meter import Meter
 from tarmac.node.processes.sidecar_process import SidecarProcess
 from tarmac.node.processes.wake_channel import WakeChannel
 from tarmac.node.progress.watcher import ProgressWatcher
+from tarmac.node.spare import Spare
 
 _MOMENT_S = 0.3
 
@@ -61,13 +62,16 @@ class NodeRun:
 
     Hooks set `mounted`, the private view of the disk, `container`, in which all processes of the attempt
     start, or `view`, if they start as a system user, and `progress`, which observes the workers' files;
-    `shown` are the binds of a container beside the attempt's own directories.
+    `shown` are the binds of a container beside the attempt's own directories. `spare` has the artifact
+    directories, if they are lent to the attempt; `is_untouched`: its workers have left them empty.
     """
 
     mounted: Optional[Plan] = None
     container: Optional[AnyContainer] = None
     view: Optional[UserView] = None
     progress: Optional[ProgressWatcher] = None
+    spare: Optional[Spare] = None
+    is_untouched = False
 
     def __init__(
         self,
@@ -171,12 +175,6 @@ class NodeRun:
             signal=left.signal,
             tail=left.tail,
         )
-
-    def release(self) -> None:
-        """Close all resources of the attempt, before this process serves another one."""
-        self.wake_channel.close()
-        if self.progress is not None:
-            self.progress.release()
 
     def leave_at(self) -> Optional[float]:
         """The time at which workers started now must leave, in seconds since the epoch; None: never."""

@@ -30,6 +30,7 @@ from tarmac.node.hooks.watch import watch
 from tarmac.node.kernel import namespaces, procfs, sockets, syscalls
 from tarmac.node.kernel.mounts import take_back
 from tarmac.node.noderun import Leave, NodeRun
+from tarmac.node.spare import Spare
 
 
 def _settle_rendezvous(run: NodeRun) -> None:
@@ -123,12 +124,16 @@ def run_attempt(
     namespace: Optional[namespaces.ProcessNamespace],
     secrets: Optional[Mapping[str, str]] = None,
     granted: Optional[GrantedNode] = None,
+    *,
+    spare: Optional[Spare] = None,
+    waits: Callable[[], object] = lambda: None,
 ) -> bool:
     """Run one node's part of the attempt in `directory`; does nothing if it is claimed or fenced.
 
     `namespace` if this process is the first of one. `secrets` are the values of those in attempt.json,
     `granted` is the grant of a cluster with a queue of its own. True if this process can serve another
-    attempt.
+    attempt; `waits` is called if that is known before the engine learns of the end. `spare` has the artifact
+    directories of earlier attempts.
     """
     if namespace is None:  # its first process is one
         syscalls.become_subreaper()
@@ -144,6 +149,8 @@ def run_attempt(
         return namespace is not None
     if secrets:
         run.secret_values, run.events.mask = secrets, Mask(secrets.values())
+    if spare is not None:
+        _offer(run, spare)
     end = _supervise(run)
     _end_everything(run)
     run.log_room.look(last=True)
@@ -151,7 +158,7 @@ def run_attempt(
     run.meter.end(run.children)
     take_secrets_back(run)
     torn = run.progress.torn if run.progress is not None else None
-    run.sidecar.finish(run.exits, torn, at=run.over_at or time.time())
+    run.sidecar.finish(run.exits, torn, at=run.over_at or time.time(), untouched=run.is_untouched)
     workers.lift(run)
     if document.container is not None:
         from tarmac.node.hooks import image  # noqa: PLC0415
@@ -162,11 +169,15 @@ def run_attempt(
         from tarmac.node.hooks.policies import log_matches  # noqa: PLC0415
 
         more = {"log_matches": found} if (found := log_matches(run)) else {}
+    again = end.outcome == words.COMPLETED and namespace is not None and _is_plain(run) and not _has_company()
+    kept = again and run.spare is not None and run.spare.take_back(document.settings.spare or "")
     run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished, **more)
-    _deliver(run)
+    _deliver(run, waits if kept else lambda: None)
     if document.container is not None:
         image.remove_root(run)
-    return _renew(run, end)
+    if again:
+        run.wake_channel.close()
+    return kept or (again and _revert(run))
 
 
 def _claim(
@@ -189,6 +200,14 @@ def _claim(
     events.append("claimed", pid=pid, **({"name": granted.name} if granted is not None else {}))
     untrusted.make_directory(attempt.logs)
     return NodeRun(document, document.part(node_name), attempt, events, namespace=namespace, granted=granted)
+
+
+def _offer(run: NodeRun, spare: Spare) -> None:
+    """Let the attempt use the spare directories, or drop those of earlier ones."""
+    if len(run.document.nodes) == 1 and run.document.settings.spare is not None and _is_plain(run):
+        run.spare = spare
+    else:
+        spare.drop()
 
 
 def _supervise(run: NodeRun) -> ExitOutcome:
@@ -222,11 +241,12 @@ def _end_everything(run: NodeRun) -> None:
         run.wake_channel.wait(time.monotonic() + _LOOK_AGAIN_S)
 
 
-def _deliver(run: NodeRun) -> None:
+def _deliver(run: NodeRun, before_news: Callable[[], object] = lambda: None) -> None:
     """Write the report to the disk, however long that is full, unless its directory was removed."""
     while not run.events.finish() and os.path.isdir(run.node.directory):
         run.wake_channel.wait()
     _give_up(run.namespace)
+    before_news()
     run.events.ring()
 
 
@@ -250,16 +270,19 @@ def _refuse(
         _deliver(run)
 
 
-def _renew(run: NodeRun, end: ExitOutcome) -> bool:
-    """Revert the attempt's changes to this process; False if the process must end instead."""
+def _is_plain(run: NodeRun) -> bool:
+    """Whether the attempt's changes to this process are simple to revert."""
     document = run.document
     special = document.secrets or document.setup or document.hooks or document.own_packages or run.part.mounts
-    other_place = document.container is not None or document.runs_as is not None
-    if end.outcome != words.COMPLETED or run.namespace is None or special or other_place:
-        return False
-    if _has_company():
-        return False
-    run.release()
+    return not special and document.container is None and document.runs_as is None
+
+
+def _revert(run: NodeRun) -> bool:
+    """Revert the attempt's changes to this process; False if the process must end instead."""
+    if run.progress is not None:
+        run.progress.release()
+    if run.spare is not None:
+        run.spare.forget()
     return take_back(run.mounted)
 
 

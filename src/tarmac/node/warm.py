@@ -3,7 +3,7 @@
 Started by engines (`starting.Installation.warm`) on a node that serves many short runs. It has no state:
 requests arrive over one connected unix stream socket, one line of JSON each, and the runners outlive it. It
 ends after the other end of the socket is closed. A finished runner may serve another attempt, which saves
-making a process and its namespaces. `IdleRunners` is the parent's side, `next_request` a runner's. Each
+making a process and its namespaces. `IdleRunners` is the parent's side, `Turns` a runner's. Each
 runner has its own socket to the parent: it reports there that it waits, and receives a request. It serves one
 attempt at a time.
 """
@@ -25,6 +25,7 @@ from tarmac.node.attempt import protocol, records
 from tarmac.node.kernel import namespaces
 from tarmac.node.kernel.namespaces import ProcessNamespace, Way
 from tarmac.node.processes import detach
+from tarmac.node.spare import Spare
 
 MOST_ATTEMPTS = 100
 """The maximum of attempts that a runner serves in turn, which limits leftovers in its memory."""
@@ -107,16 +108,32 @@ class _Parent:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.chdir("/")
-            for left in reversed(range(MOST_ATTEMPTS)):
-                as_new = runner.run_attempt(request.directory, request.node, namespace, request.secrets)
-                if not left or not as_new or more is None:
-                    break  # without a report: a runner that reports waiting is sent a request
-                line = next_request(more, self._idle_s)
-                if line is None:
-                    break
-                request = _read(json.loads(line))
+            _serve_attempts(request, namespace, more, self._idle_s)
         finally:
             os._exit(0)
+
+
+def _serve_attempts(
+    request: _Request,
+    namespace: Optional[ProcessNamespace],
+    more: Optional[socket.socket],
+    patience_s: float,
+) -> None:
+    """Run attempts, one after another, as long as this process can serve another and gets a request."""
+    spare, turns = Spare() if more is not None else None, Turns(more)
+    try:
+        while True:
+            directory, node, secrets = request
+            as_new = runner.run_attempt(
+                directory, node, namespace, secrets, spare=spare, waits=turns.say_waiting
+            )
+            line = turns.next_request(patience_s) if as_new else None
+            if line is None:
+                return
+            request = _read(json.loads(line))
+    finally:
+        if spare is not None:
+            spare.drop()
 
 
 class IdleRunners:
@@ -182,15 +199,34 @@ class IdleRunners:
             self._idle.remove(number)
 
 
-def next_request(channel: socket.socket, patience_s: float) -> Optional[bytes]:
-    """Report that this runner waits; the next request, None if none arrives or the parent has ended."""
-    try:
-        channel.send(_WAITS)
-        channel.settimeout(patience_s)
+class Turns:
+    """A runner's side: the requests that it gets in turn. With `channel` None it gets none."""
+
+    def __init__(self, channel: Optional[socket.socket]) -> None:
+        self._channel = channel
+        self._left = MOST_ATTEMPTS - 1
+        self._waits = False
+
+    def say_waiting(self) -> None:
+        """Report that this runner waits for a request, or will in a moment."""
+        if self._channel is not None and self._left and not self._waits:
+            self._left -= 1
+            with suppress(OSError):
+                self._channel.send(_WAITS)
+                self._waits = True
+
+    def next_request(self, patience_s: float) -> Optional[bytes]:
+        """The next request; None if this runner gets none, or none arrives, or the parent has ended."""
+        self.say_waiting()
+        if self._channel is None or not self._waits:
+            return None
+        self._waits = False
         try:
-            return channel.recv(_LONGEST_BYTES) or None
-        except socket.timeout:
-            channel.shutdown(socket.SHUT_RD)  # so that the parent cannot send to this runner
-            return channel.recv(_LONGEST_BYTES) or None  # unless the parent sent one before
-    except OSError:
-        return None
+            self._channel.settimeout(patience_s)
+            try:
+                return self._channel.recv(_LONGEST_BYTES) or None
+            except socket.timeout:
+                self._channel.shutdown(socket.SHUT_RD)  # so that the parent cannot send to this runner
+                return self._channel.recv(_LONGEST_BYTES) or None  # unless the parent sent one before
+        except OSError:
+            return None

@@ -141,6 +141,27 @@ def test_the_death_of_the_warm_parent_harms_nobody(local: LocalHarness) -> None:
     assert local.settle(lasting, ended).outcome is Outcome.STOPPED
 
 
+@pytest.mark.parametrize("killed", ["warm parent", "runner"])
+def test_of_many_attempts_only_that_of_a_killed_supervisor_is_lost(local: LocalHarness, killed: str) -> None:
+    """Of 64 attempts, a killed supervisor costs its own alone, and the engine finds out by itself."""
+    attempts = [submit(local, Work(lasts=True), run_id=f"run{number}") for number in range(64)]
+    for attempt in attempts:
+        local.settle(attempt, running)
+    if killed == "runner":
+        lost = attempts.pop(17)
+        claim = json.loads(local.engine.read(lost, "nodes/node1/claim"))
+        os.kill(claim["process"]["pid"], signal.SIGKILL)
+        assert local.settle(lost, ended).outcome is Outcome.LOST
+    else:
+        for parent in warm_parents():
+            os.kill(parent, signal.SIGKILL)
+    seen = local.engine.observe(attempts)
+    assert all(running(seen[attempt]) for attempt in attempts)
+    for attempt in attempts:
+        local.engine.request_leave(attempt, LeaveRequest.STOP)
+    assert {local.settle(attempt, ended).outcome for attempt in attempts} == {Outcome.STOPPED}
+
+
 @pytest.mark.parametrize("python", ["/nonexistent/python", "/bin/false", "/dev/null"])
 def test_a_runner_that_cannot_be_started_is_told_and_tried_again(local: LocalHarness, python: str) -> None:
     local.reopen(python=python)

@@ -73,7 +73,9 @@ def test_a_disk_that_takes_no_ask_still_lets_the_runner_hear_it(local: LocalHarn
     launch = local.launch(Work(lasts=True))
     local.engine.submit(local.engine.render(launch))
     local.settle(launch.attempt_id, lambda seen: seen.state is ObservedState.RUNNING)
-    (local.home / "runs" / "run1" / "attempts" / "1" / "ask").mkdir()  # where the ask would be written
+    directory = local.home / "runs" / "run1" / "attempts" / "1"
+    (directory / "ask").mkdir()  # where the ask would be written
+    local.settle(launch.attempt_id, lambda _: (directory / "nodes" / "node1" / "wake").exists())
     with pytest.raises(Unavailable, match="stop"):
         local.engine.request_leave(launch.attempt_id, LeaveRequest.STOP)
     assert local.settle(launch.attempt_id, ended).outcome is Outcome.STOPPED

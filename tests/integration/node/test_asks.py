@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attempts import Warm, python_worker, worker, write_attempt
+from attempts import Warm, python_worker, wait_until, worker, write_attempt
 from tarmac.node.kernel.fifo import ring
 
 POLITE = """
@@ -115,6 +115,7 @@ def test_a_request_through_the_wake_channel_where_a_full_disk_has_no_room(warm: 
     attempt.wait_for_line("ready")
     attempt.ask("pause")
     attempt.wait_for("asked")
+    wait_until(lambda: Path(attempt.node().wake).exists() or None, "the runner does not listen")
     ring(attempt.node().wake, b'{"ask": "stop", "at": 0}\n')
     assert attempt.ended()["outcome"] == "stopped"
 

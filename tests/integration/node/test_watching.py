@@ -15,6 +15,7 @@ def test_the_heartbeat_is_renewed_and_the_index_follows_the_log(warm: Warm, tmp_
     pid = warm.start(attempt)
     attempt.wait_for("running")
     heartbeat = Path(attempt.node().heartbeat)
+    wait_until(lambda: heartbeat.exists() or None, "no first heartbeat")
     os.utime(heartbeat, (0, 0))
     before = _ticks(pid)
     wait_until(lambda: heartbeat.stat().st_mtime > 0 or None, "no heartbeat")

@@ -118,7 +118,9 @@ class LocalEngine(PlacedEngine):
         secrets: SecretValues = no_secrets,
     ) -> None:
         layout, installation = Layout(home.resolve()), Installation(python)
-        node = attempts.node._replace(sdk=installation.sdk, notify=str(layout.notify))
+        node = attempts.node._replace(
+            sdk=installation.sdk, notify=str(layout.notify), spare=str(layout.staging)
+        )
         settings = replace(attempts, node=node)
         super().__init__(layout, layout, settings, patience=patience, secrets=secrets)
         self._nodes = tuple(nodes)

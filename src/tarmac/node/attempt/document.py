@@ -193,7 +193,8 @@ class NodeSettings(NamedTuple):
     directory. `lease_s`: how long the workers continue while the server does not ask about the attempt on
     their node, if the node can be cut off (None: without limit). `contact`: the directory in which the
     cluster renews a file for each node that it reaches, so that the server may be down for longer.
-    `log_limit_bytes`: the maximum size of the logs of an attempt's workers on a node.
+    `log_limit_bytes`: the maximum size of the logs of an attempt's workers on a node. `spare`: a directory on
+    the disk of the artifact directories, where empty ones wait for another attempt (None: none wait).
     """
 
     sdk: Optional[str] = None
@@ -203,6 +204,7 @@ class NodeSettings(NamedTuple):
     lease_s: Optional[float] = None
     contact: Optional[str] = None
     log_limit_bytes: Optional[int] = None
+    spare: Optional[str] = None
 
 
 class Launch(NamedTuple):

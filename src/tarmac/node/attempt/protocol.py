@@ -233,37 +233,37 @@ class AttemptPaths:
 
     def __init__(self, directory: str) -> None:
         self.directory = os.path.abspath(directory)
-        self.description = os.path.join(self.directory, ATTEMPT_FILE)
-        self.ask = os.path.join(self.directory, ASK_FILE)
-        self.failed = os.path.join(self.directory, FAILED_FILE)
-        self.failed_leaving = os.path.join(self.directory, FAILED_LEAVING_FILE)
-        self.logs = os.path.join(self.directory, LOGS)
-        self.prepared = os.path.join(self.directory, PREPARED_FILE)
-        self.placed = os.path.join(self.directory, PLACED_FILE)
-        self.meeting = os.path.join(self.directory, MEETING_FILE)
+        self.description = f"{self.directory}/{ATTEMPT_FILE}"
+        self.ask = f"{self.directory}/{ASK_FILE}"
+        self.failed = f"{self.directory}/{FAILED_FILE}"
+        self.failed_leaving = f"{self.directory}/{FAILED_LEAVING_FILE}"
+        self.logs = f"{self.directory}/{LOGS}"
+        self.prepared = f"{self.directory}/{PREPARED_FILE}"
+        self.placed = f"{self.directory}/{PLACED_FILE}"
+        self.meeting = f"{self.directory}/{MEETING_FILE}"
 
     def node(self, name: str) -> NodePaths:
         """The paths of one node's part."""
-        return NodePaths(os.path.join(self.directory, NODES, name))
+        return NodePaths(f"{self.directory}/{NODES}/{name}")
 
     def root(self, node: str) -> str:
         """The container's writable layer on a node, if the attempt runs in an image; removed at the end."""
-        return os.path.join(self.directory, "roots", node)
+        return f"{self.directory}/roots/{node}"
 
     def node_names(self) -> list[str]:
         """The nodes with a part on this disk."""
         try:
-            return os.listdir(os.path.join(self.directory, NODES))
+            return os.listdir(f"{self.directory}/{NODES}")
         except OSError:
             return []
 
     def log(self, worker: str) -> str:
         """The log of the worker ROLE.REPLICA.WORKER."""
-        return os.path.join(self.logs, f"{worker}.log")
+        return f"{self.logs}/{worker}.log"
 
     def index(self, worker: str) -> str:
         """The time index of the log of a worker."""
-        return os.path.join(self.logs, f"{worker}.idx")
+        return f"{self.logs}/{worker}.idx"
 
 
 class NodePaths:
@@ -271,24 +271,24 @@ class NodePaths:
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
-        self.claim = os.path.join(directory, CLAIM_FILE)
-        self.events = os.path.join(directory, EVENTS_FILE)
-        self.heartbeat = os.path.join(directory, HEARTBEAT_FILE)
-        self.utilization = os.path.join(directory, UTILIZATION_FILE)
-        self.lease = os.path.join(directory, "lease")
-        self.wake = os.path.join(directory, WAKE_FIFO)
-        self.work = os.path.join(directory, WORK)
-        self.files = os.path.join(directory, FILES)
-        self.venv = os.path.join(directory, VENV)
-        self.reports = os.path.join(directory, REPORTS_FILE)
-        self.finished = os.path.join(directory, FINISHED_FILE)
-        self.world = os.path.join(directory, "world")
-        self.pause = os.path.join(directory, "pause")
-        self.left = os.path.join(directory, LEFT_FILE)
-        self.runner_log = os.path.join(directory, "runner.log")
-        self.sync = os.path.join(directory, "sync.jsonl")
-        self.sync_log = os.path.join(directory, "sync.log")
+        self.claim = f"{directory}/{CLAIM_FILE}"
+        self.events = f"{directory}/{EVENTS_FILE}"
+        self.heartbeat = f"{directory}/{HEARTBEAT_FILE}"
+        self.utilization = f"{directory}/{UTILIZATION_FILE}"
+        self.lease = f"{directory}/lease"
+        self.wake = f"{directory}/{WAKE_FIFO}"
+        self.work = f"{directory}/{WORK}"
+        self.files = f"{directory}/{FILES}"
+        self.venv = f"{directory}/{VENV}"
+        self.reports = f"{directory}/{REPORTS_FILE}"
+        self.finished = f"{directory}/{FINISHED_FILE}"
+        self.world = f"{directory}/world"
+        self.pause = f"{directory}/pause"
+        self.left = f"{directory}/{LEFT_FILE}"
+        self.runner_log = f"{directory}/runner.log"
+        self.sync = f"{directory}/sync.jsonl"
+        self.sync_log = f"{directory}/sync.log"
 
     def polls(self, worker: str) -> str:
         """The poll file of the worker ROLE.REPLICA.WORKER."""
-        return os.path.join(self.directory, f"{POLL_PREFIX}{worker}")
+        return f"{self.directory}/{POLL_PREFIX}{worker}"

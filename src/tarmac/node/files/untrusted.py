@@ -54,12 +54,14 @@ def open_to_extend(path: str) -> int:
 
 
 def make_directory(path: str) -> None:
-    """Make a directory, and its parent, if they are missing; quicker than `os.makedirs`. Raises OSError."""
+    """Make a directory and those above it that are missing; quicker than `os.makedirs`. Raises OSError."""
     try:
-        with suppress(FileExistsError):
-            os.mkdir(path)
+        os.mkdir(path)
+    except FileExistsError:
+        pass
     except FileNotFoundError:
-        os.makedirs(path, exist_ok=True)
+        make_directory(os.path.dirname(path))
+        make_directory(path)
 
 
 def read_bytes(path: str, limit_bytes: int) -> bytes:

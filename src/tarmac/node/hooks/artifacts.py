@@ -25,10 +25,15 @@ def artifacts_in(run: NodeRun) -> None:
     """Make the directories, set their variables, remove unfinished files of earlier attempts."""
     for kind, variables in protocol.ARTIFACT_VARIABLES.items():
         directory = run.part.artifacts.get(kind)
-        if directory is None:
-            continue
+        if directory is not None:
+            run.node_env.update(dict.fromkeys(variables, directory))
+    if run.spare is not None:
+        if run.spare.lend(run.part.artifacts):
+            return
+        run.spare.drop()
+        run.spare = None
+    for directory in run.part.artifacts.values():
         os.makedirs(directory, exist_ok=True)
-        run.node_env.update(dict.fromkeys(variables, directory))
     this_attempt = protocol.unfinished_prefix(run.document.number)
     _clear(run, lambda name: not name.startswith(this_attempt))
 
@@ -53,6 +58,9 @@ def place_artifacts(run: NodeRun) -> None:
 
 def artifacts_out(run: NodeRun) -> None:
     """Remove the unfinished checkpoints of this node after its workers have ended."""
+    run.is_untouched = run.spare is not None and run.spare.is_untouched()
+    if run.is_untouched:
+        return
     mine = protocol.unfinished_prefix(run.document.number, run.part.rank)
     _clear(run, lambda name: name.startswith(mine))
 

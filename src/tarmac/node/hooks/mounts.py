@@ -13,7 +13,7 @@ from typing import Iterator, Optional, Sequence
 from tarmac.node.attempt import protocol, words
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import mounts
-from tarmac.node.kernel.mountplan import Bind, Disk, plan_mounts
+from tarmac.node.kernel.mountplan import Bind, Disk, Plan, plan_mounts
 from tarmac.node.kernel.system_users import SystemUser
 from tarmac.node.noderun import NodeRun
 
@@ -29,6 +29,9 @@ def mount(run: NodeRun) -> None:
     wishes = list(_wishes(run))
     for wish in wishes:
         run.node_env.update(dict.fromkeys(wish.variables, wish.source))
+    if run.spare is not None and run.spare.plan is not None:
+        _name_targets(run, run.spare.plan)
+        return
     wishes = [wish for wish in wishes if _has_source(run, wish)]
     if not wishes:
         return
@@ -53,6 +56,13 @@ def mount(run: NodeRun) -> None:
         return
     for target, reason in plan.refused:
         _note(run, [wish for wish in wishes if wish.target == target], reason)
+    if run.spare is not None:
+        run.spare.keep_mounts(plan)
+    _name_targets(run, plan)
+
+
+def _name_targets(run: NodeRun, plan: Plan) -> None:
+    """Let variables and the sidecar name the literal paths that exist."""
     targets = {bind.target for bind in plan.binds}
     for kind, target in protocol.ARTIFACT_MOUNTS.items():
         if kind in run.part.artifacts and target in targets:

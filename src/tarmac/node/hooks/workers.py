@@ -42,7 +42,7 @@ def start_workers(run: NodeRun) -> None:
         run.events,
         logs=[worker.log for worker in run.workers],
         reports=run.node.reports,
-        tree=None if checkpoints is None else tree_below(checkpoints),
+        tree=None if checkpoints is None else (run.spare.watch if run.spare else tree_below)(checkpoints),
         torn=None if checkpoints is None else Torn(checkpoints, run.children, shared=shared),
     )
     leave_at = run.leave_at()

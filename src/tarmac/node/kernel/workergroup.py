@@ -15,6 +15,7 @@ from __future__ import annotations
 import glob
 import os
 from contextlib import nullcontext, suppress
+from functools import lru_cache
 from typing import Collection, Mapping, NamedTuple, Optional, Sequence
 
 from tarmac.node.kernel import procfs
@@ -141,7 +142,7 @@ class OomKills:
     def __init__(self, *, proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> None:
         self._counter: Optional[str] = None
         self._before = 0
-        for path in (*_group_counters(f"{proc}/self/cgroup", groups), f"{proc}/vmstat"):
+        for path in _counters(proc, groups):
             count = _count(path)
             if count is not None:
                 self._counter, self._before = path, count
@@ -152,16 +153,17 @@ class OomKills:
         return self._counter is not None and (_count(self._counter) or 0) > self._before
 
 
-def _group_counters(path: str, groups: str) -> list[str]:
-    """The files that may count victims, for control groups of either version."""
+@lru_cache(maxsize=1)
+def _counters(proc: str, groups: str) -> tuple[str, ...]:
+    """The files that may count victims, for control groups of either version; a runner stays in its own."""
     found = []
-    for line in procfs.lines(path):
+    for line in procfs.lines(f"{proc}/self/cgroup"):
         _, controllers, group = line.split(":", 2)
         if controllers == "":
             found.append(os.path.join(groups, group.lstrip("/"), "memory.events"))
         elif "memory" in controllers.split(","):
             found.append(os.path.join(groups, "memory", group.lstrip("/"), "memory.oom_control"))
-    return found
+    return (*found, f"{proc}/vmstat")
 
 
 def _count(path: str) -> Optional[int]:

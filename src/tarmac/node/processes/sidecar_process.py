@@ -85,15 +85,17 @@ class SidecarProcess:
         seen = [f"{kind}={path}" for kind, path in self.seen.items()]
         return [*self._document.sync.command, doing, attempt, self._part.node, *seen]
 
-    def finish(self, exits: Sequence[Exit], torn: Optional[Mapping[str, int]], *, at: float) -> None:
+    def finish(
+        self, exits: Sequence[Exit], torn: Optional[Mapping[str, int]], *, at: float, untouched: bool
+    ) -> None:
         """Store all files of the workers, which ended at `at`, or notify the run of a failure; then return.
 
         `torn` are the incomplete files of the checkpoint, each with its size when it was opened (see `torn`);
-        None: unknown.
+        None: unknown. `untouched`: the directories are known to be empty.
         """
         if self._document.sync is None or (self._child is None and not exits):
             return
-        if self._child is None and not self._something(list(self._part.artifacts)):
+        if self._child is None and (untouched or not self._something(list(self._part.artifacts))):
             return
         end = {"at": at, "clean": all(item.good for item in exits), "torn": torn}
         for _ in range(_STARTS_AT_THE_END):

@@ -195,5 +195,5 @@ def _find(name: str, env: Mapping[str, str], directory: str) -> Optional[str]:
 
 def _existing(name: str, env: Mapping[str, str], directory: str = "") -> Iterator[str]:
     """The existing paths of a command, in the order of tries: a failed try costs a process."""
-    places = [""] if "/" in name else os.get_exec_path(env)
+    places = [""] if "/" in name else env.get("PATH", os.defpath).split(os.pathsep)
     return filter(os.path.exists, (os.path.join(directory, place, name) for place in places))

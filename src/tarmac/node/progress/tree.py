@@ -201,6 +201,14 @@ class TreeWatch:
         found, self._changes = self._changes, []
         return found
 
+    def move(self, root: str) -> None:
+        """Watch the same directory after it has moved; it has been empty all the time."""
+        for _ in self._inotify.happened():
+            pass  # somebody listed it
+        for place in self._places.values():
+            place.path = root
+        self.root = root
+
     def close(self) -> None:
         """Stop watching, for a process that continues. It takes milliseconds: expensive for a short run."""
         self._inotify.close()
