@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 from functools import lru_cache
-from typing import Mapping
+from typing import Mapping, Sequence
 
 from tarmac.node.attempt import protocol
 from tarmac.node.container.drivers import USUAL_PATH
@@ -35,9 +35,7 @@ def complete(variables: Mapping[str, str], run: NodeRun, *, outside: bool = Fals
     `outside`: the process runs beside the runner, even if the attempt runs in a container.
     """
     container = None if outside else run.container
-    own = ("LANG",) if run.view is not None else _OF_THE_USER
-    user = account() if run.view is None else _of_system_user(run.view.user)
-    env = {**user, **{name: os.environ[name] for name in own if name in os.environ}}
+    env = dict(account()) if run.view is None else _of_system_user(run.view.user)
     if container is not None:  # the image's variables, and none of the node's own
         env = {"PATH": USUAL_PATH, **_AS_ROOT, **container.image.env}
         if "VIRTUAL_ENV" in variables:
@@ -67,16 +65,22 @@ def complete(variables: Mapping[str, str], run: NodeRun, *, outside: bool = Fals
 
 def _of_system_user(user: SystemUser) -> dict[str, str]:
     """The variables of a system user; nothing of the runner's own."""
-    env = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name, "SHELL": user.shell}
+    env = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name, "SHELL": user.shell, **_own(("LANG",))}
     runtime = f"/run/user/{user.uid}"
     return {**env, "XDG_RUNTIME_DIR": runtime} if os.path.isdir(runtime) else env
 
 
 @lru_cache(maxsize=1)
 def account() -> dict[str, str]:
-    """The variables of the user's account. A warm parent reads them once for all of its runners."""
+    """The variables of the runner's user. A warm parent reads them once for all of its runners."""
+    own = _own(_OF_THE_USER)
     try:
         user = pwd.getpwuid(os.getuid())
     except KeyError:
-        return {"HOME": "/"}  # a user without an account, as in some containers
-    return {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": user.pw_shell}
+        return {"HOME": "/", **own}  # a user without an account, as in some containers
+    found = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": user.pw_shell}
+    return {**found, **own}
+
+
+def _own(names: Sequence[str]) -> dict[str, str]:
+    return {name: os.environ[name] for name in names if name in os.environ}

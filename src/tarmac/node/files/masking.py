@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import binascii
 import json
-from typing import Any, Iterable, Iterator, List, Mapping, Set, Tuple
+from collections.abc import Mapping
+from typing import Any, Iterable, Iterator, List, Set, Tuple
 
 from tarmac.node.files import secrecy
 from tarmac.node.files.secrecy import Span

@@ -26,12 +26,12 @@ def mount(run: NodeRun) -> None:
 
     Raises Leave if a source is missing.
     """
-    wishes = list(_wishes(run))
-    for wish in wishes:
-        run.node_env.update(dict.fromkeys(wish.variables, wish.source))
     if run.spare is not None and run.spare.plan is not None:
         _name_targets(run, run.spare.plan)
         return
+    wishes = list(_wishes(run))
+    for wish in wishes:
+        run.node_env.update(dict.fromkeys(wish.variables, wish.source))
     wishes = [wish for wish in wishes if _has_source(run, wish)]
     if not wishes:
         return

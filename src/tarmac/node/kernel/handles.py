@@ -11,13 +11,17 @@ from contextlib import contextmanager
 from typing import Callable, Iterator, Optional
 
 
-@contextmanager
-def closing(handle: int) -> Iterator[int]:
+class closing:
     """The descriptor, closed at the end of the block."""
-    try:
-        yield handle
-    finally:
-        os.close(handle)
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __enter__(self) -> int:
+        return self._handle
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
 
 
 def flush(path: str | os.PathLike[str]) -> None:
