@@ -176,6 +176,14 @@ class NodeRun:
             tail=left.tail,
         )
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the attempt's changes to this process are simple to revert."""
+        document = self.document
+        steps = document.setup or document.hooks or document.own_packages
+        special = steps or document.secrets or document.container or document.runs_as or self.part.mounts
+        return not special
+
     def leave_at(self) -> Optional[float]:
         """The time at which workers started now must leave, in seconds since the epoch; None: never."""
         now, dues = time.monotonic(), list(self._limits.values())

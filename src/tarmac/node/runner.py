@@ -126,14 +126,14 @@ def run_attempt(
     granted: Optional[GrantedNode] = None,
     *,
     spare: Optional[Spare] = None,
-    waits: Callable[[], object] = lambda: None,
+    waits: Optional[Callable[[], object]] = None,
 ) -> bool:
     """Run one node's part of the attempt in `directory`; does nothing if it is claimed or fenced.
 
     `namespace` if this process is the first of one. `secrets` are the values of those in attempt.json,
     `granted` is the grant of a cluster with a queue of its own. True if this process can serve another
-    attempt; `waits` is called if that is known before the engine learns of the end. `spare` has the artifact
-    directories of earlier attempts.
+    attempt; it has then called `waits`, if possible before the engine learns of the end (None: it serves no
+    other). `spare` has the artifact directories of earlier attempts.
     """
     if namespace is None:  # its first process is one
         syscalls.become_subreaper()
@@ -146,11 +146,12 @@ def run_attempt(
         return False
     run = _claim(document, node_name, attempt, namespace, granted)
     if run is None:
-        return namespace is not None
+        if waits is not None:
+            waits()
+        return waits is not None
     if secrets:
         run.secret_values, run.events.mask = secrets, Mask(secrets.values())
-    if spare is not None:
-        _offer(run, spare)
+    run.spare = spare
     end = _supervise(run)
     _end_everything(run)
     run.log_room.look(last=True)
@@ -169,15 +170,17 @@ def run_attempt(
         from tarmac.node.hooks.policies import log_matches  # noqa: PLC0415
 
         more = {"log_matches": found} if (found := log_matches(run)) else {}
-    again = end.outcome == words.COMPLETED and namespace is not None and _is_plain(run) and not _has_company()
+    again = waits is not None and end.outcome == words.COMPLETED and run.is_plain and not _has_company()
     kept = again and run.spare is not None and run.spare.take_back(document.settings.spare or "")
     run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished, **more)
-    _deliver(run, waits if kept else lambda: None)
+    _deliver(run, waits if kept else None)
     if document.container is not None:
         image.remove_root(run)
-    if again:
+    if waits is not None and again:
         run.wake_channel.close()
-    return kept or (again and _revert(run))
+        if not kept and (again := _revert(run)):
+            waits()
+    return again
 
 
 def _claim(
@@ -200,14 +203,6 @@ def _claim(
     events.append("claimed", pid=pid, **({"name": granted.name} if granted is not None else {}))
     untrusted.make_directory(attempt.logs)
     return NodeRun(document, document.part(node_name), attempt, events, namespace=namespace, granted=granted)
-
-
-def _offer(run: NodeRun, spare: Spare) -> None:
-    """Let the attempt use the spare directories, or drop those of earlier ones."""
-    if len(run.document.nodes) == 1 and run.document.settings.spare is not None and _is_plain(run):
-        run.spare = spare
-    else:
-        spare.drop()
 
 
 def _supervise(run: NodeRun) -> ExitOutcome:
@@ -241,12 +236,13 @@ def _end_everything(run: NodeRun) -> None:
         run.wake_channel.wait(time.monotonic() + _LOOK_AGAIN_S)
 
 
-def _deliver(run: NodeRun, before_news: Callable[[], object] = lambda: None) -> None:
+def _deliver(run: NodeRun, before_news: Optional[Callable[[], object]] = None) -> None:
     """Write the report to the disk, however long that is full, unless its directory was removed."""
     while not run.events.finish() and os.path.isdir(run.node.directory):
         run.wake_channel.wait()
     _give_up(run.namespace)
-    before_news()
+    if before_news is not None:
+        before_news()
     run.events.ring()
 
 
@@ -268,13 +264,6 @@ def _refuse(
         end = run.fault(message)
         run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=False)
         _deliver(run)
-
-
-def _is_plain(run: NodeRun) -> bool:
-    """Whether the attempt's changes to this process are simple to revert."""
-    document = run.document
-    special = document.secrets or document.setup or document.hooks or document.own_packages or run.part.mounts
-    return not special and document.container is None and document.runs_as is None
 
 
 def _revert(run: NodeRun) -> bool:

@@ -33,31 +33,25 @@ class Spare:
         self._waits = False
         self._handles: dict[str, int] = {}
         self._facts: dict[str, tuple[int, ...]] = {}
-        self._plan: Optional[Plan] = None
         self._watch: Optional[TreeWatch] = None
-
-    @property
-    def plan(self) -> Optional[Plan]:
+        self.plan: Optional[Plan] = None
         """Their mounts in the runner's view of the disk; None: to be made."""
-        return self._plan
 
     def lend(self, directories: Mapping[str, str]) -> bool:
         """Make these directories, by kind; False if some must be made in another way."""
         tops = {os.path.dirname(path) for path in directories.values()}
-        if len(tops) != 1 or any(os.path.basename(path) != kind for kind, path in directories.items()):
-            return False
-        top = tops.pop()
-        try:  # fails if an earlier attempt of the run used its own
-            if not self._waits:
+        top = tops.pop() if len(tops) == 1 else ""
+        is_usual = top and all(os.path.basename(path) == kind for kind, path in directories.items())
+        with suppress(OSError):  # there are some if an earlier attempt of the run used its own
+            if is_usual and not self._waits:
                 self._make(top, directories)
-            elif self._handles.keys() == {_TOP, *directories} and self.is_untouched():
+            elif is_usual and self._handles.keys() == {_TOP, *directories} and self.is_untouched():
                 os.rename(self._path, top)
             else:
                 return False
-        except OSError:
-            return False
-        self._path, self._waits = top, False
-        return True
+            self._path, self._waits = top, False
+            return True
+        return False
 
     def is_untouched(self) -> bool:
         """Whether the directories are those that were made, and empty."""
@@ -71,11 +65,6 @@ class Spare:
         names = {name: os.listdir(handle) for name, handle in self._handles.items()}
         return set(names.pop(_TOP)) == names.keys() and not any(names.values())
 
-    def keep_mounts(self, plan: Plan) -> None:
-        """Note the mounts of the lent directories, unless they replaced the root."""
-        if not plan.refused and all(cover.directory != ROOT for cover in plan.covers):
-            self._plan = plan
-
     def watch(self, checkpoints: str) -> Tree:
         """The watch on the lent directory of checkpoints."""
         if self._watch is not None:
@@ -87,15 +76,15 @@ class Spare:
 
     def take_back(self, place: str) -> bool:
         """Move the lent directories into `place`; False if the attempt changed them."""
-        if self._plan is None or self._watch is None or not self._watch.complete or not self.is_untouched():
+        plan, watch = self.plan, self._watch
+        if plan is None or plan.refused or any(cover.directory == ROOT for cover in plan.covers):
             return False
         path = os.path.join(place, f"spare-{os.urandom(6).hex()}")
-        try:
-            os.rename(self._path, path)
-        except OSError:
-            return False
-        self._path, self._waits = path, True
-        return True
+        with suppress(OSError):
+            if watch is not None and watch.complete and self.is_untouched():
+                os.rename(self._path, path)
+                self._path, self._waits = path, True
+        return self._waits
 
     def forget(self) -> None:
         """Leave the lent directories to their run, which still has their mounts and the watch."""
@@ -106,7 +95,7 @@ class Spare:
     def drop(self) -> None:
         """Remove the directories that wait, their mounts and the watch."""
         if self._waits:
-            take_back(self._plan)
+            take_back(self.plan)
             if self._watch is not None:
                 self._watch.close()
             with suppress(OSError):

@@ -3,7 +3,7 @@
 Started by engines (`starting.Installation.warm`) on a node that serves many short runs. It has no state:
 requests arrive over one connected unix stream socket, one line of JSON each, and the runners outlive it. It
 ends after the other end of the socket is closed. A finished runner may serve another attempt, which saves
-making a process and its namespaces. `IdleRunners` is the parent's side, `Turns` a runner's. Each
+making a process and its namespaces. `IdleRunners` is the parent's side, `next_request` a runner's. Each
 runner has its own socket to the parent: it reports there that it waits, and receives a request. It serves one
 attempt at a time.
 """
@@ -21,7 +21,7 @@ from functools import partial
 from typing import Callable, Mapping, NamedTuple, NoReturn, Optional
 
 from tarmac.node import environment, runner
-from tarmac.node.attempt import protocol, records
+from tarmac.node.attempt import records
 from tarmac.node.kernel import namespaces
 from tarmac.node.kernel.namespaces import ProcessNamespace, Way
 from tarmac.node.processes import detach
@@ -62,7 +62,7 @@ def serve(fd: int, *, idle_s: int) -> None:
     gc.freeze()  # runners share the present memory: keep its pages unchanged
     # Closed during an answer: a normal end.
     with suppress(ConnectionError), open(fd, "rb", closefd=False) as requests:
-        while line := requests.readline(protocol.LONGEST_REQUEST_BYTES):  # longer ones are refused
+        while line := requests.readline():
             channel.sendall(json.dumps(parent.answer(line)).encode() + b"\n")
 
 
@@ -120,20 +120,18 @@ def _serve_attempts(
     patience_s: float,
 ) -> None:
     """Run attempts, one after another, as long as this process can serve another and gets a request."""
-    spare, turns = Spare() if more is not None else None, Turns(more)
+    spare = Spare()
     try:
-        while True:
+        for left in reversed(range(MOST_ATTEMPTS)):
+            waits = None if more is None or namespace is None or not left else partial(_say_waiting, more)
             directory, node, secrets = request
-            as_new = runner.run_attempt(
-                directory, node, namespace, secrets, spare=spare, waits=turns.say_waiting
-            )
-            line = turns.next_request(patience_s) if as_new else None
+            as_new = runner.run_attempt(directory, node, namespace, secrets, spare=spare, waits=waits)
+            line = next_request(more, patience_s) if as_new and more is not None else None
             if line is None:
                 return
             request = _read(json.loads(line))
     finally:
-        if spare is not None:
-            spare.drop()
+        spare.drop()
 
 
 class IdleRunners:
@@ -199,34 +197,20 @@ class IdleRunners:
             self._idle.remove(number)
 
 
-class Turns:
-    """A runner's side: the requests that it gets in turn. With `channel` None it gets none."""
+def _say_waiting(channel: socket.socket) -> None:
+    """Report that this runner waits for a request, or will in a moment."""
+    with suppress(OSError):
+        channel.send(_WAITS)
 
-    def __init__(self, channel: Optional[socket.socket]) -> None:
-        self._channel = channel
-        self._left = MOST_ATTEMPTS - 1
-        self._waits = False
 
-    def say_waiting(self) -> None:
-        """Report that this runner waits for a request, or will in a moment."""
-        if self._channel is not None and self._left and not self._waits:
-            self._left -= 1
-            with suppress(OSError):
-                self._channel.send(_WAITS)
-                self._waits = True
-
-    def next_request(self, patience_s: float) -> Optional[bytes]:
-        """The next request; None if this runner gets none, or none arrives, or the parent has ended."""
-        self.say_waiting()
-        if self._channel is None or not self._waits:
-            return None
-        self._waits = False
+def next_request(channel: socket.socket, patience_s: float) -> Optional[bytes]:
+    """The next request; None if none arrives or the parent has ended."""
+    try:
+        channel.settimeout(patience_s)
         try:
-            self._channel.settimeout(patience_s)
-            try:
-                return self._channel.recv(_LONGEST_BYTES) or None
-            except socket.timeout:
-                self._channel.shutdown(socket.SHUT_RD)  # so that the parent cannot send to this runner
-                return self._channel.recv(_LONGEST_BYTES) or None  # unless the parent sent one before
-        except OSError:
-            return None
+            return channel.recv(_LONGEST_BYTES) or None
+        except socket.timeout:
+            channel.shutdown(socket.SHUT_RD)  # so that the parent cannot send to this runner
+            return channel.recv(_LONGEST_BYTES) or None  # unless the parent sent one before
+    except OSError:
+        return None

@@ -36,7 +36,7 @@ from tarmac.engines.hosts.system_user import check_system_user
 from tarmac.engines.local.nodes import Machine, addressed, cluster_nodes, survey
 from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Finding, Node, NodeCache
-from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.errors import Unavailable
 from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import Release
 from tarmac.model.secret import SecretValues, no_secrets
@@ -223,7 +223,7 @@ class LocalHosts:
         values = self._secrets(view.secrets) if view.secrets else {}
         starts = [Start(str(view.directory), node.node, values) for node in nodes]
         for problem in filter(None, self._warm.start_runners(starts)):
-            raise InvalidInput(str(problem)) if isinstance(problem, ValueError) else Unavailable(str(problem))
+            raise Unavailable(problem.strerror or str(problem))
 
     def start(self, view: AttemptView, node: NodeView) -> None:
         self.start_all(view, [node])

@@ -116,9 +116,6 @@ import re
 
 PROTOCOL = 1
 
-LONGEST_REQUEST_BYTES = 16 * 1024 * 1024
-"""The maximum size of a request to a warm parent; only many large secrets reach it."""
-
 ATTEMPT_FILE = "attempt.json"
 ASK_FILE = "ask"
 FAILED_FILE = "failed"

@@ -14,7 +14,7 @@ import os
 from contextlib import suppress
 from typing import Mapping, NamedTuple, Optional
 
-from tarmac.node.attempt.protocol import LONGEST_REQUEST_BYTES, SEALED_PREFIX
+from tarmac.node.attempt.protocol import SEALED_PREFIX
 from tarmac.node.files import untrusted
 
 _KEY_BYTES = 32
@@ -42,7 +42,7 @@ def read(directory: str, key: Optional[str]) -> dict[str, str]:
         return {}
     try:
         number = bytes.fromhex(key)
-        sealed = untrusted.read_bytes(os.path.join(directory, _name(number)), LONGEST_REQUEST_BYTES)
+        sealed = untrusted.read_bytes(os.path.join(directory, _name(number)), untrusted.DOCUMENT_BYTES)
         values = json.loads(_open(number, sealed))
     except (OSError, ValueError):
         return {}

@@ -67,8 +67,6 @@ class LogRoom:
         self._look_due, self.low_disk_due = now + LOOK_S, None
         sizes = {log: size_bytes for log in self._logs if (size_bytes := allocated_bytes(log))}
         total = sum(sizes.values())
-        if last and not total:
-            return
         if self._limit_bytes is not None and total > self._limit_bytes:
             self._report(f"its logs on this node were longer than {size_text(self._limit_bytes)}")
             self._cut(sizes, self._limit_bytes // len(sizes))

@@ -109,10 +109,6 @@ def write_new(path: str, content: bytes, *, mode: int = 0o666) -> None:
     """Write a file that no process has open, after removing an existing entry."""
     with suppress(FileNotFoundError):
         os.unlink(path)
-    _write_first(path, content, mode)
-
-
-def _write_first(path: str, content: bytes, mode: int) -> None:
     with closing(os.open(path, _NEW, mode)) as handle:
         while content:
             content = content[os.write(handle, content) :]
@@ -136,7 +132,7 @@ def _draft(path: str, content: bytes, mode: int) -> Iterator[str]:
     # A random name: a pid is local to one namespace of one machine, and several may share this disk.
     draft = f"{path}.{os.urandom(6).hex()}"
     try:
-        _write_first(draft, content, mode)
+        write_new(draft, content, mode=mode)
         yield draft
     finally:
         with suppress(OSError):

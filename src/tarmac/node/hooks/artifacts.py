@@ -28,7 +28,8 @@ def artifacts_in(run: NodeRun) -> None:
         if directory is not None:
             run.node_env.update(dict.fromkeys(variables, directory))
     if run.spare is not None:
-        if run.spare.lend(run.part.artifacts):
+        alone = run.is_plain and len(run.document.nodes) == 1 and run.document.settings.spare is not None
+        if alone and run.spare.lend(run.part.artifacts):
             return
         run.spare.drop()
         run.spare = None

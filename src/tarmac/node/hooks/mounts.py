@@ -57,7 +57,7 @@ def mount(run: NodeRun) -> None:
     for target, reason in plan.refused:
         _note(run, [wish for wish in wishes if wish.target == target], reason)
     if run.spare is not None:
-        run.spare.keep_mounts(plan)
+        run.spare.plan = plan
     _name_targets(run, plan)
 
 

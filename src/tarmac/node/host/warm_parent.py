@@ -14,9 +14,8 @@ import resource
 import socket
 import subprocess
 from threading import Lock
-from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
-from tarmac.node.attempt.protocol import LONGEST_REQUEST_BYTES
 from tarmac.node.starting import Installation
 
 ANSWER_TIMEOUT_S = 10.0
@@ -26,9 +25,6 @@ IDLE_S = 60
 
 OpenFiles = tuple[int, int]
 """The limit of a process's open files: the current limit, and the highest that it may set."""
-
-
-_BRACKETS = len(b"[]\n")
 
 
 class Start(NamedTuple):
@@ -59,26 +55,19 @@ class WarmParent:
             if not self._closed and self._socket is None:
                 self._begin()
 
-    def start_runners(self, starts: Sequence[Start]) -> list[Optional[Exception]]:
-        """Fork the runners of these nodes by one request; for each why it could not be started, else None.
+    def start_runners(self, starts: Sequence[Start]) -> list[Optional[OSError]]:
+        """Fork the runners of these nodes by one request; for each why that is impossible now, else None.
 
-        OSError: impossible now. ValueError: the values of its secrets, which travel only over the socket, are
-        too large. May be called again for the same node: the second runner finds the claim taken and exits.
+        May be called again for the same node: the second runner finds the claim taken and exits.
         """
-        requests = [json.dumps(start._asdict()).encode() for start in starts]
-        found: list[Optional[Exception]] = [
-            ValueError("the secrets of the run are too large together")
-            if len(request) >= LONGEST_REQUEST_BYTES - _BRACKETS
-            else None
-            for request in requests
-        ]
         with self._lock:
-            for batch in _batches([number for number, problem in enumerate(found) if not problem], requests):
-                problems = self._ask([requests[number] for number in batch])
-                for number, problem in zip(batch, problems):  # noqa: B905 - the same numbers
-                    if problem is not None:
-                        found[number] = _cannot(starts[number].node, problem)
-        return found
+            problems = self._ask(json.dumps([start._asdict() for start in starts]).encode(), len(starts))
+        return [
+            None
+            if why is None
+            else OSError(errno.EAGAIN, f"the runner of node {node} cannot be started: {why}")
+            for (_, node, _), why in zip(starts, problems)  # noqa: B905 - one for each
+        ]
 
     def close(self) -> None:
         """End the warm parent; runners continue."""
@@ -86,23 +75,23 @@ class WarmParent:
             self._closed = True
             self._end()
 
-    def _ask(self, requests: list[bytes]) -> list[Optional[str]]:
-        """Why each of these runners cannot be started; None for the others."""
+    def _ask(self, request: bytes, count: int) -> list[Optional[str]]:
+        """Why each of `count` runners cannot be started; None for the others."""
         why = "this end is closed"
         for _ in range(0 if self._closed else 2):  # it may have ended since its last use: try a new one
             try:
-                return self._exchange(b"[" + b",".join(requests) + b"]\n", len(requests))
+                return self._exchange(request + b"\n", count)
             except OSError as error:
                 self._end()
                 why = str(error)
-        return [why] * len(requests)
+        return [why] * count
 
     def _exchange(self, line: bytes, count: int) -> list[Optional[str]]:
         """Send one line and read one line."""
         channel = self._socket or self._begin()
         channel.sendall(line)
         with channel.makefile("rb") as stream:
-            answer = stream.readline(LONGEST_REQUEST_BYTES)
+            answer = stream.readline()
         if not answer.endswith(b"\n"):
             raise ConnectionError("the warm parent ended")
         try:
@@ -144,21 +133,3 @@ class WarmParent:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(END_TIMEOUT_S)
             self._process = None
-
-
-def _batches(numbers: Iterable[int], requests: Sequence[bytes]) -> Iterator[list[int]]:
-    """The numbers of requests, in groups that are short enough for one line."""
-    batch: list[int] = []
-    size_bytes = _BRACKETS
-    for number in numbers:
-        size_bytes += len(requests[number]) + 1
-        if batch and size_bytes > LONGEST_REQUEST_BYTES:
-            yield batch
-            batch, size_bytes = [], _BRACKETS + len(requests[number]) + 1
-        batch.append(number)
-    if batch:
-        yield batch
-
-
-def _cannot(node: str, why: str) -> OSError:
-    return OSError(errno.EAGAIN, f"the runner of node {node} cannot be started: {why}")

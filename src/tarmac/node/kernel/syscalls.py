@@ -10,7 +10,6 @@ import errno
 import fcntl
 import os
 import struct
-from contextlib import suppress
 from typing import Collection, Iterable, Iterator, NamedTuple, Optional
 
 _PR_SET_PDEATHSIG = 1
@@ -74,7 +73,6 @@ _libc.signalfd.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int]
 _libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 _libc.inotify_init1.argtypes = [ctypes.c_int]
 _libc.inotify_add_watch.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32]
-_libc.inotify_rm_watch.argtypes = [ctypes.c_int, ctypes.c_int]
 
 
 class SignalInfo(NamedTuple):
@@ -256,26 +254,20 @@ class Happening(NamedTuple):
     name: str
 
 
-_MOST_LEFT = 16
 _OPEN_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
-_spare: list[int] = []
-"""A released empty queue, reused for the next one: closing one takes the kernel milliseconds."""
 
 
 class Inotify:
     """One queue of events. Raises OSError if the kernel refuses this user a (further) queue."""
 
     def __init__(self) -> None:
-        self._handle = _spare.pop() if _spare else _natural(_libc.inotify_init1(_OPEN_FLAGS), "inotify_init1")
-        self._watches: set[int] = set()
+        self._handle = _natural(_libc.inotify_init1(_OPEN_FLAGS), "inotify_init1")
 
     def watch(self, directory: str, mask: int) -> int:
         """Report events in a directory from now on; a second call changes the mask. Raises OSError."""
         path = os.fsencode(directory)
         watch = _libc.inotify_add_watch(self._handle, path, mask | IN_ONLYDIR)
-        number = _natural(watch, "inotify_add_watch")
-        self._watches.add(number)
-        return number
+        return _natural(watch, "inotify_add_watch")
 
     def happened(self) -> Iterator[Happening]:
         """All events since the last call, in order; never waits."""
@@ -298,16 +290,5 @@ class Inotify:
     def close(self) -> None:
         """Release the queue."""
         if self._handle >= 0:
-            if _spare or len(self._watches) > _MOST_LEFT:
-                os.close(self._handle)
-            else:
-                self._empty()
-                _spare.append(self._handle)
+            os.close(self._handle)
             self._handle = -1
-
-    def _empty(self) -> None:
-        for number in self._watches:
-            with suppress(OSError):  # the watched directory is gone
-                _check(_libc.inotify_rm_watch(self._handle, number), "inotify_rm_watch")
-        for _ in self.happened():
-            pass
