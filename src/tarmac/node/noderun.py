@@ -72,6 +72,10 @@ class NodeRun:
     progress: Optional[ProgressWatcher] = None
     spare: Optional[Spare] = None
     is_untouched = False
+    venv: Optional[str] = None
+    over_at: Optional[float] = None
+    leave_request: Optional[exit_outcome.LeaveRequest] = None
+    failure_cause: Optional[exit_outcome.Cause] = None
 
     def __init__(
         self,
@@ -123,12 +127,8 @@ class NodeRun:
         self.secret_mounts: list[Bind] = []
         self.shown: list[Bind] = []
         self.git = document.git
-        self.venv: Optional[str] = None
         self.programs: list[str] = []
         self.lock_handles: list[int] = []
-        self.over_at: Optional[float] = None
-        self.leave_request: Optional[exit_outcome.LeaveRequest] = None
-        self.failure_cause: Optional[exit_outcome.Cause] = None
         self._claimed = time.monotonic()
         wall_s = granted.leave_s(document.grace_s, time.time()) if granted is not None else None
         self._limits = {

@@ -165,11 +165,7 @@ def run_attempt(
         from tarmac.node.hooks import image  # noqa: PLC0415
 
         image.leave_image(run)
-    more: dict[str, object] = {}
-    if document.log_policies and end.outcome == words.FAILED:
-        from tarmac.node.hooks.policies import log_matches  # noqa: PLC0415
-
-        more = {"log_matches": found} if (found := log_matches(run)) else {}
+    more = _matches(run) if document.log_policies and end.outcome == words.FAILED else {}
     again = waits is not None and end.outcome == words.COMPLETED and run.is_plain and not _has_company()
     kept = again and run.spare is not None and run.spare.take_back(document.settings.spare or "")
     run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished, **more)
@@ -223,6 +219,13 @@ def _supervise(run: NodeRun) -> ExitOutcome:
         with suppress(OSError):
             untrusted.append_text(run.node.runner_log, traceback.format_exc())
         return run.fault(f"the runner on {run.node_name} failed: {type(error).__name__}: {error}")
+
+
+def _matches(run: NodeRun) -> dict[str, object]:
+    """The matches of patterns in the logs, as a field of the last event."""
+    from tarmac.node.hooks.policies import log_matches  # noqa: PLC0415
+
+    return {"log_matches": found} if (found := log_matches(run)) else {}
 
 
 def _end_everything(run: NodeRun) -> None:

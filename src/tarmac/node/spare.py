@@ -107,7 +107,7 @@ class Spare:
         self.forget()
         for name, path in ((_TOP, top), *directories.items()):
             os.mkdir(path)
-            self._handles[name] = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            self._handles[name] = untrusted.open_directory(path)
         self._facts = {name: _facts(name, handle) for name, handle in self._handles.items()}
 
 

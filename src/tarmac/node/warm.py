@@ -1,8 +1,8 @@
 """The warm parent: a small process that forks runners, because a fresh Python costs more than a short run.
 
 Started by engines (`starting.Installation.warm`) on a node that serves many short runs. It has no state:
-requests arrive over one connected unix stream socket, one line of JSON each, and the runners outlive it. It
-ends after the other end of the socket is closed. A finished runner may serve another attempt, which saves
+requests arrive over one connected unix stream socket, several in a line of JSON, and the runners outlive it.
+It ends after the other end of the socket is closed. A finished runner may serve another attempt, which saves
 making a process and its namespaces. `IdleRunners` is the parent's side, `next_request` a runner's. Each
 runner has its own socket to the parent: it reports there that it waits, and receives a request. It serves one
 attempt at a time.

@@ -29,7 +29,8 @@
                                       or {"fenced": true}. `name` is the runner's name while it serves the
                                       claim ("": it serves one attempt only)
       nodes/NODE/events.jsonl         the runner's report, appended (see `EVENTS`)
-      nodes/NODE/heartbeat            its mtime is the runner's last sign of life
+      nodes/NODE/heartbeat            its mtime is the runner's last sign of life; made, like `wake`, a moment
+                                      after the start
       nodes/NODE/utilization          JSON {"at", "memory_bytes", "cpus", "gpus": [{"index", "busy_percent",
                                       "used_bytes", "total_bytes"}]}: the workers' use, replaced repeatedly;
                                       missing for workers that run for seconds only
@@ -57,9 +58,9 @@
       nodes/NODE/sync.jsonl           only with artifacts: the reports of the sidecar that stores them
       nodes/NODE/sync.log             the sidecar's other output: empty, unless it fails
 
-    The runner makes logs/, nodes/NODE/ and the artifact directories if missing. The claiming process writes
-    the complete claim before it is visible; a claim never changes. `failed` and
-    `failed_leaving` hold {"node", "cause", "at"}.
+    The runner makes logs/, nodes/NODE/ and the artifact directories if missing, and may remove those that it
+    made if the attempt leaves them all empty. The claiming process writes the complete claim before it is
+    visible; a claim never changes. `failed` and `failed_leaving` hold {"node", "cause", "at"}.
 
 EVENTS (every line has "at" (seconds) and "kind")
     claimed          {"pid", "name"}     `name` (may be absent) names a node that was first known by its rank

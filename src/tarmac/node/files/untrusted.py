@@ -53,6 +53,11 @@ def open_to_extend(path: str) -> int:
     return _regular(os.open(path, _EXTEND, 0o666), path)
 
 
+def open_directory(path: str) -> int:
+    """A descriptor of a directory, which is no link; raises OSError for anything else."""
+    return os.open(path, _DIRECTORY)
+
+
 def make_directory(path: str) -> None:
     """Make a directory and those above it that are missing; quicker than `os.makedirs`. Raises OSError."""
     try:
@@ -169,7 +174,7 @@ def remove_tree(path: str) -> None:
 
     No link is followed; `path` must itself be a directory.
     """
-    with closing(os.open(path, _DIRECTORY)) as top:
+    with closing(open_directory(path)) as top:
         count = 0
         while names := os.listdir(top):
             for name in names:
