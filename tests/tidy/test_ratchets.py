@@ -27,7 +27,7 @@ CODE_LINES = {
     "engines": 10057,
     "launch": 1012,
     "model": 3086,
-    "node": 12249,
+    "node": 12250,
     "providers": 518,
     "samplers": 214,
     "sched": 5323,

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from attempts import wait_for_end, wait_until
+from attempts import wait_for_end
 from engine_harness import LocalHarness, Work, ended, running
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.lifecycle import LeaveRequest
@@ -88,8 +88,15 @@ def test_an_end_that_a_worker_wrote_itself_is_not_believed_while_it_lives(local:
 
 
 def test_a_claim_that_is_destroyed_leaves_no_process_behind(local: LocalHarness) -> None:
-    attempt = hostile(local, "echo x > nodes/node1/claim")
-    pid = wait_until(lambda: local.engine.workers(attempt)[0].pid, "its worker has no pid")
+    script = "cd ../../..; until [ -e go ]; do sleep 0.01; done; echo x > nodes/node1/claim; : > done"
+    launch = local.launch(Work(), argvs={0: ("bash", "-c", f"{script}; exec sleep 3600")})
+    attempt = launch.attempt_id
+    local.engine.submit(local.engine.render(launch))
+    local.settle(attempt, running)
+    pid = local.engine.workers(attempt)[0].pid
+    assert pid is not None
+    (local.home / "runs" / "run1" / "attempts" / "1" / "go").touch()
+    local.settle(attempt, lambda _seen: _is_there(local, attempt, "done"))
     local.reopen()
     assert local.settle(attempt, ended).outcome is Outcome.LOST
     wait_for_end(pid)

@@ -48,6 +48,7 @@ def start_workers(run: NodeRun) -> None:
     leave_at = run.leave_at()
     if leave_at is not None:
         run.node_env[protocol.LEAVE_VARIABLE] = f"{leave_at:.3f}"
+    run.events.flush(quietly=True)  # the report is open before a worker can put anything in its place
     for worker in run.workers:
         _start(run, worker)
     if all(worker.child for worker in run.workers):
