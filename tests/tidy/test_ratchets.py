@@ -27,7 +27,7 @@ CODE_LINES = {
     "engines": 10058,
     "launch": 1012,
     "model": 3099,
-    "node": 12251,
+    "node": 12255,
     "providers": 505,
     "samplers": 214,
     "sched": 5455,

@@ -34,3 +34,9 @@ def test_a_full_wakeup_is_no_reason_to_wait(tmp_path: Path) -> None:
 
 def test_where_there_can_be_no_fifo_nothing_is_heard(tmp_path: Path) -> None:
     assert fifo.listen(str(tmp_path / "missing" / "wakeup")) == -1
+
+
+def test_a_file_that_a_run_put_in_place_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(1 << 20))
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    assert [fifo.listen(str(tmp_path / name)) for name in ("file", "link")] == [-1, -1]

@@ -29,16 +29,20 @@ def ring(path: str, message: bytes = RING) -> None:
 
 
 def listen(path: str) -> int:
-    """Make the FIFO if it is missing, and open it for reading; -1 if the disk has no FIFOs.
+    """Make the FIFO if it is missing, and open it for reading; -1 if the disk has none, or a run made a file.
 
     It is open for writing as well, so that it never reports the end of the last writer.
     """
     try:
         with suppress(FileExistsError):
             os.mkfifo(path, 0o600)
-        return os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        handle = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return -1
+    if stat.S_ISFIFO(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    return -1
 
 
 def drain(handle: int) -> bytes:
