@@ -8,8 +8,9 @@ it.
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
-from itertools import chain, count, islice, takewhile
+from itertools import chain, islice, takewhile
 from math import inf
+from typing import Any
 
 from tarmac.sched.cycle.victims import Found, fewest
 from tarmac.sched.decisions import Preemption, PreemptionReason, preemption_of
@@ -21,7 +22,7 @@ from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass, limit_s
 from tarmac.sched.policies import blocks
 from tarmac.sched.policies.blocks import Member
 from tarmac.sched.policies.fairness import entity_of
-from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS, Key
+from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS
 from tarmac.sched.policies.precedence import Precedence
 
 
@@ -65,10 +66,10 @@ class Preemptor:
         self.again_at = inf
         self._blocked: list[Queued] = []
         self._usage_before = state.fair.past_usage(precedence.now)
-        self._groups_by_usage: list[tuple[float, Group]] = []
-        self._more_groups = self._overdrawn_first(state.holders.ready_groups)
-        self._last_first: list[tuple[Key, Holder]] = []
-        self._more_before = state.holders.last_first()
+        self._last_first: list[tuple[Any, Holder]] = []
+        self._more_before: Iterator[tuple[Any, Holder]] = (
+            state.holders.last_first() if self._past_usage is None else self._overdrawn()
+        )
 
     def can_preempt(self, mode_queue: ModeQueue) -> bool:
         """Whether a run of this mode queue could preempt a holder, or take the slots of one that leaves."""
@@ -118,7 +119,7 @@ class Preemptor:
         if self._past_usage is None:
             return bool(holders.ready) and holders.ready[-1][0] > mode_queue.entries[0][0]
         floor = self._past_usage.of(mode_queue.entity or "")
-        return next(self._overdrawn(mode_queue.entity, floor), None) is not None
+        return next(self._after(floor.__le__), None) is not None
 
     def _find(self, queued: Queued, more: Iterable[Holder]) -> Found | None:
         """The victims and the nodes; None if the run would not start even if all of these left."""
@@ -196,14 +197,15 @@ class Preemptor:
             yield from self._here(sorted(can_preempt, key=self._interruptible_preference))
         if rank == INTERRUPTIBLE or not self._state.rules.preemption:
             return
-        if self._past_usage is not None:
-            floor = -inf if rank == CYCLE else self._past_usage.of(queued.mode_queue.entity or "")
-            yield from self._here(self._overdrawn(queued.mode_queue.entity, floor))
+        if rank == CYCLE:
+            yield from self._after(lambda _: True)
+        elif self._past_usage is not None:  # a run never preempts its own entity: that leads its queue
+            yield from self._after(self._past_usage.of(queued.mode_queue.entity or "").__le__)
         else:
-            yield from self._after(() if rank == CYCLE else queued.key)
+            yield from self._after(queued.key.__lt__)
 
-    def _after(self, key: Key) -> Iterator[Holder]:
-        """Ready batch runs that are ordered after this key, the last one first (not under fair share).
+    def _after(self, is_after: Callable[[Any], bool]) -> Iterator[Holder]:
+        """Ready batch runs, the last in order first, as long as they are ordered after a queued run.
 
         All runs of a cycle share the lookups, and preempted holders leave the list.
         """
@@ -211,12 +213,10 @@ class Preemptor:
         while True:
             if index == len(known):
                 known += islice(self._more_before, 1)
-            if index == len(known):
+            if index == len(known) or not is_after(known[index][0]):
                 return
             if known[index][1].ends[2] in self._leaving_ids:
                 del known[index]
-            elif known[index][0] <= key:
-                return
             else:
                 yield known[index][1]
                 index += 1
@@ -231,20 +231,11 @@ class Preemptor:
             iter(()) if self._usage_before is None else self._state.fair.holdings(groups, self._usage_before)
         )
 
-    def _overdrawn(self, own: str | None, floor: float) -> Iterator[Holder]:
-        """Ready batch runs of other entities above their share, the highest usage first (fair share).
-
-        All runs of a cycle share the lookups.
-        """
-        known = self._groups_by_usage
-        for index in count():
-            if index == len(known):
-                known += islice(self._more_groups, 1)
-            if index == len(known) or known[index][0] < floor:
-                return
-            group = known[index][1]
-            if group[0] != own:
-                yield from (holder for _, holder in reversed(self._state.holders.ready_groups[group]))
+    def _overdrawn(self) -> Iterator[tuple[float, Holder]]:
+        """Ready batch runs with the usage of their group, the highest usage first (fair share)."""
+        ready = self._state.holders.ready_groups
+        for usage, group in self._overdrawn_first(ready):
+            yield from ((usage, holder) for _, holder in reversed(ready[group]))
 
     def _interruptible_preference(self, holder: Holder) -> tuple[int, float, float, str]:
         """Sort key: holders that have had most of their expected time first, then those that lose least."""

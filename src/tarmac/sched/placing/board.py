@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Node, NodeState
 from tarmac.model.resources import Resources, is_of_type
-from tarmac.sched.placing.space import NOBODY, OPEN, Bucket, Ghosts, Left, Load, Space, Zone, left_of
+from tarmac.sched.placing.space import EVERY, NOBODY, OPEN, Bucket, Ghosts, Left, Load, Space, Zone, left_of
 
 PoolKey = tuple[str, str]
 """Cluster and pool."""
@@ -120,10 +120,12 @@ class PoolBoard:
         ghosts: Ghosts = NOBODY,
     ) -> Sequence[int]:
         """How many nodes, open, in these reservations or `ghosts`, have at least i free slots, by i."""
-        key = (shard, slot_type, bool(ghosts), *reservations)
+        every = len(reservations) == self._reservation_count
+        numbers = (EVERY,) if every else (OPEN, *reservations)
+        key = (shard, slot_type, bool(ghosts), *numbers)
         found = self._at_least.get(key)
         if found is None:
-            found = self._at_least[key] = self._cumulated(shard, slot_type, (OPEN, *reservations))
+            found = self._at_least[key] = self._cumulated(shard, slot_type, numbers)
             buckets = self.buckets_of(shard, slot_type)
             for space, ghost in ghosts.items():
                 for slots in range(ghost.free + 1 if space.bucket in buckets else 0):

@@ -23,6 +23,9 @@ CPU_DUST = 1e-6
 OPEN = -1
 """The number for no reservation: the node is open to all."""
 
+EVERY = -2
+"""The number under which nodes are counted whether they are reserved or not."""
+
 Zone = tuple[NodeReservation, ...]
 """The reservations of a node, by their begin. Nodes of one pool with the same ones form a zone."""
 
@@ -177,54 +180,49 @@ class Bucket:
         self._width = width
         self.open: list[Entry] = []
         self.reserved: dict[int, list[Entry]] = {}
-        self.counts: dict[int, list[int]] = {OPEN: [0] * width}
+        self.counts: dict[int, list[int]] = {OPEN: [0] * width, EVERY: [0] * width}
         self._by_weightless: list[Entry] | None = None
 
     def put(self, space: Space) -> None:
         """Add a space at the place of its free slots."""
         insort(self._entries(space), (space.free, space.order, space))
-        self.counts[space.reserved][space.free] += 1
+        self._count(space, 1)
 
     def drop(self, space: Space) -> None:
         """Remove a space whose free slots are unchanged since it was added."""
         entries = self._entries(space)
         del entries[bisect_left(entries, (space.free, space.order))]
-        self.counts[space.reserved][space.free] -= 1
+        self._count(space, -1)
 
     def move(self, space: Space, left: Left) -> None:
         """Set the free resources of a space in this bucket, and move it to its new place."""
-        entries, counts = self._entries(space), self.counts[space.reserved]
-        del entries[bisect_left(entries, (space.free, space.order))]
-        counts[space.free] -= 1
+        self.drop(space)
         space.set(left)
-        insort(entries, (space.free, space.order, space))
-        counts[space.free] += 1
+        self.put(space)
 
     def fill(self, spaces: Iterable[Space]) -> None:
         """Put many open spaces into the bucket."""
         self.open = sorted((space.free, space.order, space) for space in spaces)
         self.counts[OPEN] = self._counted(entry[2] for entry in self.open)
+        self.counts[EVERY] = self.counts[OPEN].copy()
 
     def reserve(self, spaces: list[Space], number: int) -> None:
         """Move open spaces to a reservation."""
-        if len(spaces) < MANY:
-            for space in spaces:
-                self.drop(space)
-                space.reserved = number
-        else:
-            for space in spaces:
-                space.reserved = number
+        counts = self.counts[OPEN]
+        for space in spaces:
+            if len(spaces) < MANY:
+                del self.open[bisect_left(self.open, (space.free, space.order))]
+            space.reserved = number
+            counts[space.free] -= 1
+        if len(spaces) >= MANY:
             self.open = [entry for entry in self.open if entry[2].reserved == OPEN]
-            counts = self.counts[OPEN]
-            for space in spaces:
-                counts[space.free] -= 1
         self.reserved[number] = sorted((space.free, space.order, space) for space in spaces)
         self.counts[number] = self._counted(spaces)
 
     def open_all(self) -> None:
         """Open all reserved spaces."""
         back = [entry for entries in self.reserved.values() for entry in entries]
-        self.counts = {OPEN: list(map(sum, zip(*self.counts.values(), strict=True)))}
+        self.counts = {OPEN: self.counts[EVERY].copy(), EVERY: self.counts[EVERY]}
         self.reserved.clear()
         for _, _, space in back:
             space.reserved = OPEN
@@ -259,6 +257,10 @@ class Bucket:
         ):
             heapq.heappop(by_weightless)
         return by_weightless[0][2] if by_weightless else None
+
+    def _count(self, space: Space, change: int) -> None:
+        self.counts[space.reserved][space.free] += change
+        self.counts[EVERY][space.free] += change
 
     def _counted(self, spaces: Iterable[Space]) -> list[int]:
         counts = [0] * self._width
