@@ -68,6 +68,8 @@ class PoolCycle:
         self.limited_pool = pool_key(*state.key)
         self.preemptions: list[Preemption] = list(due.preemptions)
         self.reservations: list[Reservation] = []
+        self._numbers_by_run: dict[str, int] = {}
+        self._numbers_by_start: dict[float, list[int]] = {}
         self.awaiting: set[str] = set()
         self._granted: list[tuple[Candidate, Allocation]] = []
         self._new_holders: list[Holder] = []
@@ -246,9 +248,11 @@ class PoolCycle:
 
     def reserve(self, run_id: str, forecast: Forecast) -> None:
         """Reserve nodes for a run: others start there in its spare room only, or if they end before `at`."""
-        number = self.state.board.reserve(forecast.nodes)
-        reservation = Reservation(run_id, max(self.now, forecast.at), forecast.nodes, number, forecast.spare)
+        at, number = max(self.now, forecast.at), self.state.board.reserve(forecast.nodes)
+        reservation = Reservation(run_id, at, forecast.nodes, number, forecast.spare)
         self.reservations.append(reservation)
+        self._numbers_by_run[run_id] = number
+        self._numbers_by_start.setdefault(at, []).append(number)
         self._spare.add(reservation)
 
     def preempt_for(self, queued: Queued) -> bool:
@@ -265,7 +269,7 @@ class PoolCycle:
         self.preemptions += found.preemptions
         self.awaiting.add(queued.candidate.run_id)
         self.reserve(queued.candidate.run_id, Forecast(at=found.at, nodes=found.nodes, ended=0))
-        self.state.memo.reserve(tuple(self.reservations))
+        self.state.memo.reserve(None)
         return True
 
     def _would_be_kept(self, victims: Sequence[Holder], nodes: Collection[str]) -> bool:
@@ -312,12 +316,14 @@ class PoolCycle:
         """The reservations that a run may use: its own, and those that it would leave in time."""
         if request.weightless:
             return list(self.state.board.reservations)
-        ended_at = self.now + limit_s(candidate)
-        return [
-            reservation.number
-            for reservation in self.reservations
-            if reservation.run_id == candidate.run_id or ended_at <= reservation.at < inf
-        ]
+        usable = self._usable_until(self.now + limit_s(candidate))
+        own = self._numbers_by_run.get(candidate.run_id)
+        return usable if own is None or own in usable else [*usable, own]
+
+    def _usable_until(self, ended_at: float) -> list[int]:
+        """The reservations that a run would leave in time if it has ended by then."""
+        starts = self._numbers_by_start.items()
+        return [number for at, numbers in starts if ended_at <= at < inf for number in numbers]
 
     def _part(self, request: RequestClass, ended_at: float) -> PoolBoard:
         return self.state.zones.part(self.state.board, request, ended_at)
@@ -371,10 +377,9 @@ class PoolCycle:
         """The latest end of a run that starts now: inf on unreserved nodes, -inf if not even reserved
         ones fit.
         """
-        state, begins = self.state, {item.at for item in self.reservations}
-        for at in sorted(begins | state.zones.limits(request.standing), reverse=True):
-            usable = [item.number for item in self.reservations if at <= item.at < inf]
-            if self._fits(request, usable, at):
+        state, starts = self.state, self._numbers_by_start.keys()
+        for at in sorted(starts | state.zones.limits(request.standing), reverse=True):
+            if self._fits(request, self._usable_until(at), at):
                 return at
         if not self._fits(request, state.board.reservations):
             state.memo.blocked.add(request)

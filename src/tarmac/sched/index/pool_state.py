@@ -154,7 +154,7 @@ class Memo:
         self.blocked: set[queues.RequestClass] = set()
         self.windows: dict[queues.RequestClass, float] = {}
         self.forecasts: dict[Hashable, Forecast | None] = {}
-        self._reservations: tuple[Hashable, ...] = ()
+        self._reservations: tuple[Hashable, ...] | None = ()
 
     def change(self, *, freed: bool = False) -> None:
         """Forget what changed holdings or nodes invalidate; `freed` if slots may have become free."""
@@ -167,9 +167,9 @@ class Memo:
         self.blocked.clear()
         self.windows.clear()
 
-    def reserve(self, reservations: tuple[Hashable, ...]) -> None:
-        """Set the reservations."""
-        if reservations != self._reservations:
+    def reserve(self, reservations: tuple[Hashable, ...] | None) -> None:
+        """Set the reservations (None: those of the rest of this cycle)."""
+        if reservations is None or reservations != self._reservations:
             self._reservations = reservations
             self.windows.clear()
 
