@@ -78,7 +78,7 @@ class PoolCycle:
         self._refused: dict[RequestClass, None] = {}  # tried before, and nothing is preempted for them
         self.blocked: list[Queued] = []  # first in order; `protect` reserves nodes for them
         self._protected = False
-        self._spare = SpareRoom(state.board.spaces)
+        self.spare_room = SpareRoom(state.board.spaces)
         self._failed_tries = Counter[int]()
 
     @property
@@ -170,9 +170,10 @@ class PoolCycle:
         """Whether no run of a mode queue may start in this cycle."""
         return mode_queue.rank in self.due.deferred_modes
 
-    def out_of_tries(self, mode_queue: ModeQueue) -> bool:
-        """Whether the failed tries of this mode have reached their limit."""
-        return self._failed_tries[mode_queue.rank] >= FAILED_TRIES
+    def may_preempt(self, mode_queue: ModeQueue) -> bool:
+        """Whether a run of a mode queue could preempt others, and its mode is not out of tries."""
+        preemptor, tries = self.due.preemptor, self._failed_tries[mode_queue.rank]
+        return preemptor is not None and tries < FAILED_TRIES and preemptor.can_preempt(mode_queue)
 
     def cannot_fit(self, request: RequestClass) -> bool:
         """Whether a request class is known not to fit the free slots here, without looking at nodes."""
@@ -253,12 +254,12 @@ class PoolCycle:
         self.reservations.append(reservation)
         self._numbers_by_run[run_id] = number
         self._numbers_by_start.setdefault(at, []).append(number)
-        self._spare.add(reservation)
+        self.spare_room.add(reservation)
 
     def preempt_for(self, queued: Queued) -> bool:
         """Preempt others for a run that does not fit, and reserve its nodes; False if none is preempted."""
         preemptor, mode_queue = self.due.preemptor, queued.mode_queue
-        if preemptor is None or not preemptor.can_preempt(mode_queue) or self.out_of_tries(mode_queue):
+        if preemptor is None or not self.may_preempt(mode_queue):
             return False
         self.protect()
         found = preemptor.preempt(queued, would_be_kept=self._would_be_kept)
@@ -298,7 +299,7 @@ class PoolCycle:
 
     def _place(self, queued: Queued, parts: list[Part]) -> None:
         candidate = queued.candidate
-        self._spare.take(parts)
+        self.spare_room.take(parts)
         allocation = allot(parts, self.state.board)
         self.placed[candidate.run_id] = Placement(
             run_id=candidate.run_id,
@@ -331,7 +332,11 @@ class PoolCycle:
     def _fit(self, request: RequestClass, reservations: Sequence[int], ended_at: float) -> list[Part] | None:
         if not self._may_fit(request, reservations, ended_at):
             return None
-        board, count, spare = self._part(request, ended_at), request.count, self._spare.beside(reservations)
+        board, count, spare = (
+            self._part(request, ended_at),
+            request.count,
+            self.spare_room.beside(reservations),
+        )
         at_least = () if count is None else board.at_least(count.shard, count.slot_type, reservations, spare)
         way = None if count is None else count.way(at_least)
         return request.fit(View.of(board, request.target, reserved=reservations, ghosts=spare), way)
@@ -341,7 +346,7 @@ class PoolCycle:
         count = request.count
         if count is None:
             return True
-        board, spare = self._part(request, ended_at), self._spare.beside(reservations)
+        board, spare = self._part(request, ended_at), self.spare_room.beside(reservations)
         return count.fits(board.at_least(count.shard, count.slot_type, reservations, spare))
 
     def _fits(self, request: RequestClass, reservations: Sequence[int], ended_at: float = -inf) -> bool:

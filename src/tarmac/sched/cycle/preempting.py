@@ -7,8 +7,7 @@ it.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import merge
-from itertools import chain, islice, takewhile
+from itertools import chain, islice
 from math import inf
 from typing import Any
 
@@ -16,12 +15,11 @@ from tarmac.sched.cycle.victims import Found, fewest
 from tarmac.sched.decisions import Preemption, PreemptionReason, preemption_of
 from tarmac.sched.facts import Holding
 from tarmac.sched.index.forecast import Holder, left_at
-from tarmac.sched.index.holders import Group, Groups
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass, limit_s
 from tarmac.sched.policies import blocks
 from tarmac.sched.policies.blocks import Member
-from tarmac.sched.policies.fairness import entity_of
+from tarmac.sched.policies.fairness import PastUsage, entity_of
 from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS
 from tarmac.sched.policies.precedence import Precedence
 
@@ -68,7 +66,7 @@ class Preemptor:
         self._usage_before = state.fair.past_usage(precedence.now)
         self._last_first: list[tuple[Any, Holder]] = []
         self._more_before: Iterator[tuple[Any, Holder]] = (
-            state.holders.last_first() if self._past_usage is None else self._overdrawn()
+            state.holders.last_first() if self._usage_before is None else self._overdrawn(self._usage_before)
         )
 
     def can_preempt(self, mode_queue: ModeQueue) -> bool:
@@ -162,17 +160,17 @@ class Preemptor:
 
     def _guarded(self, queued: Queued) -> Iterator[Holder]:
         """The holders that a batch run may preempt once their guarantees have ended, the soonest first."""
-        holders = self._state.holders
-        if self._past_usage is None:
-            for until, _, holder, key in holders.guarded:
-                if until == inf:
-                    return
-                if key > queued.key:
-                    yield holder
-            return
-        floor, groups = self._past_usage.of(queued.mode_queue.entity or ""), holders.guarded_groups
-        overdrawn = takewhile(lambda found: found[0] >= floor, self._overdrawn_first(groups))
-        yield from (holder for _, _, holder in merge(*(groups[group] for _, group in overdrawn)))
+        rules, before = self._state.rules, self._usage_before
+        floor = -inf if self._past_usage is None else self._past_usage.of(queued.mode_queue.entity or "")
+        for until, _, holder, key in self._state.holders.guarded:
+            if until == inf:
+                return
+            if before is None:
+                follows = key > queued.key
+            else:
+                follows = before.of_holding(entity_of(holder.holding.candidate, rules), holder.slots) >= floor
+            if follows:
+                yield holder
 
     def _reserves_at(self, queued: Queued) -> float:
         """The time from which nodes are reserved for a run, for one run at a time (inf: never).
@@ -221,20 +219,14 @@ class Preemptor:
                 yield known[index][1]
                 index += 1
 
-    def _overdrawn_first(self, groups: Groups) -> Iterator[tuple[float, Group]]:
-        """Groups of holdings under fair share, the highest usage first.
+    def _overdrawn(self, before: PastUsage) -> Iterator[tuple[float, Holder]]:
+        """Ready batch runs with the usage of their group, the highest usage first (fair share).
 
         Usage is that at the beginning of the cycle: placements of the cycle do not count against present
         holders.
         """
-        return (
-            iter(()) if self._usage_before is None else self._state.fair.holdings(groups, self._usage_before)
-        )
-
-    def _overdrawn(self) -> Iterator[tuple[float, Holder]]:
-        """Ready batch runs with the usage of their group, the highest usage first (fair share)."""
         ready = self._state.holders.ready_groups
-        for usage, group in self._overdrawn_first(ready):
+        for usage, group in self._state.fair.holdings(ready, before):
             yield from ((usage, holder) for _, holder in reversed(ready[group]))
 
     def _interruptible_preference(self, holder: Holder) -> tuple[int, float, float, str]:

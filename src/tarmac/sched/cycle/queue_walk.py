@@ -3,15 +3,14 @@
 import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count, islice
+from itertools import count
 from operator import attrgetter
 
 from tarmac.model.cluster import Policy
 from tarmac.sched.cycle.pool_cycle import OrderPlace, PoolCycle
-from tarmac.sched.cycle.preempting import Preemptor
 from tarmac.sched.index.queues import ClassQueue, EntityQueues, ModeQueue, Queued, RequestClass, limit_s
 from tarmac.sched.policies.fairness import PastUsage
-from tarmac.sched.policies.order import BATCH, Key
+from tarmac.sched.policies.order import BATCH, RANKS, Key
 
 PREEMPTING_RUNS = 64
 """The number of blocked runs of a mode queue, after the protected ones, that may preempt others in a cycle.
@@ -81,6 +80,11 @@ class _Walk:
                 return (rank, usage, key), source, index
         return None
 
+    def keep(self, useful: Callable[[_Source], bool]) -> None:
+        """Leave out the lists that are of no use any more."""
+        self._heap = [entry for entry in self._heap if entry[6] or (entry[4] and useful(entry[4]))]
+        heapq.heapify(self._heap)
+
     def go_on(self, index: int) -> None:
         """Advance the list that `next` returned to this index."""
         rank, usage, _, number, source, _, _ = self._heap[0]
@@ -90,6 +94,10 @@ class _Walk:
             heapq.heapreplace(self._heap, (rank, usage, key, number, source, index, None))
         else:
             heapq.heappop(self._heap)
+
+
+def _can_start(pool: PoolCycle, source: _Source) -> bool:
+    return isinstance(source, ClassQueue) and pool.can_start(source.request)
 
 
 def _mode_queue(source: _Source) -> ModeQueue:
@@ -127,7 +135,10 @@ def along(pool: PoolCycle, requests: Iterable[RequestClass]) -> _Walk:
 
 
 class _QueueWalk:
-    """One walk. `_reached` has the next run of each mode queue walked so far (None: its end)."""
+    """One walk. `_reached` has the next run of each mode queue walked so far (None: its end).
+
+    `_others_at` is the place of the first run that is not among those that may preempt others.
+    """
 
     def __init__(self, pool: PoolCycle, until: str | None) -> None:
         self._pool = pool
@@ -136,6 +147,7 @@ class _QueueWalk:
         self._fair = pool.state.fair
         self._until = None if until is None else self._queue.runs.get(until)
         self._reached: dict[ModeQueue, Key | None] = {}
+        self._others_at: OrderPlace = (len(RANKS), 0.0, ())
 
     def run_first(self) -> bool:
         """Try run after run until one is blocked; False if the walk reached the run at which it stops."""
@@ -168,19 +180,25 @@ class _QueueWalk:
         return True
 
     def run_rest(self) -> None:
-        """Try the other runs that could start: the first of each class queue, and the next if it starts."""
+        """Try the other runs that could start: the first of each class queue, and the next if it starts.
+
+        Runs that may preempt others come first. The walk looks for others that fit once it is past them,
+        because little is free and unreserved by then.
+        """
         pool, stop = self._pool, self._stop()
         key_of = _KEY_OF
         if pool.state.rules.policy is Policy.PRIORITY and self._due.preemptor is None:
             key_of = _shortest_first
             if self._until is not None:
                 stop = (*pool.rank(self._until.mode_queue), key_of(self._until))
-        walk = _Walk(pool.usage_of, key_of)
+        walk, complete = _Walk(pool.usage_of, key_of), False
         self._enter_preempting(walk)
-        for request in self._queue.up_to(max(pool.state.board.free[None], 0)):
-            if not request.parked and pool.can_start(request):
-                self._enter_class_queues(walk, request)
-        while (step := walk.next()) is not None:
+        while (step := walk.next()) is not None or not complete:
+            if not complete and (step is None or self._is_past_preempting(*step)):
+                complete = True
+                self._complete(walk)
+                continue
+            assert step is not None
             place, class_queue, index = step
             assert isinstance(class_queue, ClassQueue)
             if stop is not None and place >= stop:
@@ -198,6 +216,19 @@ class _QueueWalk:
     def _plain(self) -> Iterator[ModeQueue]:
         """The mode queues without an entity that are not deferred."""
         return (found for found in self._queue.plain.values() if not self._pool.is_deferred(found))
+
+    def _is_past_preempting(self, place: OrderPlace, source: _Source, _index: int) -> bool:
+        return place >= self._others_at or not self._pool.may_preempt(_mode_queue(source))
+
+    def _complete(self, walk: _Walk) -> None:
+        """Add the runs that could start, and leave out those that can neither start nor preempt others."""
+        pool, board = self._pool, self._pool.state.board
+        walk.keep(lambda source: pool.may_preempt(_mode_queue(source)) or _can_start(pool, source))
+        unreserved = board.unreserved
+        for request in self._queue.up_to(max(board.free[None], 0)):
+            fits = request.slots <= unreserved or request.limited or bool(pool.spare_room)
+            if fits and not request.parked and pool.can_start(request):
+                self._enter_class_queues(walk, request)
 
     def _enter_class_queues(self, walk: _Walk, request: RequestClass) -> None:
         """Add the class queues of a request class of which a run could start."""
@@ -228,32 +259,34 @@ class _QueueWalk:
 
     def _enter_preempting(self, walk: _Walk) -> None:
         """Add the class queues of runs that may preempt others, the first in order only."""
-        preemptor = self._due.preemptor
-        if preemptor is None:
+        if self._due.preemptor is None:
             return
         for plain in self._plain():
-            for _, class_queue, index in self._preempting(plain, preemptor):
+            for _, class_queue, index in self._preempting(plain):
                 walk.enter(class_queue, index)
         if self._due.past_usage is not None:
-            fair = islice(self._fair.mode_queues(self._due.past_usage), PREEMPTING_QUEUES)
-            found = (
-                (usage, *preempting)
-                for usage, _, mode_queue in fair
-                for preempting in self._preempting(mode_queue, preemptor)
-            )
-            walk.follow(BATCH, found)
+            walk.follow(BATCH, self._fair_preempting(self._due.past_usage))
 
-    def _preempting(
-        self, mode_queue: ModeQueue, preemptor: Preemptor
-    ) -> Iterator[tuple[Key, ClassQueue, int]]:
+    def _fair_preempting(self, past_usage: PastUsage) -> _Coming:
+        for number, (usage, key, mode_queue) in enumerate(self._fair.mode_queues(past_usage)):
+            if number == PREEMPTING_QUEUES:
+                self._others_at = min(self._others_at, (BATCH, usage, key))
+                return
+            for preempting in self._preempting(mode_queue):
+                yield usage, *preempting
+
+    def _preempting(self, mode_queue: ModeQueue) -> Iterator[tuple[Key, ClassQueue, int]]:
         """The class queues of the first runs that still wait, until their mode is out of tries."""
         start, entries = self._reached.get(mode_queue, ()), mode_queue.entries
-        if start is None or not entries or not preemptor.can_preempt(mode_queue):
+        if start is None or not entries:
             return
         first = bisect_left(entries, (start,))
+        end = first + PREEMPTING_RUNS if self._pool.may_preempt(mode_queue) else first
+        if end < len(entries):
+            self._others_at = min(self._others_at, (*self._pool.rank(mode_queue), entries[end][0]))
         met: set[ClassQueue] = set()
-        for key, queued in entries[first : first + PREEMPTING_RUNS]:
-            if self._pool.out_of_tries(mode_queue):
+        for key, queued in entries[first:end]:
+            if not self._pool.may_preempt(mode_queue):
                 return
             class_queue = queued.class_queue
             if class_queue not in met and (index := self._index(class_queue)) is not None:

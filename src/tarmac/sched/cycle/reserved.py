@@ -31,6 +31,9 @@ class SpareRoom:
         self._left: dict[str, tuple[int, Spare]] = {}
         self._ghosts: dict[tuple[int, ...], dict[Space, Space]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._left)
+
     def add(self, reservation: Reservation) -> None:
         """Add the spare room of a new reservation."""
         self._left.update((name, (reservation.number, left)) for name, left in reservation.spare)

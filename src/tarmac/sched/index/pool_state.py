@@ -69,7 +69,7 @@ class _FairOrder:
     def mode_queues(self, past_usage: PastUsage) -> Iterator[tuple[float, Key, queues.ModeQueue]]:
         """The mode queues, the least usage first, each with its usage and the key of its first run."""
         self._rank_mode_queues()
-        ordered = self._mode_queues.ordered(_claimed(past_usage))
+        ordered = self._mode_queues.ordered(_claimed(past_usage), past_usage.least)
         return ((usage, key, self._queue.fair[entity]) for usage, (_, key, entity) in ordered)
 
     def class_queues(
@@ -77,13 +77,15 @@ class _FairOrder:
     ) -> Iterator[tuple[float, Key, queues.ClassQueue]]:
         """These class queues, the least usage first."""
         self._rank_class_queues(entity_queues)
-        ordered = entity_queues.ranking.ordered(_claimed(past_usage))
+        ordered = entity_queues.ranking.ordered(_claimed(past_usage), past_usage.least)
         return ((usage, key, entity_queues.class_queues[entity]) for usage, (_, key, entity) in ordered)
 
     def holdings(self, groups: Groups, past_usage: PastUsage) -> Iterator[tuple[float, Group]]:
         """Groups of holdings with their usage, the highest first."""
         self._rank_groups(groups)
-        ordered = groups.ranking.ordered(lambda place: -past_usage.of_holding(place[1], place[2]))
+        ordered = groups.ranking.ordered(
+            lambda place: -past_usage.of_holding(place[1], place[2]), past_usage.least_below
+        )
         return ((-below, (entity, slots)) for below, (_, entity, slots) in ordered)
 
     def alike(self, groups: Groups) -> list[list[Place]]:

@@ -74,6 +74,12 @@ class RequestClass:
             standing=standing,
         )
 
+    @property
+    def limited(self) -> bool:
+        """Whether some of its queued runs have time limits."""
+        magnitudes = chain((each.magnitude for each in self.plain), self.fair)
+        return any(magnitude != NO_LIMIT for magnitude in magnitudes)
+
     def fit(self, view: View, way: Way | None = None) -> list[Part] | None:
         """A place for a run on these nodes; `way` splits its slots, if known."""
         return fit(self.demands, view, uneven=self.feasibility.uneven, way=way)

@@ -77,6 +77,12 @@ class PoolBoard:
         """The numbers of all reservations."""
         return range(self._reservation_count)
 
+    @property
+    def unreserved(self) -> int:
+        """The free slots of the nodes without a reservation of this cycle."""
+        counted = (bucket.counts[OPEN] for bucket in self.buckets.values())
+        return sum(free * nodes for counts in counted for free, nodes in enumerate(counts))
+
     def free_of(self, slot_type: str | None) -> int:
         """The free slots that a request for this type may have."""
         if slot_type is None:

@@ -217,34 +217,33 @@ class Count:
 class Tally:
     """A `Count` on nodes that change: each change is counted, not all nodes again."""
 
-    __slots__ = ("_count", "_units", "_ways")
+    __slots__ = ("_count", "_lacking", "_units")
 
     def __init__(self, count: Count, at_least: _AtLeast) -> None:
         self._count = count
         self._units = 0 if count.ways else sum(at_least[count.each :: count.each])
         most = len(at_least)
-        self._ways = [
-            [slots, nodes - (at_least[slots] if slots < most else 0)] for nodes, slots in count.ways
-        ]
+        self._lacking = {slots: nodes - at_least[slots] for nodes, slots in count.ways if slots < most}
 
     def fits(self) -> bool:
         """Whether the request fits now."""
         if not self._count.ways:
             return self._units >= self._count.units
-        return any(lacking <= 0 for _, lacking in self._ways)
+        return bool(self._lacking) and min(self._lacking.values()) <= 0
 
     @property
     def way(self) -> Way | None:
         """The first way that fits now."""
-        ways = zip(self._count.ways, self._ways, strict=True)
-        return next((way for way, (_, lacking) in ways if lacking <= 0), None)
+        return next((way for way in self._count.ways if self._lacking.get(way[1], 1) <= 0), None)
 
     def change(self, before: int, after: int) -> None:
         """Change the number of free slots of a node."""
-        each = self._count.each
+        each, lacking = self._count.each, self._lacking
         if each:
             self._units += after // each - before // each
-        less, more, step = (before, after, -1) if before < after else (after, before, 1)
-        for way in self._ways:
-            if less < way[0] <= more:
-                way[1] += step
+        for slots in range(before + 1, after + 1):
+            if slots in lacking:
+                lacking[slots] -= 1
+        for slots in range(after + 1, before + 1):
+            if slots in lacking:
+                lacking[slots] += 1

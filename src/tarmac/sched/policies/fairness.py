@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import floor, inf, log
+from typing import Any
 
 from tarmac.model.changes import UsageBucket
 from tarmac.model.cluster import Policy, Pool, ShareBy
@@ -28,6 +29,9 @@ EPOCH_HALF_LIVES = 64
 
 UNIT_BITS = 24
 """Amounts are whole multiples of 2**-24 slot-seconds."""
+
+ROUNDING = 1e-9
+"""The share of the parts of a usage by which rounding may change it."""
 
 LEAST_QUANTUM_S = 60.0
 """The least time between changes of order if a pool guarantees less."""
@@ -100,6 +104,7 @@ class PastUsage:
         self._of: dict[str, float] = {}
         self._of_holding: dict[str, dict[int, float]] = {}
         self.quantum_s = quantum_s(rules)
+        self._faded: float = 2.0 ** (epoch_of(rules, now) * EPOCH_HALF_LIVES - now / rules.half_life_s)
 
     def of(self, entity: str) -> float:
         """The usage that orders an entity's queued runs: the least goes first.
@@ -128,6 +133,20 @@ class PastUsage:
             lead = max(LEAD_SHARE * used, quantum_slot_s)
             known[slots] = used - (ADVANCE_GUARANTEES - 1) * quantum_slot_s - lead
         return known[slots]
+
+    def least(self, stays: float, place: tuple[Any, ...]) -> float:
+        """What `of` returns at least for an entity with this score."""
+        fades: float = place[0] * self._faded
+        return stays + fades - ROUNDING * (abs(stays) + abs(fades))
+
+    def least_below(self, key: tuple[float, int, float], place: tuple[Any, ...]) -> float:
+        """What the negative of `of_holding` is at least for a holding of an entity with this score."""
+        stays, width, share = key
+        quantum_slot_s = width * self.quantum_s / share
+        fades: float = -place[0] * self._faded
+        used = stays + fades
+        lead = max(LEAD_SHARE * used, quantum_slot_s)
+        return (ADVANCE_GUARANTEES - 1) * quantum_slot_s + lead - used - ROUNDING * (abs(stays) + abs(fades))
 
     def used(self, entity: str) -> float:
         """The usage of this entity by its share; it only grows during a cycle."""

@@ -19,6 +19,9 @@ Place = tuple[Any, ...]
 Placed = tuple[Hashable, Place]
 """A class, which is of one staying part, and a place in it."""
 
+Least = Callable[[Any, Place], float]
+"""The least value that a place of a class can have."""
+
 Places = Callable[[str], Sequence[Placed]]
 """The places of an entity's items; empty if it has none."""
 
@@ -96,17 +99,26 @@ class Ranking:
             for key, place in found:
                 insort(self._classes.setdefault(key, []), place)
 
-    def ordered(self, value: Callable[[Place], float]) -> Iterator[tuple[float, Place]]:
-        """All items with their present values, the least first; the values must keep the order of a class."""
-        heap = [_head(places, 0, value) for places in self._classes.values()]
+    def ordered(self, value: Callable[[Place], float], least: Least) -> Iterator[tuple[float, Place]]:
+        """All items with their present values, the least first.
+
+        `least` computes quickly what the value of a place of a class is at least. It keeps the order of a
+        class, while values may have grown. So the walk computes the values of few items.
+        """
+        heap: list[tuple[float, Place, int, Hashable]] = [
+            (least(key, places[0]), (), 0, key) for key, places in self._classes.items()
+        ]
         heapq.heapify(heap)
         while heap:
-            least, _, index, places = heap[0]
-            yield least, places[index]
-            if index + 1 < len(places):
-                heapq.heapreplace(heap, _head(places, index + 1, value))
-            else:
+            found, known, index, key = heap[0]
+            places = self._classes[key]
+            if known:
                 heapq.heappop(heap)
+                yield found, places[index]
+                continue
+            heapq.heapreplace(heap, (value(places[index]), places[index][1:], index, key))
+            if index + 1 < len(places):
+                heapq.heappush(heap, (least(key, places[index + 1]), (), index + 1, key))
 
     def _begin(self, entities: Iterable[str], places: Places) -> None:
         self._classes = {}
@@ -122,10 +134,3 @@ class Ranking:
         del together[bisect_left(together, place)]
         if not together:
             del self._classes[key]
-
-
-def _head(
-    places: list[Place], index: int, value: Callable[[Place], float]
-) -> tuple[float, Place, int, list[Place]]:
-    place = places[index]
-    return value(place), place[1:], index, places
