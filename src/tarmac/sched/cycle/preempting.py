@@ -7,7 +7,8 @@ it.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from heapq import merge
+from itertools import chain, islice, takewhile
 from math import inf
 from typing import Any
 
@@ -22,6 +23,9 @@ from tarmac.sched.policies.blocks import Member
 from tarmac.sched.policies.fairness import PastUsage, entity_of
 from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS
 from tarmac.sched.policies.precedence import Precedence
+
+MERGED_GROUPS = 64
+"""If fewer groups of holdings than this are above a share, only their guaranteed times are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +164,19 @@ class Preemptor:
 
     def _guarded(self, queued: Queued) -> Iterator[Holder]:
         """The holders that a batch run may preempt once their guarantees have ended, the soonest first."""
-        rules, before = self._state.rules, self._usage_before
-        floor = -inf if self._past_usage is None else self._past_usage.of(queued.mode_queue.entity or "")
-        for until, _, holder, key in self._state.holders.guarded:
-            if until == inf:
-                return
-            if before is None:
-                follows = key > queued.key
-            else:
-                follows = before.of_holding(entity_of(holder.holding.candidate, rules), holder.slots) >= floor
-            if follows:
+        rules, holders, before = self._state.rules, self._state.holders, self._usage_before
+        known = takewhile(lambda entry: entry[0] < inf, holders.guarded)
+        if before is None or self._past_usage is None:
+            yield from (holder for _, _, holder, key in known if key > queued.key)
+            return
+        floor, groups = self._past_usage.of(queued.mode_queue.entity or ""), holders.guarded_groups
+        overdrawn = takewhile(lambda found: found[0] >= floor, self._state.fair.holdings(groups, before))
+        first = [groups[group] for _, group in islice(overdrawn, MERGED_GROUPS)]
+        if len(first) < MERGED_GROUPS:
+            yield from (holder for _, _, holder in merge(*first))
+            return
+        for _, _, holder, _ in known:
+            if before.of_holding(entity_of(holder.holding.candidate, rules), holder.slots) >= floor:
                 yield holder
 
     def _reserves_at(self, queued: Queued) -> float:

@@ -70,7 +70,7 @@ class _Releases:
     def __init__(self, count: Count, board: PoolBoard) -> None:
         self._board = board
         self._buckets = set(board.buckets_of(count.shard, count.slot_type))
-        self._freed: dict[Space, int] = {}
+        self._freed: dict[str, int] = {}
         self._tally = Tally(count, board.at_least(count.shard, count.slot_type))
 
     def fits(self) -> bool:
@@ -79,28 +79,27 @@ class _Releases:
 
     def release(self, holder: Holder) -> bool:
         """Release a holder; True if that frees slots on counted nodes."""
-        changed = False
+        changed, spaces, freed = False, self._board.spaces, self._freed
         for name, load in holder.loads.items():
-            space = self._board.spaces.get(name)
+            space = spaces.get(name)
             if space is None or space.reserved != OPEN or space.bucket not in self._buckets:
                 continue
             mask = load.slots & space.taken & ~space.node.drained_slots
             if mask:
-                freed = self._freed.get(space, 0)
-                self._set(space, freed, freed | mask)
+                before = freed.get(name, 0)
+                freed[name] = before | mask
+                free = space.free + before.bit_count()
+                self._tally.change(free, free + (mask & ~before).bit_count())
                 changed = True
         return changed
 
     def restore(self, holder: Holder) -> None:
         """Undo a release."""
         for name, load in holder.loads.items():
-            space = self._board.spaces.get(name)
-            if space is not None and (freed := self._freed.get(space, 0)):
-                self._set(space, freed, freed & ~load.slots)
-
-    def _set(self, space: Space, old: int, new: int) -> None:
-        self._freed[space] = new
-        self._tally.change(space.free + old.bit_count(), space.free + new.bit_count())
+            if before := self._freed.get(name, 0):
+                self._freed[name] = before & ~load.slots
+                free = self._board.spaces[name].free + before.bit_count()
+                self._tally.change(free, free - (before & load.slots).bit_count())
 
 
 def _by_choosing(

@@ -89,7 +89,7 @@ class _Place:
 class Holders:
     """The holdings of one pool that are not leaving.
 
-    Under fair share those that are ready are also in groups.
+    Under fair share their batch runs are also in groups, if the end of their guaranteed time is known.
     """
 
     __slots__ = (
@@ -100,6 +100,7 @@ class Holders:
         "_rules",
         "cycle",
         "guarded",
+        "guarded_groups",
         "interruptible",
         "ready",
         "ready_groups",
@@ -181,6 +182,7 @@ class Holders:
         self.cycle: dict[str, Holder] = {}
         self.interruptible: dict[str, Holder] = {}
         self.guarded: Timed = []
+        self.guarded_groups = Groups(self._changed)
         self.ready: list[tuple[Key, Holder]] = []
         self.ready_groups = Groups(self._changed)
         self._climbs: dict[float, Timed] = {}
@@ -193,11 +195,15 @@ class Holders:
         key = holder_key(holder.holding, self._rules, until if until < inf else self._now, slots=holder.slots)
         self._places[run_id] = _Place(until, key)
         insort(self.guarded, (until, run_id, holder, key))
+        if self._fair and until < inf:
+            self.guarded_groups.add(self._group(holder), (until, run_id, holder))
 
     def _unguard(self, holder: Holder, until: float) -> None:
         run_id = holder.holding.candidate.run_id
         del self._places[run_id]
         _cut(self.guarded, (until, run_id))
+        if self._fair and until < inf:
+            self.guarded_groups.cut(self._group(holder), (until, run_id))
 
     def _make_ready(self, holder: Holder) -> None:
         candidate = holder.holding.candidate

@@ -67,7 +67,7 @@ class _FairOrder:
         return PastUsage(self._accounts, self._rules, now, self._first)
 
     def mode_queues(self, past_usage: PastUsage) -> Iterator[tuple[float, Key, queues.ModeQueue]]:
-        """The mode queues, the least usage first, each with its usage and the key of its first run."""
+        """The mode queues, the least usage before the cycle first, with it and the key of the first run."""
         self._rank_mode_queues()
         ordered = self._mode_queues.ordered(_claimed(past_usage), past_usage.least)
         return ((usage, key, self._queue.fair[entity]) for usage, (_, key, entity) in ordered)
@@ -75,7 +75,7 @@ class _FairOrder:
     def class_queues(
         self, entity_queues: queues.EntityQueues, past_usage: PastUsage
     ) -> Iterator[tuple[float, Key, queues.ClassQueue]]:
-        """These class queues, the least usage first."""
+        """These class queues, the least usage before the cycle first."""
         self._rank_class_queues(entity_queues)
         ordered = entity_queues.ranking.ordered(_claimed(past_usage), past_usage.least)
         return ((usage, key, entity_queues.class_queues[entity]) for usage, (_, key, entity) in ordered)
@@ -140,7 +140,7 @@ class _FairOrder:
 
 
 def _claimed(past_usage: PastUsage) -> Callable[[Place], float]:
-    return lambda place: past_usage.of(place[2])
+    return lambda place: past_usage.before(place[2])
 
 
 class Memo:

@@ -101,6 +101,7 @@ class PastUsage:
         self._now = now
         self._first = first
         self._used: dict[str, float] = {}
+        self._charged: dict[str, float] = {}
         self._of: dict[str, float] = {}
         self._of_holding: dict[str, dict[int, float]] = {}
         self.quantum_s = quantum_s(rules)
@@ -114,10 +115,12 @@ class PastUsage:
         """
         found = self._of.get(entity)
         if found is None:
-            width = width_of(self._first(entity))
-            advance = self._quantum_slot_s(entity, (ADVANCE_GUARANTEES - 1) * width)
-            found = self._of[entity] = self.used(entity) - advance
+            found = self._of[entity] = self.used(entity) - self._advance(entity)
         return found
+
+    def before(self, entity: str) -> float:
+        """The same before the placements of this cycle."""
+        return self._used[entity] - self._advance(entity) if entity in self._charged else self.of(entity)
 
     def of_holding(self, entity: str, slots: int) -> float:
         """The usage that counts against a holding of `slots` slots: that of its entity, less an advance.
@@ -154,12 +157,13 @@ class PastUsage:
         if used is None:
             used = self._accounts.used_slot_s(entity, self._first(entity), self._now) / self._share(entity)
             self._used[entity] = used
-        return used
+        return used + self._charged[entity] if entity in self._charged else used
 
     def charge(self, candidate: Candidate, entity: str) -> None:
         """Count the least usage of a run of this entity that was just placed."""
         used = self.quantum_s * requested_slots(candidate.demands) / candidate.weight
-        self._used[entity] = self.used(entity) + used / self._share(entity)
+        self.used(entity)
+        self._charged[entity] = self._charged.get(entity, 0.0) + used / self._share(entity)
         self._of.pop(entity, None)
         self._of_holding.pop(entity, None)
 
@@ -170,6 +174,9 @@ class PastUsage:
             return inf
         soon_s = SOON_SHARE * max(self.quantum_s, LEAD_SHARE * self.used(entity) / growth)
         return self._now + max(more / growth, soon_s)
+
+    def _advance(self, entity: str) -> float:
+        return self._quantum_slot_s(entity, (ADVANCE_GUARANTEES - 1) * width_of(self._first(entity)))
 
     def _quantum_slot_s(self, entity: str, slots: int) -> float:
         """The usage of these slots during a guarantee."""
@@ -269,13 +276,14 @@ class Accounts:
 class Account:
     """The usage of one user or project in one pool."""
 
-    __slots__ = ("_half_life_s", "_offsets", "_rate", "_records")
+    __slots__ = ("_half_life_s", "_offsets", "_parts", "_rate", "_records")
 
     def __init__(self, half_life_s: float) -> None:
         self._half_life_s = half_life_s
         self._records: dict[int, int] = {}
         self._offsets: dict[int, int] = {}
         self._rate = 0
+        self._parts: tuple[int, float, float] | None = None
 
     @property
     def empty(self) -> bool:
@@ -289,6 +297,7 @@ class Account:
 
     def add(self, slot_s: float, *, at: float) -> None:
         """Count usage from around `at`."""
+        self._parts = None
         epoch, amount = self._as_of_epoch(slot_s, at)
         self._records[epoch] = self._records.get(epoch, 0) + amount
 
@@ -302,18 +311,22 @@ class Account:
 
     def used_slot_s(self, now: float) -> float:
         """Slot-seconds used up to now, faded."""
-        mean_life_s = self._half_life_s / log(2)
-        open_use = mean_life_s * (_float(self._rate) - self._faded(self._offsets, now))
-        return max(0.0, self._faded(self._records, now) + open_use)
+        half_lives = now / self._half_life_s
+        epoch = floor(half_lives / EPOCH_HALF_LIVES)
+        stays, fades = self.parts(epoch)
+        faded: float = 2.0 ** (epoch * EPOCH_HALF_LIVES - half_lives)
+        return max(0.0, stays + fades * faded)
 
     def parts(self, epoch: int) -> tuple[float, float]:
         """The part of the usage that stays, and the part that fades, as of the beginning of this epoch."""
-        mean_life_s = self._half_life_s / log(2)
-        at = epoch * EPOCH_HALF_LIVES * self._half_life_s
-        fades = self._faded(self._records, at) - mean_life_s * self._faded(self._offsets, at)
-        return mean_life_s * _float(self._rate), fades
+        if self._parts is None or self._parts[0] != epoch:
+            mean_life_s = self._half_life_s / log(2)
+            fades = self._faded(self._records, epoch) - mean_life_s * self._faded(self._offsets, epoch)
+            self._parts = epoch, mean_life_s * _float(self._rate), fades
+        return self._parts[1:]
 
     def _change(self, rate: float, at: float, sign: int) -> None:
+        self._parts = None
         epoch, amount = self._as_of_epoch(rate, at)
         self._offsets[epoch] = self._offsets.get(epoch, 0) + sign * amount
         if not self._offsets[epoch]:
@@ -326,12 +339,12 @@ class Account:
         epoch = floor(half_lives / EPOCH_HALF_LIVES)
         return epoch, _whole(amount * 2.0 ** (half_lives - epoch * EPOCH_HALF_LIVES))
 
-    def _faded(self, amounts: dict[int, int], now: float) -> float:
-        half_lives = now / self._half_life_s
-        faded = 0.0
-        for epoch, amount in sorted(amounts.items()):
-            faded += _float(amount) * 2.0 ** (epoch * EPOCH_HALF_LIVES - half_lives)
-        return faded
+    def _faded(self, amounts: dict[int, int], epoch: int) -> float:
+        """These amounts as of the beginning of an epoch."""
+        half_lives = EPOCH_HALF_LIVES
+        return sum(
+            _float(amount) * 2.0 ** ((of - epoch) * half_lives) for of, amount in sorted(amounts.items())
+        )
 
 
 def _whole(amount: float) -> int:

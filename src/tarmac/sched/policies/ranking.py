@@ -100,10 +100,9 @@ class Ranking:
                 insort(self._classes.setdefault(key, []), place)
 
     def ordered(self, value: Callable[[Place], float], least: Least) -> Iterator[tuple[float, Place]]:
-        """All items with their present values, the least first.
+        """All items with their values, the least first; the values must keep the order of a class.
 
-        `least` computes quickly what the value of a place of a class is at least. It keeps the order of a
-        class, while values may have grown. So the walk computes the values of few items.
+        `least` computes quickly what a value is at least: so the values of few items are computed.
         """
         heap: list[tuple[float, Place, int, Hashable]] = [
             (least(key, places[0]), (), 0, key) for key, places in self._classes.items()
@@ -112,13 +111,14 @@ class Ranking:
         while heap:
             found, known, index, key = heap[0]
             places = self._classes[key]
-            if known:
-                heapq.heappop(heap)
-                yield found, places[index]
+            if not known:
+                heapq.heapreplace(heap, (value(places[index]), places[index][1:], index, key))
                 continue
-            heapq.heapreplace(heap, (value(places[index]), places[index][1:], index, key))
+            yield found, places[index]
             if index + 1 < len(places):
-                heapq.heappush(heap, (least(key, places[index + 1]), (), index + 1, key))
+                heapq.heapreplace(heap, (least(key, places[index + 1]), (), index + 1, key))
+            else:
+                heapq.heappop(heap)
 
     def _begin(self, entities: Iterable[str], places: Places) -> None:
         self._classes = {}
