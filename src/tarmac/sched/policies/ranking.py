@@ -7,7 +7,7 @@ merges the classes as far as needed. Used by `pool_state` for mode queues, class
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 REMEMBERED = 32_768
@@ -29,12 +29,14 @@ Places = Callable[[str], Sequence[Placed]]
 class Changes:
     """The changed entities: a list that every ranking reads from its own position."""
 
-    __slots__ = ("_dropped", "_entities", "era")
+    __slots__ = ("_asked", "_changed", "_dropped", "_entities", "era")
 
     def __init__(self) -> None:
         self.era = 0
         self._dropped = 0
         self._entities: list[str] = []
+        self._asked: object = None
+        self._changed: dict[str, None] = {}
 
     @property
     def position(self) -> tuple[int, int]:
@@ -54,12 +56,15 @@ class Changes:
         self._dropped = 0
         self._entities.clear()
 
-    def since(self, position: tuple[int, int]) -> Iterable[str] | None:
+    def since(self, position: tuple[int, int]) -> Collection[str] | None:
         """The entities that have changed since `position`; None if that is not remembered."""
         era, read = position
         if era != self.era or read < self._dropped:
             return None
-        return dict.fromkeys(self._entities[read - self._dropped :])
+        asked = (position, self.position)
+        if asked != self._asked:  # many rankings have read as far
+            self._asked, self._changed = asked, dict.fromkeys(self._entities[read - self._dropped :])
+        return self._changed
 
 
 class Ranking:
@@ -87,7 +92,7 @@ class Ranking:
             return
         changed = changes.since(self._position)
         self._position = changes.position
-        if changed is None:
+        if changed is None or len(changed) > len(self._placed):
             self._begin(entities, places)
             return
         for entity in changed:
