@@ -124,13 +124,18 @@ def lived(
     return lived_on(facts)
 
 
-def lived_on(facts: Snapshot) -> tuple[list[float], list[float]]:
-    """The same from these facts on."""
+def lived_on(facts: Snapshot, plans: list[float] | None = None) -> tuple[list[float], list[float]]:
+    """The same from these facts on; `plans` receives the times of the plans before the first event."""
     dice = random.Random(2)
     ledger = Ledger(facts)
     known = {item.run_id: item for item in (*facts.queue, *(held.candidate for held in facts.holdings))}
-    while carry_out(ledger, ledger.plan(NOW), known, NOW):
-        pass  # whoever can be preempted at once has left, and what follows is a day like any other
+    before = list[float]() if plans is None else plans
+    left = True
+    while left:  # whoever can be preempted at once leaves, and what follows is a day like any other
+        began = time.process_time()
+        made = ledger.plan(NOW)
+        before.append((time.process_time() - began) * 1000)
+        left = bool(carry_out(ledger, made, known, NOW))
     holding_ids = [held.candidate.run_id for held in ledger.snapshot().holdings]
     dice.shuffle(holding_ids)
     submitted, ended = list[float](), list[float]()

@@ -191,3 +191,25 @@ def test_a_ranking_that_was_kept_is_the_one_that_is_made_anew(preemption):
                     leaving=False,
                 )
             )
+
+
+def crowded(slots):
+    """Under fair share one user holds all slots, each with a run, and eight others wait with as many."""
+    rules = replace(RULES, policy=Policy.FAIR_SHARE, preemption=True)
+    held = [
+        holding(f"x{number}", {f"n{number // 8 + 1}": [number % 8]}, owner="grace", started_at=NOW - 9000)
+        for number in range(slots)
+    ]
+    queue = [candidate(f"r{number:05}", gang(1), owner=f"u{number % 8}") for number in range(slots)]
+    return replace(snapshot(nodes(slots // 8, 8), queue, held), pools=(rules,))
+
+
+def test_each_preemption_of_a_plan_costs_the_same_under_fair_share():
+    """The runs that a plan has preempted for some are not met again by those after them."""
+
+    def cost(slots):
+        ledger, plans = Ledger(crowded(slots)), []
+        calls = calls_of(lambda: plans.append(ledger.plan(NOW)))
+        return calls / len(plans[0].preemptions)
+
+    assert cost(320) <= 1.2 * cost(80)

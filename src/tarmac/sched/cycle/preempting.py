@@ -18,6 +18,7 @@ from tarmac.sched.facts import Holding
 from tarmac.sched.index.forecast import Holder, left_at
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass, limit_s
+from tarmac.sched.placing.space import OPEN
 from tarmac.sched.policies import blocks
 from tarmac.sched.policies.blocks import Member
 from tarmac.sched.policies.fairness import PastUsage, entity_of
@@ -212,7 +213,8 @@ class Preemptor:
     def _after(self, is_after: Callable[[Any], bool]) -> Iterator[Holder]:
         """Ready batch runs, the last in order first, as long as they are ordered after a queued run.
 
-        All runs of a cycle share the lookups, and preempted holders leave the list.
+        All runs of a cycle share the lookups. Preempted holders leave the list, and those on nodes that the
+        cycle has reserved since.
         """
         index, known = 0, self._last_first
         while True:
@@ -220,11 +222,15 @@ class Preemptor:
                 known += islice(self._more_before, 1)
             if index == len(known) or not is_after(known[index][0]):
                 return
-            if known[index][1].ends[2] in self._leaving_ids:
+            if known[index][1].ends[2] in self._leaving_ids or not self._is_open(known[index][1]):
                 del known[index]
             else:
                 yield known[index][1]
                 index += 1
+
+    def _is_open(self, holder: Holder) -> bool:
+        spaces = self._state.board.spaces
+        return any(name in spaces and spaces[name].reserved == OPEN for name in holder.loads)
 
     def _overdrawn(self, before: PastUsage) -> Iterator[tuple[float, Holder]]:
         """Ready batch runs with the usage of their group, the highest usage first (fair share).

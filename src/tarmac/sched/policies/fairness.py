@@ -36,7 +36,7 @@ ROUNDING = 1e-9
 LEAST_QUANTUM_S = 60.0
 """The least time between changes of order if a pool guarantees less."""
 
-LEAD_SHARE = 0.1
+LEAD_SHARE = 0.15
 """The share of its usage by which others must be behind an entity to preempt it, or a guarantee's worth.
 
 Two entities that compete for the same slots then swap a number of times that grows with the logarithm of
