@@ -138,12 +138,12 @@ class PastUsage:
         return known[slots]
 
     def least(self, stays: float, place: tuple[Any, ...]) -> float:
-        """What `of` returns at least for an entity with this score."""
+        """A lower bound of `of` for an entity with this score."""
         fades: float = place[0] * self._faded
         return stays + fades - ROUNDING * (abs(stays) + abs(fades))
 
     def least_below(self, key: tuple[float, int, float], place: tuple[Any, ...]) -> float:
-        """What the negative of `of_holding` is at least for a holding of an entity with this score."""
+        """A lower bound of the negative of `of_holding` for a holding of an entity with this score."""
         stays, width, share = key
         quantum_slot_s = width * self.quantum_s / share
         fades: float = -place[0] * self._faded
