@@ -30,7 +30,7 @@ CODE_LINES = {
     "node": 12057,
     "providers": 518,
     "samplers": 214,
-    "sched": 5387,
+    "sched": 5385,
     "search": 574,
     "server": 8360,
     "simulator": 1538,

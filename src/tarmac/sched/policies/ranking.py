@@ -29,13 +29,13 @@ Places = Callable[[str], Sequence[Placed]]
 class Changes:
     """The changed entities: a list that every ranking reads from its own position."""
 
-    __slots__ = ("_asked", "_changed", "_dropped", "_entities", "era")
+    __slots__ = ("_changed", "_dropped", "_entities", "_read", "era")
 
     def __init__(self) -> None:
         self.era = 0
         self._dropped = 0
         self._entities: list[str] = []
-        self._asked: object = None
+        self._read: object = None
         self._changed: dict[str, None] = {}
 
     @property
@@ -61,9 +61,9 @@ class Changes:
         era, read = position
         if era != self.era or read < self._dropped:
             return None
-        asked = (position, self.position)
-        if asked != self._asked:  # many rankings have read as far
-            self._asked, self._changed = asked, dict.fromkeys(self._entities[read - self._dropped :])
+        read_from = (position, self.position)
+        if read_from != self._read:  # many rankings have read as far
+            self._read, self._changed = read_from, dict.fromkeys(self._entities[read - self._dropped :])
         return self._changed
 
 
