@@ -32,6 +32,7 @@ from tarmac.model.actor import Lease
 from tarmac.model.errors import InvalidInput, LeaseLost, Refused, StorageFull, TarmacError, Unavailable
 from tarmac.node.kernel import syscalls
 from tarmac.store.checks import storable
+from tarmac.store.prepared import driver_cursor
 from tarmac.store.statements import LAST_CHARACTER, LEASE
 
 FULL_BELOW_BYTES = 1 << 16
@@ -232,8 +233,8 @@ class Database:
 
 def fence(connection: Connection, lease: Lease) -> None:
     """Raise LeaseLost unless the home of the lease serves its cluster under the same token."""
-    row = connection.execute(LEASE, {"of_cluster": lease.cluster}).one_or_none()
-    if row is None or (row.home, row.token) != (lease.home, lease.token):
+    known = LEASE.rows(connection, {"of_cluster": lease.cluster})
+    if known != [(lease.home, lease.token)]:
         raise LeaseLost(f"the cluster {lease.cluster!r} was taken over by another server")
 
 
@@ -292,8 +293,14 @@ def _sqlite_engines(path: Path, patience_s: float) -> tuple[Engine, Engine]:
         **_ENGINE,
     )
     writer = create_engine(url, creator=lambda: connected(SQLITE_PRAGMAS), pool_size=1, **_ENGINE)
-    hooks.listen(writer, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    hooks.listen(writer, "begin", _begin_writing)
     return reader, writer
+
+
+def _begin_writing(connection: Connection) -> None:
+    statement = "BEGIN IMMEDIATE"
+    with driver_cursor(connection, statement) as cursor:
+        cursor.execute(statement)
 
 
 def _create_private(path: Path) -> None:

@@ -55,6 +55,7 @@ _STATES = {str(state): state for state in RunState}
 _OUTCOMES: dict[str | None, Outcome | None] = {None: None, **{str(outcome): outcome for outcome in Outcome}}
 _CAUSES: dict[str | None, CauseCode | None] = {None: None, **{str(code): code for code in CauseCode}}
 _MODES = {str(mode): mode for mode in Mode}
+_EVENTS = {str(kind): kind for kind in RunEvent}
 _OF_PROGRESS = (
     *("seq", "attempt", "queued_at", "started_at", "ended_at", "code_digest", "code_commit"),
     *("failures", "faults", "preemptions", "turns", "attained_slot_s", "ran_s"),
@@ -151,7 +152,7 @@ def of_attempt(attempt: Attempt) -> Values:
         **dict(zip(_OF_ATTEMPT, _attempt_values(attempt), strict=True)),
         "state": attempt.state.value,
         "cluster": attempt.allocation.cluster,
-        "allocation": written(attempt.allocation),
+        "allocation": allocation_text(attempt.allocation),
         "leave_request": _word(attempt.leave_request),
         "outcome": _word(attempt.outcome),
         "cause": body(attempt.cause),
@@ -240,7 +241,12 @@ def body(record: object | None) -> str | None:
 
 def written(value: Any) -> str:
     """The text of a record or of a plain value for a column."""
-    return json.dumps(encode(value), separators=(",", ":"))
+    return _COMPACT.encode(encode(value))
+
+
+_COMPACT = json.JSONEncoder(separators=(",", ":"))
+allocation_text: Callable[[Allocation], str] = lru_cache(maxsize=_MOST_SPECS)(written)
+"""The text of an allocation, cached because most small runs get the same ones, and each is written twice."""
 
 
 def _legible(text: str) -> str:
@@ -351,7 +357,7 @@ _FROM_ATTEMPT: Mapping[str, Callable[[Any], Any]] = {
     "native": partial(read_record, NativeStatus),
 }
 _FROM_EVENT: Mapping[str, Callable[[Any], Any]] = {
-    "event": RunEvent,
+    "event": _EVENTS.__getitem__,
     "state": _STATES.__getitem__,
     "detail": json.loads,
 }

@@ -18,7 +18,7 @@ from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES
 from tarmac.model.people.usage import AttemptSpan, Period, TimeRange, UsedSlots, periods
 from tarmac.store.account_schema import usage_day, usage_span
 from tarmac.store.database import each_of
-from tarmac.store.rows import of_attempt, written
+from tarmac.store.rows import allocation_text, written
 from tarmac.store.schema import attempt, run
 from tarmac.store.statements import add_to, insert_or_skip, words
 
@@ -81,9 +81,10 @@ def _ending(steps: Iterable[RunStep]) -> Iterator[AttemptSpan]:
         if ended is None or ended.ended_at is None:
             continue
         if before.attempt < ended.number or before.state in OCCUPYING_STATES:
-            values = of_attempt(ended)
-            key = before.id, ended.number, before.user, before.project
-            span = _to_span((*key, *(values[name] for name in _OF_ATTEMPT)))
+            key = before.id, ended.number, before.user, before.project, ended.allocation.cluster
+            times = ended.created_at, ended.granted_at, ended.ended_at
+            released = written(ended.released) if ended.released else None
+            span = _to_span((*key, allocation_text(ended.allocation), *times, released))
             if span is not None:
                 yield span
 

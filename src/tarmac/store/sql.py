@@ -184,7 +184,8 @@ class SqlStore:
         return list(map(rows.to_event, found))
 
     def feed(self, *, after_id: int, limit: int = 1000) -> list[Event]:
-        found = self._database.rows(sql.FEED, {"after_id": after_id, "limit": limit})
+        with self._database.reading() as connection:
+            found = sql.FEED.rows(connection, {"after_id": after_id, "limit": limit})
         return list(map(rows.to_event, found))
 
     def last_event_id(self) -> int:
@@ -194,16 +195,17 @@ class SqlStore:
     # --- servers and nodes ------------------------------------------------------------------------
 
     def servers(self) -> list[ServerRecord]:
-        return [rows.to_server(row) for row in self._database.rows(sql.SERVERS)]
+        with self._database.reading() as connection:
+            return list(map(rows.to_server, sql.SERVERS.rows(connection, {})))
 
     def take_lease(self, cluster: str, home: HomeIdentity, *, after: int, now: float) -> Lease | None:
         lease = Lease(cluster=cluster, home=home.id, token=after + 1)
         values = rows.of_server(lease, home, now)
         with self._database.writing() as connection:
-            row = connection.execute(sql.LEASE, {"of_cluster": cluster}).one_or_none()
-            if (0 if row is None else row.token) != after:
+            known = sql.LEASE.rows(connection, {"of_cluster": cluster})
+            if (known[0][1] if known else 0) != after:
                 return None
-            if row is None:
+            if not known:
                 connection.execute(sql.INSERT_SERVER, values)
             else:
                 connection.execute(

@@ -274,7 +274,6 @@ USAGE = (
 
 
 @cache
-@cache
 def add_to(table: sa.Table, dialect: str) -> Prepared:
     """Add amounts to the rows with these keys."""
     statement, keys = _insert(table, dialect), list(table.primary_key.columns)
@@ -291,13 +290,15 @@ _EVENTS = sa.select(*(event.c[name] for name in EVENT_FIELDS))
 EVENTS = _EVENTS.where(
     event.c.run_id == sa.bindparam("run_id"), event.c.seq > sa.bindparam("after_seq")
 ).order_by(event.c.seq)
-FEED = _EVENTS.where(event.c.id > sa.bindparam("after_id")).order_by(event.c.id).limit(_LIMIT)
+FEED = Prepared(_EVENTS.where(event.c.id > sa.bindparam("after_id")).order_by(event.c.id).limit(_LIMIT))
 LAST_EVENT_ID = sa.select(sa.func.coalesce(sa.func.max(event.c.id), 0))
 
 # --- servers and nodes ------------------------------------------------------------------------------
 
-SERVERS = sa.select(*server.c).order_by(server.c.cluster)
-LEASE = sa.select(server.c.home, server.c.token).where(server.c.cluster == sa.bindparam("of_cluster"))
+SERVERS = Prepared(sa.select(*server.c).order_by(server.c.cluster))
+LEASE = Prepared(
+    sa.select(server.c.home, server.c.token).where(server.c.cluster == sa.bindparam("of_cluster"))
+)
 INSERT_SERVER = sa.insert(server)
 UPDATE_SERVER = sa.update(server).where(
     server.c.cluster == sa.bindparam("guard_cluster"), server.c.token == sa.bindparam("guard_token")

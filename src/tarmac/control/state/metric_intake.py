@@ -73,9 +73,11 @@ class MetricIntake:
         taken: set[str] = set()
         items = iter(attempts)
         while some := tuple(islice(items, ATTEMPTS_AT_ONCE)):
-            self._learn(sink.store, some)
-            positions = {attempt.id: self._positions[attempt.id] for _, attempt in some}
-            pieces = self._engine.reports(positions, limit_bytes=LOOK_BYTES)
+            pieces = self._pieces(attempt.id for _, attempt in some)
+            unknown = [pair for pair in some if pair[1].id in pieces.keys() - self._positions.keys()]
+            if unknown:  # without a report, most runs cost the store no question
+                self._learn(sink.store, unknown)
+                pieces = self._pieces(attempt.id for _, attempt in some if attempt.id in self._positions)
             if pieces:
                 self._keep([pair for pair in some if pair[1].id in pieces], pieces, sink)
                 taken.update(pieces)
@@ -96,11 +98,13 @@ class MetricIntake:
         for attempt_id in self._positions.keys() - set(attempt_ids):
             del self._positions[attempt_id]
 
-    def _learn(self, store: MetricStore, attempts: Sequence[tuple[Run, Attempt]]) -> None:
+    def _pieces(self, attempt_ids: Iterable[str]) -> Mapping[str, Sequence[ReportPiece]]:
+        """The next pieces of these attempts, from the beginning where the position is unknown."""
+        positions = {attempt_id: self._positions.get(attempt_id, {}) for attempt_id in attempt_ids}
+        return self._engine.reports(positions, limit_bytes=LOOK_BYTES)
+
+    def _learn(self, store: MetricStore, unknown: Sequence[tuple[Run, Attempt]]) -> None:
         """Learn the stored position of each attempt."""
-        unknown = [(run, attempt) for run, attempt in attempts if attempt.id not in self._positions]
-        if not unknown:
-            return
         for _, attempt in unknown:
             self._positions[attempt.id] = {}
         ids = {(attempt.run_id, attempt.number): attempt.id for _, attempt in unknown}

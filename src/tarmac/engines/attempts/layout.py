@@ -36,11 +36,12 @@ class Layout:
     def attempt(self, attempt_id: str) -> Path | None:
         """The directory of an attempt; None for an invalid id."""
         match = _ATTEMPT_ID.fullmatch(attempt_id)
-        return self.runs / match[1] / "attempts" / match[2] if match else None
+        return self.runs.joinpath(match[1], "attempts", match[2]) if match else None
 
-    def artifacts(self, run_id: str, *, disk: str | None = None) -> Mapping[str, Path]:
+    def artifacts(self, run_id: str, *, disk: str | None = None) -> Mapping[str, str]:
         """The directories that persist between a run's attempts, by kind; `disk`: on that node's own."""
-        return {kind: self._kept(run_id, disk) / kind for kind in ARTIFACT_KINDS}
+        kept = self._kept(run_id, disk)
+        return {kind: f"{kept}/{kind}" for kind in ARTIFACT_KINDS}
 
     def artifact_state(self, run_id: str, *, disk: str | None = None) -> Path:
         """The file that names the attempt in those directories."""
@@ -48,4 +49,4 @@ class Layout:
 
     def _kept(self, run_id: str, disk: str | None) -> Path:
         root = self.runs if disk is None else self.home / "disks" / disk
-        return root / run_id / "artifacts"
+        return root.joinpath(run_id, "artifacts")

@@ -140,7 +140,7 @@ def _nodes(launch: Launch, layout: Layout, *, state: bool) -> tuple[document.Nod
         if disk not in kept:
             directories = layout.artifacts(launch.run_id, disk=disk)
             state_file = str(layout.artifact_state(launch.run_id, disk=disk)) if state else None
-            kept[disk] = {kind: str(path) for kind, path in directories.items()}, state_file
+            kept[disk] = directories, state_file
         artifacts, artifact_state = kept[disk]
         workers = tuple(  # with sorted variables, for people who read the request
             worker._replace(env=dict(sorted(worker.env.items()))) for worker in node.workers
