@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from tarmac.model.cluster import Cluster, Node, QueueOffer
+from tarmac.model.errors import TarmacError
 from tarmac.model.progress import WorkerStatus
 from tarmac.model.resources import NodeUtilization
 
@@ -51,6 +52,14 @@ class Attachable(Protocol):
 
     def close(self) -> None:
         """Release the cluster when the server ends; running attempts continue."""
+
+
+@runtime_checkable
+class SubmitsTogether(Protocol):
+    """An engine that starts several attempts at once in less time than one after another."""
+
+    def submit_all(self, requests: Sequence[Any]) -> Sequence[TarmacError | None]:
+        """As `Engine.submit` for each; in the same order, the errors that it would raise."""
 
 
 @runtime_checkable

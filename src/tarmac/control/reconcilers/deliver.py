@@ -5,7 +5,8 @@ next pass repeats it, and the claim on the node prevents a second start.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from tarmac.control.decisions.steps import ASKS
@@ -14,15 +15,19 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch.compose import compose, with_datasets
+from tarmac.model.abilities import SubmitsTogether
 from tarmac.model.cluster import Node
-from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.lifecycle import LeaveRequest
+from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
+from tarmac.model.lifecycle import LeaveRequest, RunState
 from tarmac.model.loss import resumption_after
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch
 
 MOST_REMEMBERED = 4096
 """The number of attempts remembered as delivered before ended ones are forgotten."""
+
+MOST_TOGETHER = 16
+"""The number of attempts that an engine starts at once, if it can."""
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +43,8 @@ def deliver_pass(control: ControlState, engine: AttachedEngine) -> None:
     control.check_lease()  # a server that was suspended for long may have been replaced
     nodes = control.node_table().by_name
     delivered: list[Run] = []
+    if engine.together is not None:
+        _submit_together(control, engine, engine.together, waiting, nodes)
     for run, attempt in waiting:
         if deliveries.not_before.get(attempt.id, now) > now:
             continue
@@ -46,7 +53,9 @@ def deliver_pass(control: ControlState, engine: AttachedEngine) -> None:
         ask = LeaveRequest.STOP_NOW if attempt.leave_request is LeaveRequest.STOP_NOW else ASKS.get(run.state)
         unborn = attempt.is_to_be_submitted and attempt.id not in deliveries.submitted
         if unborn and not (ask and ask.ends):  # the request to stop alone prevents its start
-            unborn = not _submit(control, engine, run, attempt, nodes)
+            unborn = not _submit(
+                control, engine, attempt, partial(_start, control, engine, run, attempt, nodes)
+            )
         leave_delivered = (
             ask is None
             or deliveries.leave_requests.get(attempt.id) is ask
@@ -96,14 +105,53 @@ def _after_earlier(control: ControlState, attempt: Attempt, launch: Launch) -> L
     return launch._replace(container=launch.container._replace(digest=digest))
 
 
-def _submit(
+def _submit_together(
+    control: ControlState,
+    engine: AttachedEngine,
+    together: SubmitsTogether,
+    waiting: Sequence[tuple[Run, Attempt]],
+    nodes: dict[str, Node],
+) -> None:
+    """Submit what is due among these, a few attempts at a time: the first ones need not wait for all."""
+    deliveries, now = engine.deliveries, control.clock.now()
+    unborn = [
+        (run, attempt)
+        for run, attempt in waiting
+        if run.state is RunState.STARTING
+        and attempt.id not in deliveries.submitted
+        and deliveries.not_before.get(attempt.id, now) <= now
+    ]
+    for at in range(0, len(unborn), MOST_TOGETHER):
+        requests = []
+        for run, attempt in unborn[at : at + MOST_TOGETHER]:
+            with suppress(InvalidInput, Unavailable):  # submitted alone, which tells why
+                request = engine.adapter.render(launch_of(control, run, attempt, nodes))
+                requests.append((attempt, request))
+        engine.delivery_rest.note_call(control.clock.now())
+        problems = together.submit_all([request for _, request in requests])
+        for (attempt, _), problem in zip(requests, problems, strict=True):
+            _submit(control, engine, attempt, partial(_conclude, problem))
+
+
+def _conclude(problem: TarmacError | None) -> None:
+    if problem is not None:
+        raise problem
+
+
+def _start(
     control: ControlState, engine: AttachedEngine, run: Run, attempt: Attempt, nodes: dict[str, Node]
+) -> None:
+    engine.adapter.submit(engine.adapter.render(launch_of(control, run, attempt, nodes)))
+
+
+def _submit(
+    control: ControlState, engine: AttachedEngine, attempt: Attempt, start: Callable[[], None]
 ) -> bool:
-    """Submit the attempt; returns whether the engine has taken it, or never will."""
+    """Submit the attempt by `start`; returns whether the engine has taken it, or never will."""
 
     def submit() -> None:
         try:
-            engine.adapter.submit(engine.adapter.render(launch_of(control, run, attempt, nodes)))
+            start()
         except InvalidInput as error:
             log.error("the engine refuses attempt %s: %s", attempt.id, error)
             engine.deliveries.refused[attempt.id] = str(error)

@@ -114,6 +114,7 @@ class AttachedEngine:
         self.adapter = engine
         self.name = engine.name
         self.attachment = engine if isinstance(engine, abilities.Attachable) else None
+        self.together = engine if isinstance(engine, abilities.SubmitsTogether) else None
         self.inventory = engine if isinstance(engine, abilities.OffersNodes) else None
         self.describer = engine if isinstance(engine, abilities.DescribesClusters) else None
         self.users = engine if isinstance(engine, abilities.RunsAsUsers) else None

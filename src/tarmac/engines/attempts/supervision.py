@@ -75,16 +75,16 @@ class RunnerTimeouts:
 DEFAULT_TIMEOUTS = RunnerTimeouts()
 
 
-def start(view: AttemptView, runners: Runners) -> None:
-    """Start the runner of every unclaimed node, unless the attempt was stopped before."""
+def begin(view: AttemptView, runners: Runners) -> Sequence[NodeView]:
+    """The unclaimed nodes, whose runners the caller starts: none if the attempt was stopped before."""
     if view.is_to_end:
         runners.fence(view)
-        return
+        return ()
     runners.reserve(view)
     unclaimed = [node for node in view.nodes if node.facts.state is PartState.UNCLAIMED]
     for node in unclaimed:
         _note_start(node)
-    runners.start_all(view, unclaimed)
+    return unclaimed
 
 
 def supervise(view: AttemptView, runners: Runners, patience: RunnerTimeouts) -> None:

@@ -102,18 +102,23 @@ class PlacedEngine(AttemptEngine):
         return render(launch, self._layout, self._settings)
 
     def submit(self, request: AttemptRequest) -> None:
+        view = self._made(request)
+        with view.lock:
+            self._hosts.start_all(view, supervision.begin(view, self._hosts))
+
+    def _made(self, request: AttemptRequest) -> AttemptView:
+        """The view of the attempt's directory, which is made unless it exists."""
         if request.secrets:
             self._secrets(request.secrets)  # all must be readable
         directory = self._seen.attempt(request.attempt_id)
         assert directory is not None, "a request has a directory"
         made = self._stage(request.attempt_id, directory, writing.attempt_files(request.document))
-        view = self._views.add(directory, request.document) if made else self._views.find(request.attempt_id)
-        if view is None or not view.nodes:
-            return
+        view = None if made else self._views.find(request.attempt_id)
+        if view is None:
+            return self._views.add(directory, request.document)
         with view.lock:
-            if not made:
-                self._refresh(view)
-            supervision.start(view, self._hosts)
+            self._refresh(view)
+        return view
 
     # --- for the verbs of every engine -----------------------------------------------------------
 

@@ -36,7 +36,7 @@ from tarmac.engines.hosts.system_user import check_system_user
 from tarmac.engines.local.nodes import Machine, addressed, cluster_nodes, survey
 from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Finding, Node, NodeCache
-from tarmac.model.errors import Unavailable
+from tarmac.model.errors import TarmacError, Unavailable
 from tarmac.model.progress import WorkerStatus
 from tarmac.model.run import Release
 from tarmac.model.secret import SecretValues, no_secrets
@@ -131,7 +131,7 @@ class LocalEngine(PlacedEngine):
         self._described = NodeCache(lambda cluster: cluster_nodes(surveyed, cluster))
         self._warm = WarmParent(installation, open_files=open_files)
         self._host = local_host(layout.home)
-        self._hosts = LocalHosts(self._host, installation, self._warm, secrets)
+        self._hosts: LocalHosts = LocalHosts(self._host, installation, self._warm, secrets)
         self._news = NewsBoard(layout.notify, news_of(self))
 
     def start(self) -> None:
@@ -166,6 +166,23 @@ class LocalEngine(PlacedEngine):
         if launch.runs_as is not None and system_users.is_own(launch.runs_as.name):
             launch = launch._replace(runs_as=None)
         return super().render(launch)
+
+    def submit_all(self, requests: Sequence[AttemptRequest]) -> Sequence[TarmacError | None]:
+        problems: list[TarmacError | None] = [None] * len(requests)
+        starts: list[tuple[int, Start]] = []
+        for number, request in enumerate(requests):
+            try:
+                view = self._made(request)
+                with view.lock:
+                    nodes = supervision.begin(view, self._hosts)
+                    starts += [(number, start) for start in self._hosts.starts(view, nodes)]
+            except TarmacError as error:
+                problems[number] = error
+        for (number, _), problem in zip(
+            starts, self._hosts.begin([start for _, start in starts]), strict=True
+        ):
+            problems[number] = problem or problems[number]
+        return problems
 
     def check_system_user(self, name: str) -> None:
         check_system_user(name, self._settings.least_uid)
@@ -220,10 +237,20 @@ class LocalHosts:
         """Do nothing: no others use the nodes."""
 
     def start_all(self, view: AttemptView, nodes: Sequence[NodeView]) -> None:
+        for problem in filter(None, self.begin(self.starts(view, nodes))):
+            raise problem
+
+    def starts(self, view: AttemptView, nodes: Sequence[NodeView]) -> list[Start]:
+        """The requests to start the runners of these nodes."""
         values = self._secrets(view.secrets) if view.secrets else {}
-        starts = [Start(str(view.directory), node.node, values) for node in nodes]
-        for problem in filter(None, self._warm.start_runners(starts)):
-            raise Unavailable(problem.strerror or str(problem))
+        return [Start(str(view.directory), node.node, values) for node in nodes]
+
+    def begin(self, starts: Sequence[Start]) -> list[TarmacError | None]:
+        """Start these runners by one request; for each why that was impossible."""
+        return [
+            None if problem is None else Unavailable(problem.strerror or str(problem))
+            for problem in self._warm.start_runners(starts)
+        ]
 
     def start(self, view: AttemptView, node: NodeView) -> None:
         self.start_all(view, [node])
