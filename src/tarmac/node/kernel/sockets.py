@@ -13,6 +13,7 @@ import socket
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import lru_cache
 from itertools import chain
 from typing import AbstractSet
 
@@ -73,7 +74,7 @@ def find_free_port(
     last = _ephemeral_first(first) - 1
     begin = first + int.from_bytes(os.urandom(4), "big") % (last - first + 1)
     for port in chain(range(begin, last + 1), range(first, begin)):
-        if port not in taken and is_free_port(port, address):
+        if port not in taken and is_free_port(port):
             return port
     raise OSError(f"no port is free at {address} up to {last}")
 
@@ -83,34 +84,29 @@ def derived_port(name: str) -> int:
     return FIRST_PORT + zlib.crc32(name.encode()) % (EPHEMERAL_FIRST - FIRST_PORT)
 
 
-def is_free_port(port: int, address: str = ANYWHERE) -> bool:
-    """Whether a port is free: workers may listen at their own address or, like torch's store, at all."""
-    if not _can_bind(socket.AF_INET, address, port) or not _can_bind(socket.AF_INET, ANYWHERE, port):
-        return False
-    return not socket.has_ipv6 or _can_bind(socket.AF_INET6, "::", port)
+def is_free_port(port: int) -> bool:
+    """Whether a port is free at all addresses: workers may listen at any, or like torch's store at all."""
+    for family, anywhere in ((socket.AF_INET6, "::"), (socket.AF_INET, ANYWHERE)):
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as probe:
+                # A closing connection does not listen.
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family is socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)  # stands for IPv4 as well
+                probe.bind((anywhere, port))
+                return True
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False  # any other error means that IPv6 is disabled, or missing
+    return False
 
 
+@lru_cache(maxsize=None)
 def _ephemeral_first(least: int) -> int:
     first = EPHEMERAL_FIRST
     with suppress(OSError), open(EPHEMERAL_RANGE) as bounds:
         first = int(bounds.read().split()[0])
     return first if first > least else EPHEMERAL_FIRST
-
-
-def _can_bind(family: socket.AddressFamily, address: str, port: int) -> bool:
-    try:
-        probe = socket.socket(family, socket.SOCK_STREAM)
-    except OSError:
-        return True  # this machine lacks the family, so no process can listen there
-    with probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a closing connection does not listen
-        try:
-            if family is socket.AF_INET6:
-                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            probe.bind((address, port))
-        except OSError as error:
-            return family is socket.AF_INET6 and error.errno == errno.EADDRNOTAVAIL  # IPv6 is disabled
-    return True
 
 
 def readable(source: int | socket.socket, within_s: float | None = None) -> bool:
