@@ -1,6 +1,6 @@
 """Torture: `kill -9` of the server at random moments under a load of short runs; then everything is counted.
 
-    python tools/torture.py --runs 300 --kills 10
+    python tools/torture.py --runs 300 --kills 10 [--drain]
 
 Each run appends a line to a file of its own making as its first act, so that what really started can be
 compared with what was accepted. Nothing accepted may be lost, nothing may start twice, and nothing that runs
@@ -35,6 +35,7 @@ SUBMITTERS = 4
 PATIENCE_S = 60.0
 LONG_RUNS = 4
 
+LIVE = ("queued", "starting", "running")
 SHAPES = (1, 1, 1, 2)
 KILL_PAUSE_S = 0.8
 """The longest life of a server."""
@@ -103,9 +104,27 @@ def torture(home: Path, *, runs: int, kills: int, seed: int) -> Count:
         thread.join()
     ordeal.submitted.set()
     killer.join()
+    return conclude(ordeal)
+
+
+def torture_drain(home: Path, *, runs: int, kills: int, seed: int) -> Count:
+    """Kill servers that only drain a queue, at full speed: no run waits for a client, and none takes time."""
+    ordeal = Ordeal(home=home, starts=home.parent / "starts.txt", random=Random(seed), submissions=runs)
+    ordeal.starts.touch()
+    body = SHORT.format(starts=ordeal.starts, rest="true").replace("\n", "\n  ")
+    with Client(home=home) as client:
+        accepted = client.submit_all([{"source": f"name: short\nslots: 1\ncommand: |\n  {body}\n"}] * runs)
+        ordeal.expected = {run.id: 0 for run in accepted}
+        while ordeal.kills < kills and until_answered(partial(client.runs, states=LIVE, limit=1)).runs:
+            kill_servers(ordeal, 1, pause_s=KILL_PAUSE_S / 2)
+    return conclude(ordeal)
+
+
+def conclude(ordeal: Ordeal) -> Count:
+    """What came of it, once every run has ended; stops the server."""
     await_ends(ordeal)
     count = count_all(ordeal)
-    with Client(home=home) as client:
+    with Client(home=ordeal.home) as client:
         client.stop_server()
     return count
 
@@ -217,10 +236,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--runs", type=int, default=300)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--drain", action="store_true", help="while it drains a queue that was full before")
     parsed = parser.parse_args(arguments)
+    ordeal = torture_drain if parsed.drain else torture
     with tempfile.TemporaryDirectory(prefix="tarmac-torture-") as directory:
         began = time.monotonic()
-        count = torture(Path(directory) / "home", runs=parsed.runs, kills=parsed.kills, seed=parsed.seed)
+        count = ordeal(Path(directory) / "home", runs=parsed.runs, kills=parsed.kills, seed=parsed.seed)
     print_count(count)
     print(f"took:                 {time.monotonic() - began:.1f} s")
     return 0 if count.clean else 1

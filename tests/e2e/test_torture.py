@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
-from torture import Ordeal, count_all, submit_runs, torture
+from torture import Ordeal, count_all, submit_runs, torture, torture_drain
 from torture_pair import torture_pair
 
 from postgres import Missing, running_server
@@ -24,6 +24,16 @@ def test_nothing_is_lost_or_started_twice_when_the_server_is_killed_under_load(t
     count = torture(tmp_path / "home", runs=200, kills=8, seed=7)
     assert count.accepted == 200
     assert count.kills >= 6
+    assert count.clean, count
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(240)
+def test_nothing_is_lost_or_started_twice_when_a_server_is_killed_while_it_drains(tmp_path: Path) -> None:
+    """Ends, placements and starts of many runs share a transaction and a request each."""
+    count = torture_drain(tmp_path / "home", runs=600, kills=6, seed=3)
+    assert count.accepted == 600
+    assert count.kills == 6, "each of them before the queue was empty"
     assert count.clean, count
 
 

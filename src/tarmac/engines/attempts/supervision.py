@@ -76,8 +76,8 @@ DEFAULT_TIMEOUTS = RunnerTimeouts()
 
 
 def begin(view: AttemptView, runners: Runners) -> Sequence[NodeView]:
-    """The unclaimed nodes, whose runners the caller starts: none if the attempt was stopped before."""
-    if view.is_to_end:
+    """The unclaimed nodes, whose runners the caller starts: none if the attempt was fenced or stopped."""
+    if not view.nodes or view.is_to_end:
         runners.fence(view)
         return ()
     runners.reserve(view)
