@@ -35,10 +35,16 @@ PUT = {
 
 
 def hostile(local: LocalHarness, script: str, **wanted: object) -> str:
-    """An attempt whose worker runs a script in the attempt directory; returns once that was done."""
-    argv = ("bash", "-c", f"cd ../../..; {script}; : > done; exec sleep 3600")
+    """An attempt whose worker runs a script in the attempt directory; returns once that was done.
+
+    The script begins after the engine has seen the attempt run: whoever destroys a claim before that is lost.
+    """
+    begin = "cd ../../..; until [ -e go ]; do sleep 0.01; done"
+    argv = ("bash", "-c", f"{begin}; {script}; : > done; exec sleep 3600")
     launch = local.launch(Work(), argvs={0: argv}, **wanted)
     local.engine.submit(local.engine.render(launch))
+    local.settle(launch.attempt_id, running)
+    (local.home / "runs" / launch.run_id / "attempts" / str(launch.number) / "go").touch()
     local.settle(launch.attempt_id, lambda _seen: _is_there(local, launch.attempt_id, "done"))
     return launch.attempt_id
 
@@ -88,15 +94,9 @@ def test_an_end_that_a_worker_wrote_itself_is_not_believed_while_it_lives(local:
 
 
 def test_a_claim_that_is_destroyed_leaves_no_process_behind(local: LocalHarness) -> None:
-    script = "cd ../../..; until [ -e go ]; do sleep 0.01; done; echo x > nodes/node1/claim; : > done"
-    launch = local.launch(Work(), argvs={0: ("bash", "-c", f"{script}; exec sleep 3600")})
-    attempt = launch.attempt_id
-    local.engine.submit(local.engine.render(launch))
-    local.settle(attempt, running)
+    attempt = hostile(local, "echo x > nodes/node1/claim")
     pid = local.engine.workers(attempt)[0].pid
     assert pid is not None
-    (local.home / "runs" / "run1" / "attempts" / "1" / "go").touch()
-    local.settle(attempt, lambda _seen: _is_there(local, attempt, "done"))
     local.reopen()
     assert local.settle(attempt, ended).outcome is Outcome.LOST
     wait_for_end(pid)

@@ -333,7 +333,7 @@ def open_view(attempt_id: str, directory: Path) -> AttemptView | None:
     The directory is checked before its file is read: it appears complete, so an unreadable file means damage.
     In the other order, a directory created in between would count as damaged.
     """
-    if not os.path.isdir(directory):  # noqa: PTH112 - called often
+    if not directory.is_dir():
         return None
     try:
         return AttemptView(directory, document.read_document(str(directory / protocol.ATTEMPT_FILE)))
