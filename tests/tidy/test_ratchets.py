@@ -22,7 +22,7 @@ CODE_LINES = {
     "artifacts": 4754,
     "cli": 7870,
     "client": 1826,
-    "control": 8309,
+    "control": 8328,
     "dialects": 3697,
     "engines": 10084,
     "launch": 1012,
