@@ -44,7 +44,7 @@ QUERIES: dict[str, Select[Any]] = {
     "attempts": sql.ATTEMPTS.params(run_id="a"),
     "live attempts": sql.LIVE_ATTEMPTS,
     "events": sql.EVENTS.params(run_id="a", after_seq=1),
-    "feed": sql.FEED.params(after_id=1, limit=1),
+    "feed": sql.FEED.statement.params(after_id=1, limit=1),
     "last event": sql.LAST_EVENT_ID,
     "usage": sql.USAGE.params(since=1.0),
     "usage of removed runs": spans.REMOVED.params(since=1.0),
@@ -61,8 +61,8 @@ QUERIES: dict[str, Select[Any]] = {
     "ledger": limits.PAGE.params(before=9, at_most=1),
     "ledger of an account": limits.PAGE_OF.params(before=9, at_most=1, of_account="a"),
     "list of what one may see": sql.summaries(RunQuery(sight=SIGHT)),
-    "lease": sql.LEASE.params(of_cluster="a"),
-    "servers": sql.SERVERS,
+    "lease": sql.LEASE.statement.params(of_cluster="a"),
+    "servers": sql.SERVERS.statement,
 }
 
 

@@ -25,7 +25,7 @@ class Prepared:
     """
 
     def __init__(self, statement: ClauseElement) -> None:
-        self._statement = statement
+        self.statement = statement
         self._compiled: dict[tuple[str, tuple[str, ...]], _Compiled] = {}
 
     def execute(self, connection: Connection, rows: Sequence[_Row]) -> int:
@@ -47,7 +47,7 @@ class Prepared:
     def _for(self, connection: Connection, columns: tuple[str, ...]) -> _Compiled:
         key = connection.dialect.name, columns
         if key not in self._compiled:
-            compiled: Any = self._statement.compile(dialect=connection.dialect, column_keys=list(columns))
+            compiled: Any = self.statement.compile(dialect=connection.dialect, column_keys=list(columns))
             own = {name: value for name, value in compiled.params.items() if name not in columns}
             in_order = _in_order(compiled.positiontup)
             self._compiled[key] = str(compiled), partial(_values, own, in_order) if own else in_order
