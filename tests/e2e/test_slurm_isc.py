@@ -98,6 +98,7 @@ def test_i12_an_interruptible_isc_file_is_a_job_that_may_be_preempted(shell: She
     file = shell.write("long.isc", INTERRUPTIBLE)
     shell.tarmac("run", file, "--cluster", "site", "--detach", code=0)
     shell.until("logs", "long", said="start 1 interruptible 0")
+    shell.until("show", "long", "--json", said='"running"')
     why = " ".join(shell.tarmac("why", "long", code=0).stdout.split())
     assert "Cluster site gives no blocks of time" in why
     assert "or it is preempted there for another job" in why
