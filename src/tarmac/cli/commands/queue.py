@@ -258,15 +258,20 @@ def print_queues(queues: Iterable[Iterator[api.QueuePool]], *, nonempty: bool) -
 
 def joined(pages: Iterator[api.QueuePool]) -> api.QueuePool:
     """A queue as one page."""
-    first = next(pages)
-    return replace(first, runs=tuple(run for page in chain([first], pages) for run in page.runs), next=None)
+    pool, runs = _opened(pages)
+    return replace(pool, runs=tuple(runs))
 
 
 def _document(pages: Iterator[api.QueuePool]) -> dict[str, Any]:
     """A queue in the form of its record, whose runs are read as they are written."""
+    pool, runs = _opened(pages)
+    return {**to_builtins(pool), "runs": runs}
+
+
+def _opened(pages: Iterator[api.QueuePool]) -> tuple[api.QueuePool, Iterator[api.QueueEntry]]:
+    """The pool of a queue, and all of its runs, read page by page."""
     first = next(pages)
-    runs = (run for page in chain([first], pages) for run in page.runs)
-    return {**to_builtins(replace(first, runs=(), next=None)), "runs": runs}
+    return replace(first, runs=(), next=None), (run for page in chain([first], pages) for run in page.runs)
 
 
 def _on_our_scale(client: Client, changes: Sequence[Change], *, dialect: str | None) -> list[Change]:
