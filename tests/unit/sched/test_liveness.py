@@ -103,7 +103,10 @@ def refused(run):
 @given(st.integers(2, 5), st.lists(st.integers(1, 300), min_size=50, max_size=100))
 @settings(max_examples=examples(30), deadline=None)
 def test_m3_limited_runs_that_pass_never_delay_the_head(count, lengths):
-    """With time limits known, the head starts when the forecast said, however many short ones pass it."""
+    """With time limits known, the head starts when the forecast said, however many short ones pass it.
+
+    They pass: the four slots beside the wall are in use while 300 s are left, which is 36 runs of 300 s.
+    """
     where = nodes(count, 4)
     wall = [(NOW, candidate(f"w{index}", gang(4), time_limit_s=3000.0), 3000.0) for index in range(count - 1)]
     stream = [
@@ -112,4 +115,4 @@ def test_m3_limited_runs_that_pass_never_delay_the_head(count, lengths):
     ]
     life = Life(where, [*wall, (NOW, candidate("z-big", gang(4 * count)), 1.0), *stream]).run()
     assert life.started_at["z-big"] == NOW + 3000
-    assert all(life.started_at[f"s{index}"] < NOW + 3000 for index in range(5))
+    assert sum(at < NOW + 3000 for at in life.started_at.values()) >= len(wall) + 36
