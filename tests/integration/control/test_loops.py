@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import count
 from types import MappingProxyType
 
 from actors import ADA
@@ -12,12 +13,13 @@ from scratch_store import ScratchStore
 from sim_batch import SimBatchEngine
 from sim_engine import Behaviour, Moment, SimEngine
 from simulated import BatchKind, CountingIds, InstantCode, nodes, spec
-from tarmac.control.loops import Loops
+from tarmac.control.loops import GATHER_MOST_S, Loops
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.actor import HomeIdentity, Lease
+from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Cluster
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState
@@ -250,3 +252,41 @@ def test_an_engine_that_comes_while_the_loops_run_has_its_own_until_it_goes() ->
         wait_for(plane, submit(plane, "local"), RunState.ENDED)
     finally:
         loops.stop()
+
+
+class _RecordingStore(ScratchStore):
+    """Counts the transactions in which runs end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.with_ends = 0
+
+    def apply(
+        self, steps: Sequence[RunStep], *, lease: Lease | None = None, whole: bool = False
+    ) -> list[bool]:
+        self.with_ends += any(step.after.state is RunState.ENDED for step in steps)
+        return super().apply(steps, lease=lease, whole=whole)
+
+
+def test_ends_are_recorded_together_while_other_runs_wait() -> None:
+    store, clock = _RecordingStore(), VirtualClock(time.time())
+    durations = count(1)
+    engine = SimEngine(
+        clock, nodes(1, 40), behaviour=lambda _launch: Behaviour(duration_s=float(next(durations)))
+    )
+    plane = a_plane(store, engine)
+    loops = Loops(plane)
+    loops.start()
+    try:
+        first = plane.submit([Submission(spec=spec(slots=1), actor=ADA)] * 120)[:40]
+        for each in first:
+            wait_for(plane, each.run.id, RunState.STARTING)
+        began_at = time.monotonic()
+        for _ in first:
+            clock.advance(1.0)
+            threading.Event().wait(0.002)
+        wait_for(plane, first[0].run.id, RunState.ENDED)
+        took_s = time.monotonic() - began_at
+    finally:
+        loops.stop()
+    assert 0 < store.with_ends <= took_s / GATHER_MOST_S + 2
