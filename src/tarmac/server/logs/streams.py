@@ -93,7 +93,7 @@ LOOK_REST_S, SURVEY_REST_S = 0.001, 0.005
 """The pause of a stream between two reads, or surveys, for each open stream."""
 
 SURVEY_GAP_S = 0.02
-"""The pause between two surveys of a stream, so that many changes do not cause as many reads."""
+"""The maximum pause between two surveys of a stream, so that many changes do not cause as many reads."""
 
 
 async def event_frames(
@@ -124,7 +124,7 @@ async def event_frames(
             if pace.silent():
                 yield COMMENT
             await watch.after(version, service.changes.spread_s(SURVEY_PERIOD_S, SURVEY_REST_S))
-            await pace.gap()
+            await pace.gap(service.changes.spread_s(LOOK_REST_S, LOOK_REST_S))
 
 
 async def log_frames(service: Service, request: Request, view: LogView) -> AsyncIterator[bytes]:
@@ -172,7 +172,7 @@ async def log_slices(service: Service, request: Request, view: LogView) -> Async
                 changed = await watch.after(version, service.changes.spread_s(period_s, LOOK_REST_S))
                 survey = changed or pace.survey_due(service.changes.spread_s(SURVEY_PERIOD_S, SURVEY_REST_S))
             if survey:
-                await pace.gap()
+                await pace.gap(service.changes.spread_s(LOOK_REST_S, LOOK_REST_S))
 
 
 NOTHING = LogSlice(messages=(), more=False, over=False)
@@ -194,9 +194,9 @@ class _Pace:
         """Whether to read the state of the run without news."""
         return time.monotonic() - self._surveyed_at >= period_s
 
-    async def gap(self) -> None:
-        """Wait until the state may be read again."""
-        left_s = self._surveyed_at + SURVEY_GAP_S - time.monotonic()
+    async def gap(self, period_s: float) -> None:
+        """Wait until the state may be read again: the maximum pause, or the period if it is less."""
+        left_s = self._surveyed_at + min(period_s, SURVEY_GAP_S) - time.monotonic()
         if left_s > 0:
             await asyncio.sleep(left_s)
 
