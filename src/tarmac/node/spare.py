@@ -39,9 +39,8 @@ class Spare:
 
     def lend(self, directories: Mapping[str, str]) -> bool:
         """Make these directories, by kind; False if some must be made in another way."""
-        tops = {os.path.dirname(path) for path in directories.values()}
-        top = tops.pop() if len(tops) == 1 else ""
-        is_usual = top and all(os.path.basename(path) == kind for kind, path in directories.items())
+        top = os.path.dirname(next(iter(directories.values()), ""))
+        is_usual = top and all(path == f"{top}/{kind}" for kind, path in directories.items())
         with suppress(OSError):  # there are some if an earlier attempt of the run used its own
             if is_usual and not self._waits:
                 self._make(top, directories)
@@ -114,5 +113,6 @@ class Spare:
 def _facts(name: str, handle: int) -> tuple[int, ...]:
     """The facts about a directory that any use changes; a rename of the outer one changes its own times."""
     found = os.fstat(handle)
-    changed_ns = found.st_ctime_ns if name else found.st_mtime_ns
-    return found.st_dev, found.st_ino, found.st_mode, found.st_uid, found.st_gid, changed_ns
+    if name:
+        return (found.st_ctime_ns,)
+    return found.st_dev, found.st_ino, found.st_mode, found.st_uid, found.st_gid, found.st_mtime_ns

@@ -33,6 +33,9 @@ MOST_ATTEMPTS = 100
 MOST = 64
 """The maximum of runners known to the parent; one forked beyond that serves a single attempt."""
 
+_COLLECT_AFTER = 50_000
+"""Objects after which a runner looks for unused cycles: an attempt makes a few thousand."""
+
 _WAITS = b"."
 _LONGEST_BYTES = 65536
 
@@ -60,6 +63,7 @@ def serve(fd: int, *, idle_s: int) -> None:
     environment.account()
     gc.collect()
     gc.freeze()  # runners share the present memory: keep its pages unchanged
+    gc.set_threshold(_COLLECT_AFTER)
     # Closed during an answer: a normal end.
     with suppress(ConnectionError), open(fd, "rb", closefd=False) as requests:
         while line := requests.readline():

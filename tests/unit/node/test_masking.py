@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.node.files.logroom import last_lines
-from tarmac.node.files.masking import Mask, split_at
+from tarmac.node.files.masking import NO_SECRETS, Mask, split_at
 
 SECRET = "s3cr3t/Value+with=signs"
 LOWER = quote(SECRET, safe="").replace("%2F", "%2f").replace("%2B", "%2b").replace("%3D", "%3d")
@@ -119,3 +119,8 @@ def test_last_lines_hold_no_part_of_a_secret(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("x" * 490 + SECRET + "\n" + SECRET + "\n")
     assert last_lines(str(log), Mask([SECRET])) == ["x" * 490 + "***", "***"]
+
+
+def test_the_shortest_key_is_hidden_in_a_text_of_its_own() -> None:
+    event = {"kind": "ended", "code": 1, "tail": ["xoxb-0123456789"], "cause": None}
+    assert NO_SECRETS.tree(event) == {**event, "tail": ["***"]}

@@ -35,6 +35,7 @@ class Mask:
         for value in values:
             found |= _forms(value)
         self._patterns = tuple(sorted(found, key=len, reverse=True))
+        self._least = LEAST_BYTES if found else secrecy.LEAST_KEY
         self.context_bytes = max(secrecy.CONTEXT_BYTES, len(self._patterns[0]) if self._patterns else 0)
 
     def spans(self, data: bytes) -> List[Span]:
@@ -65,7 +66,7 @@ class Mask:
 
     def text(self, text: str) -> str:
         """A complete text without secrets."""
-        if len(text) < LEAST_BYTES and text.isascii():
+        if len(text) < self._least and text.isascii():
             return text
         return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
@@ -73,11 +74,9 @@ class Mask:
         """JSON without secrets in its texts."""
         if isinstance(value, str):
             return self.text(value)
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             return {key: self.tree(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self.tree(item) for item in value]
-        return value
+        return [self.tree(item) for item in value] if isinstance(value, (list, tuple)) else value
 
     def _known(self, data: bytes) -> Iterator[Span]:
         for pattern in self._patterns:

@@ -20,6 +20,9 @@ CONTEXT_BYTES = 512
 LEAST_INLINE = 8
 """The minimum length of a key in plain text in a run file that is hidden wherever it recurs."""
 
+LEAST_KEY = 15
+"""The minimum length of a text that may be, or assign, a key in a well-known form."""
+
 Span = Tuple[int, int]
 
 

@@ -13,9 +13,9 @@ import errno
 import json
 import os
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import islice
-from typing import Any, Iterator, Optional
+from typing import Any, Callable, Optional
 
 from tarmac.node.kernel.handles import closing
 
@@ -114,6 +114,10 @@ def write_new(path: str, content: bytes, *, mode: int = 0o666) -> None:
     """Write a file that no process has open, after removing an existing entry."""
     with suppress(FileNotFoundError):
         os.unlink(path)
+    _write(path, content, mode)
+
+
+def _write(path: str, content: bytes, mode: int) -> None:
     with closing(os.open(path, _NEW, mode)) as handle:
         while content:
             content = content[os.write(handle, content) :]
@@ -121,24 +125,21 @@ def write_new(path: str, content: bytes, *, mode: int = 0o666) -> None:
 
 def replace(path: str, content: bytes, *, mode: int = 0o666) -> None:
     """Replace a file atomically: a reader sees the old content or the new."""
-    with _draft(path, content, mode) as draft:
-        os.rename(draft, path)
+    _place(path, content, mode, os.rename)
 
 
 def publish(path: str, content: bytes) -> None:
     """Make a file that is complete when it appears; raises FileExistsError if another process was first."""
-    with _draft(path, content, 0o666) as draft:
-        os.link(draft, path)
+    _place(path, content, 0o666, os.link)
 
 
-@contextmanager
-def _draft(path: str, content: bytes, mode: int) -> Iterator[str]:
-    """A file beside a path, removed at the end of the block."""
+def _place(path: str, content: bytes, mode: int, place: Callable[[str, str], None]) -> None:
+    """Write a draft beside a path, and place it there."""
     # A random name: a pid is local to one namespace of one machine, and several may share this disk.
     draft = f"{path}.{os.urandom(6).hex()}"
     try:
-        write_new(draft, content, mode=mode)
-        yield draft
+        _write(draft, content, mode)
+        place(draft, path)
     finally:
         with suppress(OSError):
             os.unlink(draft)
@@ -284,10 +285,7 @@ def pread(handle: int, offset: int, limit_bytes: int) -> bytes:
     """At most `limit_bytes` of an open file from an offset. Raises OSError."""
     pieces: list[bytes] = []
     step_bytes = _FIRST_STEP_BYTES  # most files are small, and a large buffer costs time
-    while limit_bytes > 0:
-        piece = os.pread(handle, min(limit_bytes, step_bytes), offset)
-        if not piece:
-            break
+    while limit_bytes > 0 and (piece := os.pread(handle, min(limit_bytes, step_bytes), offset)):
         step_bytes = STEP_BYTES
         pieces.append(piece)
         offset += len(piece)

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Collection, Iterable, Iterator, Mapping, NamedTuple, Optional
 
 from tarmac.node.kernel import syscalls
+from tarmac.node.kernel.handles import closing
 
 MACHINE_VARIABLE = "TARMAC_MACHINE_PROC"
 """Passes the /proc of the whole machine to the sidecar alone."""
@@ -190,14 +191,8 @@ def descendants(of_pid: int, *, but: Collection[int] = (), unreaped: bool = Fals
 
 def content(path: str) -> bytes:
     """The content of a file; raises OSError."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        pieces = []
-        while piece := os.read(handle, _STEP_BYTES):
-            pieces.append(piece)
-        return b"".join(pieces)
-    finally:
-        os.close(handle)
+    with closing(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as handle:
+        return b"".join(iter(lambda: os.read(handle, _STEP_BYTES), b""))
 
 
 def lines(path: str) -> list[str]:

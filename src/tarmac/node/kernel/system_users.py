@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import pwd
-from contextlib import contextmanager, suppress
+from contextlib import ContextDecorator, contextmanager, suppress
 from pathlib import PurePath
 from typing import Iterator, NamedTuple, Optional, Tuple
 
@@ -131,17 +131,21 @@ def act_as(user: SystemUser, *, as_runner: bool) -> None:
     _act()
 
 
-@contextmanager
-def as_server() -> Iterator[None]:
+class as_server(ContextDecorator):
     """Use files, and everything else, with the rights of this process's own user inside the block."""
-    if _acting is None or syscalls.file_user() == os.geteuid():
-        yield
-        return
-    _act_as_oneself()
-    try:
-        yield
-    finally:
-        _act()
+
+    def __enter__(self) -> None:
+        self._acts = _acting is not None and syscalls.file_user() != os.geteuid()
+        if self._acts:
+            _act_as_oneself()
+
+    def __exit__(self, *_: object) -> None:
+        if self._acts:
+            _act()
+
+    def _recreate_cm(self) -> as_server:
+        """One for each call of a decorated function: several threads may call it."""
+        return as_server()
 
 
 @contextmanager

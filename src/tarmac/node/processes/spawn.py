@@ -64,11 +64,9 @@ def spawn(command: Command) -> int:
     if not command.argv:
         raise CannotStart("its command is empty", words.NOT_FOUND_EXIT)
     with ExitStack() as opened:
-        log = output = untrusted.open_to_append(command.log)
-        opened.callback(os.close, log)
+        log = output = opened.enter_context(handles.closing(untrusted.open_to_append(command.log)))
         if command.stdout is not None:
-            output = untrusted.open_to_append(command.stdout)
-            opened.callback(os.close, output)
+            output = opened.enter_context(handles.closing(untrusted.open_to_append(command.stdout)))
         streams = (command.stdin, output, log)
         opened.enter_context(as_server())
         if os.getpid() == _FIRST and not command.groups and command.place is None:

@@ -75,7 +75,8 @@ class Torn:
         if struck | leaving and self._is_alone(fates):
             vouched = max((number for number, each in enumerate(changes) if each.what == NAMED), default=0)
         self._known -= over
-        self._over = {each for each in self._over | over if procfs.fate(each) != procfs.GONE}
+        seen = {each for each in self._over | over if each.start_ticks != _NEVER_SEEN}
+        self._over = {each for each in seen if procfs.fate(each) != procfs.GONE}
         for number, change in enumerate(changes):
             if change.what == CLOSED and number < vouched:
                 self._take_one(change, set(), set())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
 from typing import Callable, Mapping, Optional, Sequence, Union
 
 from tarmac.node.attempt import protocol
@@ -60,7 +59,7 @@ class ProgressWatcher:
         self.torn: Optional[Mapping[str, int]] = None
         """After the close: the torn files (see `Torn.paths`); None: unknown."""
         self._report_every_s = report_every_s
-        self._reports_too_long = False
+        self._reports_too_long = self._has_reports = False
         self._output_seen = False
         self._read_seen = False
         self._checkpoint_at: Optional[float] = None
@@ -73,8 +72,8 @@ class ProgressWatcher:
 
     def look(self, *, writers_done: bool = False) -> None:
         """Process new events; called while the runner is awake."""
-        self._look_for_output()
         self._look_at_reports()
+        self._look_for_output()
         if self._tree is None:
             return
         self._look_at_tree(self._tree, writers_done=writers_done)
@@ -123,9 +122,10 @@ class ProgressWatcher:
         """Notify the user, once, of reports beyond the limit of the server."""
         if self._reports_too_long:
             return
-        with suppress(OSError):
-            self._reports_too_long = os.lstat(self._reports).st_size > protocol.LONGEST_REPORTS_BYTES
-        if self._reports_too_long:
+        found = untrusted.lstat(self._reports)
+        self._has_reports = found is not None
+        if found is not None and found.st_size > protocol.LONGEST_REPORTS_BYTES:
+            self._reports_too_long = True
             most = protocol.LONGEST_REPORTS_BYTES >> 20
             text = f"its workers on this node reported more than {most} MiB: what comes after is left out"
             self._events.notice(text)
@@ -167,7 +167,8 @@ class ProgressWatcher:
     def _look_for_output(self) -> None:
         if self._output_seen:
             return
-        times = [*map(_written_at, self._logs), _first_report_at(self._reports)]
+        reports = [self._reports] if self._has_reports else []
+        times = (*map(_written_at, self._logs), *map(_first_report_at, reports))
         found = [at for at in times if at is not None]
         if found:
             self._output_seen = True
