@@ -15,6 +15,7 @@ import os
 import shutil
 from typing import Any, Mapping
 
+from tarmac.node.files import untrusted
 from tarmac.node.kernel.handles import closing
 
 DRAFT = ".draft-"
@@ -40,9 +41,8 @@ def make_directory(directory: str, files: Mapping[str, bytes], *, staging: str) 
             path = os.path.join(partial, name)
             if "/" in name:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "xb") as file:
-                file.write(content)
-        os.makedirs(os.path.dirname(directory), exist_ok=True)
+            untrusted.write_new(path, content)
+        untrusted.make_directory(os.path.dirname(directory))
         os.rename(partial, directory)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
