@@ -27,7 +27,7 @@ CODE_LINES = {
     "engines": 10084,
     "launch": 1012,
     "model": 3103,
-    "node": 12252,
+    "node": 12251,
     "providers": 505,
     "samplers": 214,
     "sched": 5523,

@@ -71,7 +71,6 @@ class NodeRun:
     view: Optional[UserView] = None
     progress: Optional[ProgressWatcher] = None
     spare: Optional[Spare] = None
-    victims: Optional[OomKills] = None
     is_untouched = False
     venv: Optional[str] = None
     over_at: Optional[float] = None
@@ -116,6 +115,7 @@ class NodeRun:
             children=self.children,
             namespace=namespace,
         )
+        self.victims = OomKills()
         self.workers = [Worker(item, attempt, directory=self._start_of(item)) for item in part.workers]
         self.setup_log = attempt.log(f"setup.{self.node_name}")
         logs = [self.setup_log, *(worker.log for worker in self.workers)]

@@ -27,7 +27,7 @@ from tarmac.node.files.masking import Mask
 from tarmac.node.hooks import artifacts, code, mounts, pre_post_commands, workers
 from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
 from tarmac.node.hooks.watch import watch
-from tarmac.node.kernel import namespaces, procfs, sockets, syscalls
+from tarmac.node.kernel import namespaces, sockets, syscalls
 from tarmac.node.kernel.mounts import take_back
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.spare import Spare
@@ -191,7 +191,7 @@ def _claim(
     pid, name = os.getpid(), ""
     if namespace is not None:
         pid, name = namespace.pid, f"{namespaces.NAME}-{os.urandom(4).hex()}"
-        procfs.rename_self(name)
+        syscalls.rename_self(name)
     if not claims.take(node, document.token, pid=pid, name=name):
         _give_up(namespace)
         return None
@@ -252,7 +252,7 @@ def _deliver(run: NodeRun, before_news: Optional[Callable[[], object]] = None) -
 def _give_up(namespace: Optional[namespaces.ProcessNamespace]) -> None:
     """Remove the name that proves that the claim is alive: the last event marks the end."""
     if namespace is not None:
-        procfs.rename_self(namespaces.NAME)
+        syscalls.rename_self(namespaces.NAME)
 
 
 def _refuse(

@@ -33,9 +33,8 @@ def to_json(record: Any) -> dict[str, Any]:
 def reader(kind: type) -> _Read:
     """A function that makes records of this kind from JSON; it checks all types and raises Malformed."""
     hints = get_type_hints(kind)
-    names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
     defaults: Mapping[str, Any] = kind._field_defaults  # type: ignore[attr-defined]
-    fields = [(name, name in defaults, _reader(hints[name])) for name in names]
+    fields = [(name, name in defaults, _reader(hints[name])) for name in hints]
 
     def read(content: Any) -> Any:
         if not isinstance(content, dict):

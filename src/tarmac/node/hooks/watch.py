@@ -27,7 +27,6 @@ from tarmac.node.files import logroom, untrusted
 from tarmac.node.files.masking import Mask
 from tarmac.node.hooks.workers import end_those_over_limit, ran_out
 from tarmac.node.kernel import procfs
-from tarmac.node.kernel.workergroup import OomKills
 from tarmac.node.noderun import NodeRun, Worker
 from tarmac.node.progress import polls
 from tarmac.node.progress.torn import Budget
@@ -96,7 +95,6 @@ class Watch:
             self._look_at_world()
             if run.children.none_left:
                 return
-            run.victims = run.victims or OomKills()  # a shorter attempt cannot use up the memory
             self._look_for_leave_requests()
             self._pass_signal_on()
             self._look_for_leftovers()

@@ -133,7 +133,7 @@ def ran_out(run: NodeRun, worker: Worker, *, struck: bool) -> Optional[str]:
     if group is not None and group.out_of_memory():
         peak_bytes = group.peak_bytes()
         return f": it may use {may}" + (f", and had used {size_text(peak_bytes)}" if peak_bytes else "")
-    if struck and run.victims is not None and run.victims.grew():
+    if struck and run.victims.grew():
         peak_bytes = worker.child.peak_bytes if worker.child is not None else 0
         return f": the node had none left; one of its processes had used {size_text(peak_bytes)}"
     return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import ExitStack, suppress
-from functools import lru_cache, partial
+from functools import partial
 from typing import Callable, NamedTuple, NoReturn, Optional
 
 from tarmac.node.kernel import handles, procfs, syscalls
@@ -48,18 +48,13 @@ class ProcessNamespace(NamedTuple):
     def pid_of(self, child: int) -> int:
         """The machine's pid of a child process; its pid here, if an old kernel does not report it."""
         with suppress(OSError, ValueError):
-            return int(os.pread(_children(self.proc, self.pid), 32, 0))  # the only one, as usual
+            children = f"/proc/self/fd/{self.proc}/{self.pid}/task/{self.pid}/children"
+            return int(procfs.content_again(children))  # the only one, as usual
         with suppress(OSError, ValueError), handles.closing(os.pidfd_open(child)) as handle:
             found = procfs.field(f"/proc/self/fd/{self.proc}/{self.pid}/fdinfo/{handle}", "Pid")
             pid = int(found or 0)
             return pid if pid > 0 else child
         return child
-
-
-@lru_cache(maxsize=1)
-def _children(proc: int, pid: int) -> int:
-    """The machine's list of the children of the first process, which stays open: opening takes long."""
-    return os.open(f"/proc/self/fd/{proc}/{pid}/task/{pid}/children", os.O_RDONLY | os.O_CLOEXEC)
 
 
 _Become = Callable[[Optional[ProcessNamespace]], NoReturn]
@@ -148,7 +143,7 @@ def enter() -> ProcessNamespace:
     pid = int(os.readlink("/proc/self"))
     own_disk_view()
     syscalls.mount("proc", "/proc", "proc", _PROC_FLAGS)
-    procfs.rename_self(NAME)
+    syscalls.rename_self(NAME)
     return ProcessNamespace(pid, proc)
 
 

@@ -15,7 +15,6 @@ import time
 from functools import lru_cache
 from typing import Collection, Iterable, Iterator, Mapping, NamedTuple, Optional
 
-from tarmac.node.kernel import syscalls
 from tarmac.node.kernel.handles import closing
 
 MACHINE_VARIABLE = "TARMAC_MACHINE_PROC"
@@ -73,11 +72,6 @@ def status(pid: int) -> Optional[Status]:
         unreaped=fields[0] in (b"Z", b"X"),
         name=os.fsdecode(name),
     )
-
-
-def rename_self(name: str) -> None:
-    """Rename this process, to at most 15 bytes: only the process itself can do that."""
-    syscalls.rename(name.encode())
 
 
 def fate(process: Process) -> str:
@@ -193,6 +187,16 @@ def content(path: str) -> bytes:
     """The content of a file; raises OSError."""
     with closing(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as handle:
         return b"".join(iter(lambda: os.read(handle, _STEP_BYTES), b""))
+
+
+def content_again(path: str) -> bytes:
+    """The first part of a file that each attempt reads, and that therefore stays open. Raises OSError."""
+    return os.pread(_opened(path), _STEP_BYTES, 0)
+
+
+@lru_cache(maxsize=None)
+def _opened(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def lines(path: str) -> list[str]:

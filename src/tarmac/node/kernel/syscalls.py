@@ -92,9 +92,10 @@ def die_with_parent(number: int) -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0), "prctl")
 
 
-def rename(name: bytes) -> None:
-    """Rename this thread, which in the first thread renames the process."""
-    _check(_libc.prctl(_PR_SET_NAME, ctypes.addressof(ctypes.create_string_buffer(name)), 0, 0, 0), "prctl")
+def rename_self(name: str) -> None:
+    """Rename this process (its first thread), to at most 15 bytes: only the process itself can do that."""
+    buffer = ctypes.create_string_buffer(name.encode())
+    _check(_libc.prctl(_PR_SET_NAME, ctypes.addressof(buffer), 0, 0, 0), "prctl")
 
 
 def control(operation: int, value: int, *, optional: bool = False) -> None:

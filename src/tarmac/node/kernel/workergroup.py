@@ -167,10 +167,11 @@ def _counters(proc: str, groups: str) -> tuple[str, ...]:
 
 
 def _count(path: str) -> Optional[int]:
-    for line in procfs.lines(path):
-        name, _, number = line.partition(" ")
-        if name == "oom_kill":
-            return int(number)
+    with suppress(OSError):
+        for line in procfs.content_again(path).splitlines():
+            name, _, number = line.partition(b" ")
+            if name == b"oom_kill":
+                return int(number)
     return None
 
 

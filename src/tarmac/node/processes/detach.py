@@ -10,7 +10,7 @@ import select
 import signal
 from contextlib import suppress
 
-from tarmac.node.kernel import procfs
+from tarmac.node.kernel import syscalls
 
 
 def own_session() -> None:
@@ -41,7 +41,7 @@ def beside(runner: int, name: str) -> select.poll:
     own_session()
     drop_stdio()
     close_inherited(but=frozenset())
-    procfs.rename_self(name)
+    syscalls.rename_self(name)
     gone = select.poll()
     with suppress(OSError, AttributeError):  # older kernel or Python: the caller polls at intervals
         gone.register(os.pidfd_open(runner), select.POLLIN)
