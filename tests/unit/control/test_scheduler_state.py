@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from threading import Event, Thread
 
 import pytest
@@ -91,6 +92,31 @@ def test_answers_do_not_wait_for_slow_estimates() -> None:
     woken.append("nothing is due")
     estimator.renew(scope, NOW)
     assert woken == ["nothing is due"]
+
+
+def test_a_guess_waits_for_no_estimate() -> None:
+    """I2: plans guess by ended runs while a long estimate is made."""
+    simulation, asked, answered = simulated(), Event(), Event()
+
+    class LongIds(tuple[str, ...]):
+        def __iter__(self) -> Iterator[str]:
+            asked.set()
+            assert answered.wait(LIMIT_S)
+            return super().__iter__()
+
+    for _ in range(6):
+        submit(simulation.server.plane, slots=4)
+    simulation.settle()
+    estimator = Estimator(simulation.store, wake=list)
+    estimator.renew(lambda _most: pytest.fail("no answer asked for estimates"), NOW)
+    scope = Scope(snapshot(nodes(1, 4)), LongIds(), too_far=True)
+    asking = Thread(target=lambda: estimator.estimates(scope, NOW))
+    asking.start()
+    assert asked.wait(LIMIT_S)
+    guess = estimator.durations().guess_slot_s(candidate("r", gang(4)))
+    answered.set()
+    asking.join(LIMIT_S)
+    assert (asking.is_alive(), guess) == (False, pytest.approx(800.0, rel=0.05))
 
 
 def test_what_changed_nothing_is_not_planned_again() -> None:

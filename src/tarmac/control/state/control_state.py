@@ -110,7 +110,7 @@ class ControlState:
         self.event_bus = EventBus()
         self.lock = threading.RLock()
         self.estimator = Estimator(store, wake=partial(self.event_bus.notify, Wakeup.ESTIMATE))
-        self.scheduler_state = SchedulerState(self._news, history=self.estimator.guesses)
+        self.scheduler_state = SchedulerState(self._news, durations=self.estimator.durations)
         self.shapes = Shapes()
         self.subscriptions = Subscriptions(store, notify_always, trackers, known=alone)
         self._run_cache = RunCache(self.shapes, self.server, self.engines, self.subscriptions.of)
@@ -230,7 +230,7 @@ class ControlState:
         unknown = [step.after.id for step in applied if not self._run_cache.absorb(step)]
         self._usage.note(applied)
         self.tallies.note(applied)
-        self.estimator.note([step.after for step in applied if step.after.state is RunState.ENDED])
+        self.estimator.note(step.after for step in applied if step.after.state is RunState.ENDED)
         return unknown
 
     def run_cache(self) -> RunCache:

@@ -6,7 +6,7 @@ long plan delays no submission. A holder of the lock of the control state must n
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from time import thread_time
 from typing import NamedTuple, TypeVar
 
@@ -28,14 +28,8 @@ News = tuple[tuple[Pool, ...], tuple[Node, ...], Iterable[Change], Iterable[Usag
 """All current pools, nodes and limits, and the changes of runs and usage since the last call."""
 
 
-_LEARNT_AT_FIRST = 2000
-"""The number of last ended runs that the first estimate reads."""
-
-_GUESSED_BY_AT_FIRST = 500
-"""The same for the first guess, which a plan waits for."""
-
-_MOST_UNLEARNT = 10_000
-"""The maximum of ended runs remembered until a request."""
+_LEARNT = 1000
+"""The number of last ended runs that are learnt at the start, and the most that await a request."""
 
 _NOT_ITS_OWN = frozenset(
     {CauseCode.NEVER_FITS, CauseCode.BUSY, CauseCode.CODE_UNREADABLE, CauseCode.PLATFORM_FAULT}
@@ -115,68 +109,48 @@ class _Expected(NamedTuple):
     took_s: float = 0.0
 
 
-class History:
-    """The durations of ended runs, learnt only on request. Runs may be noted from any thread."""
-
-    def __init__(self, store: Store, at_first: int) -> None:
-        """The first request reads the last `at_first` ended runs."""
-        self._store, self._at_first = store, at_first
-        self._durations: sched.Durations | None = None
-        self._unlearnt: deque[Run] = deque(maxlen=_MOST_UNLEARNT)
-
-    def note(self, runs: Iterable[Run]) -> None:
-        """Record runs that have just ended."""
-        self._unlearnt.extend(runs)
-
-    def learnt(self) -> sched.Durations:
-        """The durations of all runs that ended so far."""
-        if self._durations is None:
-            self._unlearnt.clear()  # they are among those that are read
-            self._durations = sched.Durations()
-            self._unlearnt.extendleft(self._ended())
-        while self._unlearnt:
-            finished = _finished_of(self._unlearnt.popleft())
-            if finished is not None:
-                self._durations.add(finished)
-        return self._durations
-
-    def _ended(self) -> Iterable[Run]:
-        """The last ended runs, newest first."""
-        query = RunQuery(states=frozenset({RunState.ENDED}), limit=self._at_first)
-        ids = [summary.id for summary in self._store.runs(query)]
-        found = self._store.load_runs(ids)
-        return [found[run_id] for run_id in ids if run_id in found]
-
-
 class Estimator:
     """Estimates the starts of queued runs from the durations of ended ones; may be used by any thread.
 
-    Ended runs are learnt outside the lock of the scheduler: an estimate takes longer than a plan, and delays
-    neither plans nor submissions.
+    Its lock is held only while runs are learnt: an estimate takes longer than a plan, and delays neither
+    plans nor submissions.
     """
 
     def __init__(self, store: Store, *, wake: Callable[[], None], slow_s: float = SLOW_S) -> None:
         """`wake` asks for a call of `renew` soon. A simulation is slow from `slow_s` on."""
-        self._history, self._wake, self._slow_s = History(store, _LEARNT_AT_FIRST), wake, slow_s
-        self.guesses = History(store, _GUESSED_BY_AT_FIRST)
-        """The same for the scheduler, which has a lock of its own."""
+        self._store, self._wake, self._slow_s = store, wake, slow_s
         self._lock = threading.Lock()
+        self._durations: sched.Durations | None = None
+        self._unlearnt: deque[Run] = deque(maxlen=_LEARNT)
         self._expected, self._depth, self._due = _Expected(), 0, False
 
-    def note(self, runs: Sequence[Run]) -> None:
-        """Record runs that have just ended."""
-        self._history.note(runs)
-        self.guesses.note(runs)
+    def note(self, runs: Iterable[Run]) -> None:
+        """Record runs that have just ended; they are learnt on request."""
+        self._unlearnt.extend(runs)
 
-    def learn(self) -> None:
-        """Learn from the runs that ended so far, and from now on from every end."""
+    def durations(self) -> sched.Durations:
+        """The durations of the runs that ended so far; the first call reads those of the store."""
         with self._lock:
-            self._history.learnt()
+            if self._durations is None:
+                self._unlearnt.clear()  # they are among those that are read
+                self._unlearnt.extendleft(self._ended())
+                self._durations = sched.Durations()
+            while self._unlearnt:
+                finished = _finished_of(self._unlearnt.popleft())
+                if finished is not None:
+                    self._durations.add(finished)
+            return self._durations
+
+    def _ended(self) -> Iterable[Run]:
+        """The last ended runs, newest first."""
+        query = RunQuery(states=frozenset({RunState.ENDED}), limit=_LEARNT)
+        ids = [summary.id for summary in self._store.runs(query)]
+        found = self._store.load_runs(ids)
+        return [found[run_id] for run_id in ids if run_id in found]
 
     def estimates(self, scope: sched.Scope, now: float) -> Mapping[str, sched.Estimate]:
         """The likely start of each requested run of the scope."""
-        with self._lock:
-            return sched.estimates(scope, now, durations=self._history.learnt())
+        return sched.estimates(scope, now, durations=self.durations())
 
     def first_estimates(
         self, run_ids: Collection[str], scope: Callable[[int], sched.Scope], depth: int, now: float
@@ -196,7 +170,8 @@ class Estimator:
         return expected.found
 
     def renew(self, scope: Callable[[int], sched.Scope], now: float) -> None:
-        """Make new estimates, if an answer asked for these."""
+        """Make new estimates, if an answer asked for these; the first call reads the ended runs."""
+        self.durations()
         if self._due:
             self._due = False
             self._make(scope, now)
@@ -229,13 +204,16 @@ def _finished_of(run: Run) -> sched.Finished | None:
 class SchedulerState:
     """The ledger and its lock; `news` returns the changes and is called under that lock.
 
-    By `history`, batch runs get a guess of their usage when they are queued, if a pool orders by usage.
+    By `durations`, batch runs get a guess of their usage when they are queued, if a pool orders by usage.
     """
 
     def __init__(
-        self, news: Callable[[], News], ledger: sched.Ledger | None = None, history: History | None = None
+        self,
+        news: Callable[[], News],
+        ledger: sched.Ledger | None = None,
+        durations: Callable[[], sched.Durations] = sched.Durations,
     ) -> None:
-        self._news, self._history = news, history
+        self._news, self._durations = news, durations
         self._lock = threading.Lock()
         self._ledger = ledger if ledger is not None else sched.Ledger()
         self._cluster: tuple[tuple[Pool, ...], tuple[Node, ...]] = ((), ())
@@ -289,14 +267,9 @@ class SchedulerState:
     def _guessed(self, run: sched.Candidate, pools: Iterable[Pool]) -> sched.Candidate:
         """The run with a guess of its usage, the same until it has used more in an attempt."""
         by_usage = any(pool.policy is Policy.LEAST_ATTAINED for pool in pools)
-        if (
-            self._history is None
-            or not by_usage
-            or run.time_limit_s is not None
-            or run.mode is not Mode.BATCH
-        ):
+        if not by_usage or run.time_limit_s is not None or run.mode is not Mode.BATCH:
             return run
         known = self._ledger.known(run.run_id)
         if known is not None and known.attained_slot_s == run.attained_slot_s:
             return replace(run, guess_slot_s=known.guess_slot_s)
-        return replace(run, guess_slot_s=self._history.learnt().guess_slot_s(run))
+        return replace(run, guess_slot_s=self._durations().guess_slot_s(run))

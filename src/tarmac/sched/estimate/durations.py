@@ -1,6 +1,6 @@
 """How long runs take, learnt from ended runs: for `estimates`, and for the order of `least_attained`.
 
-`control` keeps one for each, and adds each run as it ends. Running times spread over orders of
+`control` keeps one for both, and adds each run that ended. Running times spread over orders of
 magnitude, and the best indication is how long a run has lasted already: a prediction is a quantile of the
 similar runs that lasted longer. The likeness that predicts best (name, owner, size, used share of the time
 limit) differs between clusters, so it is learnt from the runs.
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from math import inf, log
+from threading import Lock
 
 from tarmac.sched.facts import Candidate, requested_slots
 
@@ -75,9 +76,10 @@ Class = tuple[Likeness, *tuple[str | int, ...]]
 
 
 class Durations:
-    """Learnt running times. Not for use by two threads at once."""
+    """Learnt running times; from any thread: a long simulation asks while plans ask and runs are added."""
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._samples: OrderedDict[Class, _Samples] = OrderedDict()
         self._gain = {likeness: 0.01 * (likeness - Likeness.ALL) for likeness in Likeness}
         self._order = sorted(Likeness)
@@ -95,15 +97,16 @@ class Durations:
         """Add a run that ended."""
         ran_s = max(run.ran_s, SHORTEST_S)
         classes = list(_classes(run.owner, run.project, run.name, run.slots, run.time_limit_s))
-        self._learn(ran_s, classes, run.time_limit_s, run.slots)
-        for key in classes:
-            samples = self._samples.get(key)
-            if samples is None:
-                samples = self._samples[key] = _Samples()
-            self._samples.move_to_end(key)
-            samples.add(ran_s / _scale(key[0], run.time_limit_s, run.slots))
-        while len(self._samples) > MOST_CLASSES:
-            self._samples.popitem(last=False)
+        with self._lock:
+            self._learn(ran_s, classes, run.time_limit_s, run.slots)
+            for key in classes:
+                samples = self._samples.get(key)
+                if samples is None:
+                    samples = self._samples[key] = _Samples()
+                self._samples.move_to_end(key)
+                samples.add(ran_s / _scale(key[0], run.time_limit_s, run.slots))
+            while len(self._samples) > MOST_CLASSES:
+                self._samples.popitem(last=False)
 
     def remaining_s(self, run: Candidate, *, elapsed_s: float = 0.0, share: float = 0.5) -> float | None:
         """How many seconds longer a run takes that has run `elapsed_s`; None if nothing is known.
@@ -117,7 +120,8 @@ class Durations:
             if samples is None:
                 continue
             scale = _scale(likeness, run.time_limit_s, requested_slots(run.demands))
-            total = samples.quantile(share, above=elapsed_s / scale)
+            with self._lock:
+                total = samples.quantile(share, above=elapsed_s / scale)
             if total is not None:
                 return max(0.0, total * scale - elapsed_s)
         if not self._samples:
@@ -138,7 +142,8 @@ class Durations:
         for likeness in (*better, Likeness.USAGE) if slots else ():
             samples = self._samples.get(classes[likeness]) if likeness in classes else None
             unit = slots * _scale(likeness, None, slots)
-            found = samples and samples.per_end(run.attained_slot_s / unit, FIRST_GUESS_SLOT_S / unit)
+            with self._lock:
+                found = samples and samples.per_end(run.attained_slot_s / unit, FIRST_GUESS_SLOT_S / unit)
             if found:
                 return found * unit
         return None
