@@ -17,7 +17,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
@@ -245,6 +245,14 @@ def each_of(
     known = [value for value in dict.fromkeys(ids) if storable(value)]
     for start in range(0, len(known), CHUNK):
         yield from connection.execute(statement, {"ids": known[start : start + CHUNK], **values})
+
+
+def plain_rows(
+    connection: Connection, statement: Executable, values: Mapping[str, Any] = NO_VALUES
+) -> Sequence[Any]:
+    """The rows of a SELECT for many, as the driver's tuples: SQLAlchemy's take half as long again."""
+    with closing(connection.execute(statement, values)) as found:
+        return list(found.cursor.fetchall()) if found.cursor is not None else ()
 
 
 def _storable(values: Mapping[str, Any]) -> bool:

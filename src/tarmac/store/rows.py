@@ -262,24 +262,25 @@ def _legible(text: str) -> str:
 
 def to_run(row: Sequence[Any]) -> Run:
     """A run, from the columns of `statements._RUNS`."""
-    return Run(**_values(_RUN, row))
+    return Run(**_values(RUN_FIELDS, _FROM_RUN, row))
 
 
 def to_summary(row: Sequence[Any]) -> RunSummary:
     """One line of a list, from the columns of `statements.SUMMARIES`."""
-    words = (_STATES[row[5]], _OUTCOMES[row[6]], _MODES[row[7]])
-    values = (*row[:5], *words, *row[8:17], _CAUSES[row[17]], *row[18:-1], bool(row[-1]))
+    values = list(row)
+    values[5:8] = _STATES[row[5]], _OUTCOMES[row[6]], _MODES[row[7]]
+    values[17], values[-1] = _CAUSES[row[17]], bool(row[-1])
     return RunSummary(*values)
 
 
 def to_attempt(row: Sequence[Any]) -> Attempt:
     """An attempt, from the columns of `statements._ATTEMPTS`."""
-    return Attempt(**_values(_ATTEMPT, row))
+    return Attempt(**_values(ATTEMPT_FIELDS, _FROM_ATTEMPT, row))
 
 
 def to_event(row: Sequence[Any]) -> Event:
     """One step of a history, from the columns of `statements._EVENTS`."""
-    return Event(**_values(_EVENT, row))
+    return Event(**_values(EVENT_FIELDS, _FROM_EVENT, row))
 
 
 _USAGE_FIELDS = ("hour_at", "cluster", "pool", "user", "project", "group", "slot_s")
@@ -319,19 +320,22 @@ def read_record(kind: type[T], body: str | None) -> T | None:
     return decode(kind, json.loads(body)) if body is not None else None
 
 
-def _values(fields: Sequence[_Field], row: Sequence[Any]) -> Values:
-    """The fields of a record by name, without those that have the usual value."""
-    return {
-        name: value if read is None else read(value)
-        for (name, read), value in zip(fields, row, strict=True)
-        if value is not None
-    }
+def _values(names: Sequence[str], readers: _Readers, row: Sequence[Any]) -> Values:
+    """The fields of a record by name, without those that have to be read and are null: the usual value."""
+    values = dict(zip(names, row, strict=True))
+    for name, read in readers.items():
+        value = values[name]
+        if value is None:
+            del values[name]
+        else:
+            values[name] = read(value)
+    return values
 
 
-_Field = tuple[str, Callable[[Any], Any] | None]
-"""A field, and what reads it (None: it is used unchanged)."""
+_Readers = Mapping[str, Callable[[Any], Any]]
+"""What reads a field, for those that are not used unchanged."""
 
-_FROM_RUN: Mapping[str, Callable[[Any], Any]] = {
+_FROM_RUN: _Readers = {
     "user": intern,  # long lists have few users, and a server keeps all live runs
     "server": intern,
     "code_digest": intern,
@@ -346,7 +350,7 @@ _FROM_RUN: Mapping[str, Callable[[Any], Any]] = {
     "dependencies": lambda body: decode(tuple[AwaitedRun, ...], json.loads(body)),
     "excluded_nodes": lambda body: tuple(json.loads(body)),
 }
-_FROM_ATTEMPT: Mapping[str, Callable[[Any], Any]] = {
+_FROM_ATTEMPT: _Readers = {
     "state": AttemptState,
     "allocation": partial(read_record, Allocation),
     "leave_request": LeaveRequest,
@@ -356,16 +360,8 @@ _FROM_ATTEMPT: Mapping[str, Callable[[Any], Any]] = {
     "released": lambda body: decode(tuple[Release, ...], json.loads(body)),
     "native": partial(read_record, NativeStatus),
 }
-_FROM_EVENT: Mapping[str, Callable[[Any], Any]] = {
+_FROM_EVENT: _Readers = {
     "event": _EVENTS.__getitem__,
     "state": _STATES.__getitem__,
     "detail": json.loads,
 }
-_RUN, _ATTEMPT, _EVENT = (
-    [(name, readers.get(name)) for name in names]
-    for names, readers in (
-        (RUN_FIELDS, _FROM_RUN),
-        (ATTEMPT_FIELDS, _FROM_ATTEMPT),
-        (EVENT_FIELDS, _FROM_EVENT),
-    )
-)

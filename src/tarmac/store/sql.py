@@ -31,7 +31,7 @@ from tarmac.store import checks, rows, spans
 from tarmac.store import statements as sql
 from tarmac.store.accounts import SqlAccounts
 from tarmac.store.announcements import SqlAnnouncements
-from tarmac.store.database import CHUNK, Conflict, Database, Stale, each_of, is_damage
+from tarmac.store.database import CHUNK, Conflict, Database, Stale, each_of, is_damage, plain_rows
 from tarmac.store.experiments import SqlExperiments
 from tarmac.store.limits import SqlLimits
 from tarmac.store.metrics import SqlMetrics
@@ -149,7 +149,7 @@ class SqlStore:
         counted = sql.relevant(query)
         with self._database.reading() as connection:
             few = counted is not None and connection.execute(counted).scalar_one() <= sql.FEW
-            found = connection.execute(sql.summaries(query, few=few)).all()
+            found = plain_rows(connection, sql.summaries(query, few=few))
         return [rows.to_summary(row) for row in found]
 
     def count_runs(self, query: RunQuery) -> int:
@@ -164,12 +164,12 @@ class SqlStore:
         return {(RunState(state), outcome and Outcome(outcome)): count for state, outcome, count in found}
 
     def live_runs(self) -> Iterator[Run]:
-        ids = [row.id for row in self._database.rows(sql.LIVE_IDS)]
-        for start in range(0, len(ids), CHUNK):  # no sort has whole rows, and no list has all of them
-            part = ids[start : start + CHUNK]
-            yield from map(
-                rows.to_run, self._database.rows(sql.LIVE_RUNS, {"first": part[0], "last": part[-1]})
-            )
+        with self._database.reading() as connection:
+            ids = [run_id for (run_id,) in plain_rows(connection, sql.LIVE_IDS)]
+            for start in range(0, len(ids), CHUNK):  # no sort has whole rows, and no list has all of them
+                part = ids[start : start + CHUNK]
+                bounds = {"first": part[0], "last": part[-1]}
+                yield from map(rows.to_run, plain_rows(connection, sql.LIVE_RUNS, bounds))
 
     # --- attempts and events ----------------------------------------------------------------------
 

@@ -119,13 +119,13 @@ ATTEMPT_FIELDS = Attempt.__struct_fields__
 EVENT_FIELDS = Event.__struct_fields__
 """The fields read of each record: a field is in the column of its name, with two exceptions."""
 
-STAGED = (
-    (run.c.mode == Mode.BURST.value)
-    & run.c.outcome.is_(None)
+_UNRENTED = (
+    run.c.outcome.is_(None)
     & run.c.cluster.startswith(BURST_PREFIX)
     & ~sa.exists().where(rental.c.run_id == run.c.id)
 )
-"""Whether nothing was ever rented for a run that needs it: `RunSummary.staged`."""
+STAGED = sa.case((run.c.mode == Mode.BURST.value, _UNRENTED), else_=sa.false())
+"""Whether nothing was ever rented for a run that needs it: `RunSummary.staged`. No other run is looked up."""
 
 _RENAMED = {"user": run.c.user_name, "spec": run_spec.c.body, "staged": STAGED.label("staged")}
 

@@ -247,10 +247,6 @@ class SchedulerState:
         pools, nodes, changes, usage, limits = self._news()
         ledger = self._ledger
         changed = ledger.set_limits(*limits)
-        if (pools, nodes) != self._cluster:  # the same objects, while none of them changes
-            self._cluster = pools, nodes
-            ledger.set_cluster(pools, nodes)
-            changed = True
         for run_id, fact in changes:
             changed = True
             if fact is None:
@@ -259,6 +255,10 @@ class SchedulerState:
                 ledger.queue(self._guessed(fact, pools))
             else:
                 ledger.hold(replace(fact, candidate=self._guessed(fact.candidate, pools)))
+        if (pools, nodes) != self._cluster:  # after the runs: it sorts those of a first call at once
+            self._cluster = pools, nodes
+            ledger.set_cluster(pools, nodes)
+            changed = True
         if added := list(usage):
             ledger.add_usage(added)
             changed = True
