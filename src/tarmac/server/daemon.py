@@ -110,6 +110,7 @@ class Server(uvicorn.Server):
         self._service.changes.attach(self._loop)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop_in_loop)
+        self._service.plane.control.scheduler_state.snapshot()  # reads all live runs
         self._parts.start(stop=self.stop)
         sys.setswitchinterval(SWITCH_S)
         gc.freeze()  # all loaded objects stay: the collector need not visit them again

@@ -87,9 +87,10 @@ class Renting:
         self._next_at = {key: at for key, at in self._next_at.items() if at > control.clock.now()}
         self._sweep(rentals)
         with control.lock:
-            live = dict(control.run_cache().runs)
+            live = list(control.run_cache().runs.values())
         rented = {each.run_id for each in rentals}
-        runs = [run for run_id, run in sorted(live.items()) if run.spec.may_rent or run_id in rented]
+        runs = [run for run in live if run.spec.may_rent or run.id in rented]
+        runs.sort(key=lambda run: run.id)
         burst = {run.id for run in runs if run.spec.is_burst}
         self._concerned = rented | burst  # a queue that rents has many others
         market = Market(control, rules, runs)

@@ -247,7 +247,7 @@ class LongWaits:
 
     def note(self, run: Run) -> None:
         """Record the current state of a run, or a change of the subscriptions to it."""
-        if run.state in QUEUES and any(self._waits(run)):
+        if run.state in QUEUES and self._waits(run):
             self._waiting[run.id] = run
         else:
             self.forget(run.id)
@@ -278,11 +278,12 @@ class LongWaits:
         times = (since + each.waiting_s for run in self._waiting.values() for each, since in self._waits(run))
         return min((at for at in times if at > now), default=None)
 
-    def _waits(self, run: Run) -> Iterator[tuple[Subscription, float]]:
+    def _waits(self, run: Run) -> list[tuple[Subscription, float]]:
         """The subscriptions to the wait of a run, each with the time since which it waits."""
-        since = run.queued_at
-        if since is None:
-            return
-        for each in self._of(run):
-            if Occasion.WAITING in each.on and (_is_first(run) or not _as_a_whole(run, each.receiver)):
-                yield each, since
+        return [
+            (each, run.queued_at)
+            for each in self._of(run)
+            if run.queued_at is not None
+            and Occasion.WAITING in each.on
+            and (_is_first(run) or not _as_a_whole(run, each.receiver))
+        ]

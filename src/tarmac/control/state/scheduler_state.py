@@ -216,7 +216,7 @@ class SchedulerState:
         self._news, self._durations = news, durations
         self._lock = threading.Lock()
         self._ledger = ledger if ledger is not None else sched.Ledger()
-        self._cluster: tuple[tuple[Pool, ...], tuple[Node, ...]] = ((), ())
+        self._cluster: tuple[tuple[Pool, ...], tuple[Node, ...]] | None = None
         self._idle: sched.Plan | None = None  # the last plan, if it decided nothing and no fact has changed
 
     def plan(self, now: float) -> sched.Plan:
@@ -245,29 +245,33 @@ class SchedulerState:
     def _take_news(self) -> bool:
         """Update the ledger; returns whether anything changed."""
         pools, nodes, changes, usage, limits = self._news()
-        ledger = self._ledger
+        ledger, fresh = self._ledger, list[sched.Candidate]()
+        queue = fresh.append if self._cluster is None else ledger.queue  # those of the first call are many
         changed = ledger.set_limits(*limits)
+        if (pools, nodes) != self._cluster:  # the same objects, while none of them changes
+            self._cluster = pools, nodes
+            ledger.set_cluster(pools, nodes)
+            changed = True
+        by_usage = any(pool.policy is Policy.LEAST_ATTAINED for pool in pools)
         for run_id, fact in changes:
             changed = True
             if fact is None:
                 ledger.forget(run_id)
             elif isinstance(fact, sched.Candidate):
-                ledger.queue(self._guessed(fact, pools))
+                queue(self._guessed(fact) if by_usage else fact)
+            elif by_usage:
+                ledger.hold(replace(fact, candidate=self._guessed(fact.candidate)))
             else:
-                ledger.hold(replace(fact, candidate=self._guessed(fact.candidate, pools)))
-        if (pools, nodes) != self._cluster:  # after the runs: it sorts those of a first call at once
-            self._cluster = pools, nodes
-            ledger.set_cluster(pools, nodes)
-            changed = True
+                ledger.hold(fact)
+        ledger.queue_all(fresh)
         if added := list(usage):
             ledger.add_usage(added)
             changed = True
         return changed
 
-    def _guessed(self, run: sched.Candidate, pools: Iterable[Pool]) -> sched.Candidate:
+    def _guessed(self, run: sched.Candidate) -> sched.Candidate:
         """The run with a guess of its usage, the same until it has used more in an attempt."""
-        by_usage = any(pool.policy is Policy.LEAST_ATTAINED for pool in pools)
-        if not by_usage or run.time_limit_s is not None or run.mode is not Mode.BATCH:
+        if run.time_limit_s is not None or run.mode is not Mode.BATCH:
             return run
         known = self._ledger.known(run.run_id)
         if known is not None and known.attained_slot_s == run.attained_slot_s:

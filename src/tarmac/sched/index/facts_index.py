@@ -168,6 +168,18 @@ class FactsIndex:
         if state is not None and not self.deferred.defers(candidate):
             state.enqueue(candidate, request)
 
+    def queue_all(self, candidates: Iterable[Candidate]) -> None:
+        """Add many queued runs that are all new, sorting once."""
+        by_pool: dict[PoolKey, list[tuple[Candidate, RequestClass]]] = {}
+        for candidate in candidates:
+            self._candidates[candidate.run_id] = candidate
+            request = self.request_of(candidate)
+            state = self._home(candidate, request)
+            if state is not None and not self.deferred.defers(candidate):
+                by_pool.setdefault(state.key, []).append((candidate, request))
+        for key, runs in by_pool.items():
+            self.pools[key].queue.add_all(runs)
+
     def wake(self, now: float) -> None:
         """Queue the runs that may start at `now`, and defer the others: `now` may be in the past."""
         for candidate in self.deferred.woken(now):
@@ -291,18 +303,6 @@ class FactsIndex:
         unplaced[run_id] = (candidate, request)
         return None
 
-    def _queue_all(self, candidates: Iterable[Candidate]) -> None:
-        """Add many queued runs that are all new."""
-        by_pool: dict[PoolKey, list[tuple[Candidate, RequestClass]]] = {}
-        for candidate in candidates:
-            self._candidates[candidate.run_id] = candidate
-            request = self.request_of(candidate)
-            state = self._home(candidate, request)
-            if state is not None and not self.deferred.defers(candidate):
-                by_pool.setdefault(state.key, []).append((candidate, request))
-        for key, runs in by_pool.items():
-            self.pools[key].queue.add_all(runs)
-
     def _set_loads(self, name: str) -> None:
         place = self._places.get(name)
         if place is not None:
@@ -362,7 +362,7 @@ class FactsIndex:
                 by_pool.setdefault(key, []).append(holder)
         for key, together in by_pool.items():
             self.pools[key].add_holders(together)
-        self._queue_all({candidate.run_id: candidate for candidate in queue}.values())
+        self.queue_all({candidate.run_id: candidate for candidate in queue}.values())
 
     def _pools_of(self, loads: Iterable[str]) -> tuple[PoolKey, ...]:
         """The pools of the known nodes, the first one first; usually one."""
