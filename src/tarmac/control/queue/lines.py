@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 from tarmac import api
 from tarmac.control.state.run_cache import RunCache
 from tarmac.model.cluster import Pool
-from tarmac.model.codec import common, replace
+from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import NativeStatus
 from tarmac.model.run import Run
@@ -33,6 +34,10 @@ class Member(NamedTuple):
     needed: int
     native: NativeStatus | None = None
 
+
+_OF_RUN = [name for name in api.QueueEntry.__struct_fields__ if hasattr(Run, name)]
+_run_values = attrgetter(*_OF_RUN)
+"""The fields of a line that a run has: found once, because a page has up to 5,000."""
 
 Line = list[Member]
 """A run, or those members of an array that a page has met, the first of them first."""
@@ -93,7 +98,7 @@ def _entry(line: Line, estimate: EstimateOf, arrays: Arrays | None) -> api.Queue
     place, run, acquired, needed, native = line[0]
     entry = api.QueueEntry(
         number=place + 1,
-        **common(api.QueueEntry, run),
+        **dict(zip(_OF_RUN, _run_values(run), strict=True)),
         mode=run.spec.mode,
         priority=run.place.priority,
         weight=run.place.weight,

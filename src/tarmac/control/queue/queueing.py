@@ -22,7 +22,7 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.control.state.facts import candidate_of
 from tarmac.model.actor import Actor
-from tarmac.model.codec import common, replace
+from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import CauseCode
@@ -239,5 +239,8 @@ def _waits(member: Member) -> bool:
 def _estimate(expected: Mapping[str, sched.Estimate], member: Member) -> api.Estimate | None:
     if not _waits(member):
         return None
-    found = expected.get(member.run.id, sched.too_far(member.run.id))
-    return api.Estimate(**common(api.Estimate, found))
+    found = expected.get(member.run.id, _TOO_FAR)
+    return api.Estimate(start_at=found.start_at, latest_at=found.latest_at, basis=found.basis)
+
+
+_TOO_FAR = sched.too_far("")

@@ -34,7 +34,8 @@ class _Waiters:
 
     def note(self, run: Run) -> None:
         """Record the current state of a run."""
-        awaited = tuple(each.run_id for each in run.awaits) if run.state is RunState.QUEUED else ()
+        waits = run.dependencies and run.state is RunState.QUEUED
+        awaited = tuple(each.run_id for each in run.awaits) if waits else ()
         if awaited == self._awaited.get(run.id, ()):
             return
         self.forget(run.id)

@@ -45,7 +45,10 @@ GOLDEN = (5**0.5 - 1) / 2
 """Its multiples are spread evenly between 0 and 1, for any number of them."""
 
 BEHIND = 1_000
-"""The number of later runs that a scope includes, because some may overtake."""
+"""The number of later runs that the scope of a run includes, because some may overtake."""
+
+BEHIND_PAGE = 200
+"""The same for a page, whose cost they would be: each simulation indexes all runs of the scope."""
 
 AHEAD = 2_000
 """The number of runs ahead from which the start of a run is too far off to estimate."""
@@ -193,8 +196,8 @@ def scope_of_first(ledger: Ledger, now: float, most: int = MOST_ESTIMATED) -> Sc
             waiting = _candidates(current.enter(key))
             run_ids += islice(waiting, most)
             queue += run_ids[len(queue) :]
-            queue += islice(waiting, BEHIND)
-    facts = replace(ledger.snapshot(), queue=tuple(queue))
+            queue += islice(waiting, BEHIND_PAGE)
+    facts = ledger.snapshot(queue)
     return Scope(facts, tuple(candidate.run_id for candidate in run_ids))
 
 

@@ -82,33 +82,36 @@ def pages(
             own = holdings.pop(key, [])
             if pools(key):
                 rest, queued = deferred.get(key, []), state.queue.runs
-                others = {item.run_id for item in (*(holding.candidate for holding in own), *rest)}
+                others = {item.run_id: item for item in (*(holding.candidate for holding in own), *rest)}
                 named = {run_id for run_id in part.also if run_id in queued or run_id in others}
+                total = len(queued) + len(others)
+                if part.owner is not None:
+                    total = [each.candidate.owner for each in queued.values()].count(part.owner)
+                    total += [each.owner for each in others.values()].count(part.owner)
                 entries = _in_order(current.enter(key), own, rest, now)
-                found.append(_page(state.rules, len(queued) + len(others), named, entries, part))
+                found.append(_page(state.rules, total, named, entries, part))
     return (*found, *_elsewhere(ledger, holdings, part, pools))
 
 
 def _page(rules: Pool, total: int, named: Set[str], entries: Iterable[_Entry], part: Part) -> PoolPage:
     """The part of these `total` runs of a pool, in order; `named` are those of `part.also` among them.
 
-    The walk ends at the last run of the part, unless it must count the runs of an owner.
+    The walk ends at the last run of the part.
     """
     places: list[QueuePlace] = []
     counted, missing, more = 0, set(named), False
     for place, (candidate, acquired) in enumerate(entries):
         full = part.limit is not None and len(places) >= part.limit
+        if not missing and (full or counted == total):
+            break
         mine = part.owner in (None, candidate.owner)
         more = more or (mine and full)
-        if full and not missing and part.owner is None:
-            break
         counted += mine
         if (mine and place > part.after and not full) or candidate.run_id in missing:
             missing.discard(candidate.run_id)
             needed = requested_slots(candidate.demands)
             places.append(QueuePlace(candidate.run_id, place, acquired, needed))
-    total = total if part.owner is None else counted
-    return PoolPage(rules=rules, total=total, more=more, places=tuple(places))
+    return PoolPage(rules=rules, total=total, more=more or counted < total, places=tuple(places))
 
 
 def _in_order(
@@ -167,4 +170,5 @@ def _elsewhere(
         if pools(key):
             runs.sort(key=lambda item: (RANKS[item[0].mode], item[0].submitted_at, item[0].run_id))
             named = part.also & {candidate.run_id for candidate, _ in runs}
-            yield _page(rules.get(key) or Pool(cluster=key[0], name=key[1]), len(runs), named, runs, part)
+            total = sum(part.owner in (None, candidate.owner) for candidate, _ in runs)
+            yield _page(rules.get(key) or Pool(cluster=key[0], name=key[1]), total, named, runs, part)

@@ -239,12 +239,12 @@ class FactsIndex:
             if state is not None:
                 state.accounts.record(item)
 
-    def snapshot(self) -> Snapshot:
-        """All facts as a value."""
+    def snapshot(self, queue: Iterable[Candidate] | None = None) -> Snapshot:
+        """All facts as a value, with this queue or (None) every queued run."""
         return Snapshot(
             pools=self._rules,
             nodes=self._nodes,
-            queue=tuple(self._candidates.values()),
+            queue=tuple(self._candidates.values() if queue is None else queue),
             holdings=tuple(holder.holding for holder in self._holders.values()),
             usage=tuple(self._usage),
             caps=self._caps,
