@@ -134,7 +134,7 @@ def test_runs_that_are_named_are_listed_wherever_they_stand():
 
 
 def test_the_first_of_a_long_queue_are_listed_without_a_walk_through_all_of_it():
-    """N5: counted in calls, a page of 30,000 queued costs what one of 3,000 costs, also one of a user's runs."""
+    """N5: counted in calls, a page of 30,000 queued costs what one of 3,000 costs, also that of a user."""
 
     def work(runs: int, owner: str | None) -> int:
         queue = [
