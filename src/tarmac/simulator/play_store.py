@@ -19,7 +19,6 @@ from tarmac.model.metrics import Position
 from tarmac.model.progress import Event, Outcome, StepEvent
 from tarmac.model.reservations import ReservedNodes
 from tarmac.model.run import Attempt, Run
-from tarmac.model.summary import RunQuery, RunSummary, summary_of
 from tarmac.store.checks import check_new, check_step, guard_states
 from tarmac.store.database import Conflict
 
@@ -74,11 +73,6 @@ class PlayStore:
 
     def live_runs(self) -> Iterator[Run]:
         return (run for _, run in sorted(self._runs.items()) if run.state in LIVE_STATES)
-
-    def runs(self, query: RunQuery) -> list[RunSummary]:
-        """The last runs in the states of the query, by which starts are estimated."""
-        found = [run for _, run in sorted(self._runs.items(), reverse=True) if run.state in query.states]
-        return [summary_of(run, None) for run in found[: query.limit]]
 
     def load_runs(self, run_ids: Sequence[str]) -> dict[str, Run]:
         return {run_id: self._runs[run_id] for run_id in run_ids}

@@ -128,8 +128,6 @@ class Play:
         sharing = any(job.mode is Mode.INTERRUPTIBLE for job in jobs)
         self._renting = Renting(rules.renting, self.record) if rules.renting is not None else None
         self.promises = PromiseBook(max(pool.period_s for pool in ruled.pools)) if sharing else None
-        if rules.estimates:  # from now on the estimator learns from ended runs
-            self._plane.control.estimator.durations()
 
     def run(
         self,

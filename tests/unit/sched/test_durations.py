@@ -90,13 +90,14 @@ def test_how_much_of_their_limit_runs_use_is_learnt():
 
 
 def test_the_latest_runs_count_and_memory_is_bounded():
-    durations = known(*(finished(10.0) for _ in range(MOST_SAMPLES)))
+    durations = known(*(finished(10.0, name="first") for _ in range(MOST_SAMPLES)))
+    assert durations.remaining_s(run(name="first")) == 10
     for number in range(MOST_SAMPLES):
         durations.add(finished(900.0, name=f"n{number}", owner=f"o{number}"))
     for number in range(MOST_CLASSES):
         durations.add(finished(900.0, name="x", owner=f"p{number}"))
     assert durations.remaining_s(run(owner="new")) == 900
-    assert durations.classes <= MOST_CLASSES
+    assert durations.remaining_s(run(name="first")) == 900, "its classes are forgotten"
 
 
 def test_shares_spread_evenly_predict_the_spread():

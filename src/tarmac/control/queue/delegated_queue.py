@@ -4,12 +4,13 @@ Running runs come first, then those waiting in the cluster's queue, in its expec
 the runs that are not submitted yet.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 
 from tarmac import api
 from tarmac.control.delegation import capacity_of, queue_of
 from tarmac.control.queue.lines import Arrays, Member, lines_of, page_of
+from tarmac.control.queue.reordering import PoolKey
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.cluster import DEFAULT_POOL, Pool
 from tarmac.model.codec import replace
@@ -35,24 +36,19 @@ def delegated_pools(control: ControlState) -> tuple[Pool, ...]:
 
 
 def delegated_pages(
-    control: ControlState,
-    part: Part,
-    *,
-    cluster: str | None = None,
-    pool: str | None = None,
-    arrays: Arrays | None = None,
+    control: ControlState, part: Part, pools: Callable[[PoolKey], bool], arrays: Arrays | None
 ) -> Iterator[api.QueuePool]:
-    """This part of the queue of each pool (of this name, of this cluster) with running or waiting runs.
+    """This part of the queue of each of the `pools` with running or waiting runs.
 
     With `arrays`, one line for all members of an array.
     """
     if control.engines.alone:
         return
-    queues: dict[tuple[str, str], list[Delegated]] = {}
+    queues: dict[PoolKey, list[Delegated]] = {}
     for each in _delegated(control):
         queues.setdefault(_key(control, *each), []).append(each)
     for key, runs in queues.items():
-        if cluster in (None, key[0]) and pool in (None, key[1]):
+        if pools(key):
             yield _page(key, sorted(runs, key=_order), part, arrays)
 
 
@@ -87,7 +83,7 @@ def _delegated(control: ControlState) -> Iterable[Delegated]:
     return [*submitted, *waiting]
 
 
-def _key(control: ControlState, run: Run, attempt: Attempt | None) -> tuple[str, str]:
+def _key(control: ControlState, run: Run, attempt: Attempt | None) -> PoolKey:
     if attempt is not None:
         return attempt.allocation.cluster, attempt.allocation.pool
     engine = control.engines.delegate_of(run.spec.target.cluster)
@@ -106,7 +102,7 @@ def _order(each: Delegated) -> tuple[object, ...]:
     return 1, expected_at if expected_at is not None else float("inf"), attempt.created_at, run.id
 
 
-def _page(key: tuple[str, str], runs: list[Delegated], part: Part, arrays: Arrays | None) -> api.QueuePool:
+def _page(key: PoolKey, runs: list[Delegated], part: Part, arrays: Arrays | None) -> api.QueuePool:
     placed = list(enumerate(runs))
     mine = [(place, each) for place, each in placed if part.owner in (None, each[0].user)]
     later = [(place, each) for place, each in mine if place > part.after]
@@ -114,9 +110,10 @@ def _page(key: tuple[str, str], runs: list[Delegated], part: Part, arrays: Array
     following = later[len(shown)][0] if len(shown) < len(later) else None
     places = {place for place, _ in shown}
     shown += [(place, each) for place, each in placed if each[0].id in part.also and place not in places]
-    members = [_member(place, *each) for place, each in sorted(shown, key=itemgetter(0))]
-    lines = [[each] for each in members]
-    if arrays is not None:
+    members = (_member(place, *each) for place, each in sorted(shown, key=itemgetter(0)))
+    if arrays is None:
+        lines = [[each] for each in members]
+    else:
         lines, following = lines_of(members, part.limit)
     pool = Pool(cluster=key[0], name=key[1])
     return page_of(pool, len(mine), lines, _estimate, following=following, arrays=arrays)

@@ -56,20 +56,17 @@ def queue(
         known = control.run_cache()
         arrays = Arrays.of(known) if by_array else None
         pages = [(page, *_lines(page, known.runs, part, by_array=by_array)) for page in found]
-    expected: Mapping[str, sched.Estimate] = {}
     waiting = [next(filter(_waits, line), None) for _, lines, _ in pages for line in lines]
     places = {member.run.id: member.place for member in waiting if member is not None}
+    near = [run_id for run_id, place in places.items() if place < sched.MOST_ESTIMATED]
     depth = max(places.values(), default=-1) + 1
-    if part.limit is None:
-        expected = control.estimator.estimates(scope(depth), now)
-    elif near := [run_id for run_id, place in places.items() if place < sched.MOST_ESTIMATED]:
-        expected = control.estimator.first_estimates(near, scope, depth, now)
+    expected = control.estimator.first_estimates(near, scope, depth, now) if near else {}
     estimate = partial(_estimate, expected)
     placed = [
         page_of(page.rules, page.total, lines, estimate, following=following, arrays=arrays)
         for page, lines, following in pages
     ]
-    return [*placed, *delegated_pages(control, part, cluster=cluster, pool=pool, arrays=arrays)]
+    return [*placed, *delegated_pages(control, part, is_selected, arrays)]
 
 
 def _lines(

@@ -116,13 +116,18 @@ class Estimator:
     plans nor submissions.
     """
 
-    def __init__(self, store: Store, *, wake: Callable[[], None], slow_s: float = SLOW_S) -> None:
-        """`wake` asks for a call of `renew` soon. A simulation is slow from `slow_s` on."""
+    def __init__(
+        self, store: Store, *, wake: Callable[[], None], slow_s: float = SLOW_S, known: bool = False
+    ) -> None:
+        """`wake` asks for a call of `renew` soon. A simulation is slow from `slow_s` on.
+
+        `known`: the store has no ended runs but those that will be noted.
+        """
         self._store, self._wake, self._slow_s = store, wake, slow_s
         self._lock = threading.Lock()
-        self._durations: sched.Durations | None = None
+        self._durations = sched.Durations() if known else None
         self._unlearnt: deque[Run] = deque(maxlen=_LEARNT)
-        self._expected, self._depth, self._due = _Expected(), 0, False
+        self._expected, self._due = _Expected(), 0
 
     def note(self, runs: Iterable[Run]) -> None:
         """Record runs that have just ended; they are learnt on request."""
@@ -160,25 +165,25 @@ class Estimator:
         `scope` returns the scope of a number of runs. If a simulation is slow, these are the last known
         estimates, and new ones are made for the next call.
         """
-        expected, self._depth = self._expected, max(self._depth, depth)
+        expected = self._expected
         if expected.took_s < self._slow_s and depth <= _SHALLOW:
-            return self._make(scope, now)
+            return self._make(scope(depth), now)
         old = now - expected.at > _PAUSES * expected.took_s
         if old or not expected.found.keys() >= set(run_ids):
-            self._due = True
+            self._due = max(self._due, depth)
             self._wake()
         return expected.found
 
     def renew(self, scope: Callable[[int], sched.Scope], now: float) -> None:
         """Make new estimates, if an answer asked for these; the first call reads the ended runs."""
         self.durations()
-        if self._due:
-            self._due = False
-            self._make(scope, now)
+        depth, self._due = self._due, 0
+        if depth:
+            self._make(scope(depth), now)
 
-    def _make(self, scope: Callable[[int], sched.Scope], now: float) -> Mapping[str, sched.Estimate]:
-        depth, self._depth, began_s = self._depth, 0, thread_time()
-        found = self.estimates(scope(depth), now)
+    def _make(self, scope: sched.Scope, now: float) -> Mapping[str, sched.Estimate]:
+        began_s = thread_time()
+        found = self.estimates(scope, now)
         self._expected = _Expected(found, now, thread_time() - began_s)
         return found
 

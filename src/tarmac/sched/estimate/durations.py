@@ -88,11 +88,6 @@ class Durations:
         """Whether any running times are known."""
         return bool(self._samples)
 
-    @property
-    def classes(self) -> int:
-        """The number of remembered classes."""
-        return len(self._samples)
-
     def add(self, run: Finished) -> None:
         """Add a run that ended."""
         ran_s = max(run.ran_s, SHORTEST_S)
