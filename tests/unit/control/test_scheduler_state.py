@@ -22,7 +22,7 @@ from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode, RunEvent, RunState
 from tarmac.model.progress import Outcome
 from tarmac.model.run import Run
-from tarmac.sched import Ledger, Plan, Scope, scope_of_first
+from tarmac.sched import Candidate, Ledger, Plan, Scope, scope_of_first
 
 LIMIT_S = 120.0
 
@@ -41,12 +41,17 @@ def submit(plane: ControlPlane, user: str = "ada", **wanted: object) -> Run:
 
 
 class CountingLedger(Ledger):
-    """A ledger that counts how often it plans, and how often it is told of another cluster."""
+    """A ledger that counts its plans, the changes of its cluster, and the runs that it sorted in alone."""
 
     def __init__(self) -> None:
         self.plans = 0
         self.clusters = 0
+        self.alone = 0
         super().__init__()
+
+    def queue(self, candidate: Candidate) -> None:
+        self.alone += 1
+        super().queue(candidate)
 
     def plan(self, now: float) -> Plan:
         self.plans += 1
@@ -149,6 +154,18 @@ def test_a_plan_is_made_again_when_it_wanted_to_be() -> None:
     moments = [NOW, NOW + 9.0, NOW + 10.0, NOW + 29.0, NOW + 31.0, NOW + 1e9]
     found = [scheduler_state.plan(moment).next_at for moment in moments]
     assert found == [NOW + 10.0, NOW + 10.0, NOW + 30.0, NOW + 30.0, None, None]
+
+
+def test_the_runs_of_a_start_are_sorted_at_once() -> None:
+    """N5: a server that starts with a long queue does not sort in each of its runs alone."""
+    news, ledger = News(), CountingLedger()
+    scheduler_state = SchedulerState(news, ledger)
+    news.changes = [(f"r{n}", candidate(f"r{n}", gang(4), submitted_at=NOW - n)) for n in range(9)]
+    assert [placement.run_id for placement in scheduler_state.plan(NOW).placements] == ["r8"]
+    assert ledger.alone == 0
+    news.changes = [("r9", candidate("r9", gang(4), submitted_at=NOW - 9))]
+    assert [placement.run_id for placement in scheduler_state.plan(NOW).placements] == ["r9"]
+    assert ledger.alone == 1
 
 
 def test_nodes_are_told_again_only_when_they_changed() -> None:
