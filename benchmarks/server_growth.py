@@ -308,12 +308,16 @@ def draw(growth: Mapping[str, Sequence[Costs]], sizes: Sequence[int], file: str)
 
     picture = Picture(figsize=(13, 8), layout="constrained")
     every = picture.subplots(2, math.ceil(len(growth) / 2), sharey=True, squeeze=False).flat
+    drawn = [
+        name for name in (START, *COMMANDS, SUBMIT) if any(name in found[0] for found in growth.values())
+    ]
     for axes, (thing, found) in zip(every, growth.items(), strict=False):
-        for name in (name for name in found[0] if not name.endswith("itself") and name != MEMORY):
-            axes.loglog(sizes, [each[name] for each in found], marker="o", label=name)
+        for number, name in enumerate(drawn):
+            values = [each.get(name, math.nan) for each in found]
+            axes.loglog(sizes, values, marker="o", label=name, color=f"C{number}")
         axes.axhline(BUDGET_MS, linestyle="--", color="grey", label="budget")
         axes.set(title=f"{thing}", xlabel="number", ylabel="ms")
-        axes.legend(fontsize="x-small", ncols=2)
+    picture.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=len(drawn) + 1)
     picture.savefig(file)
 
 

@@ -109,8 +109,7 @@ class ControlState:
         """The number of open sessions by run."""
         self.event_bus = EventBus()
         self.lock = threading.RLock()
-        renew = partial(self.event_bus.notify, Wakeup.ESTIMATE)
-        self.estimator = Estimator(store, wake=renew, known=alone)
+        self.estimator = Estimator(store, wake=partial(self.event_bus.notify, Wakeup.ESTIMATE), known=alone)
         self.scheduler_state = SchedulerState(self._news, durations=self.estimator.durations)
         self.shapes = Shapes()
         self.subscriptions = Subscriptions(store, notify_always, trackers, known=alone)

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from math import inf, log
-from threading import Lock
 
 from tarmac.sched.facts import Candidate, requested_slots
 
@@ -76,10 +75,9 @@ Class = tuple[Likeness, *tuple[str | int, ...]]
 
 
 class Durations:
-    """Learnt running times; from any thread: a long simulation asks while plans ask and runs are added."""
+    """Learnt running times. One thread at a time adds runs; any others may ask meanwhile."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
         self._samples: OrderedDict[Class, _Samples] = OrderedDict()
         self._gain = {likeness: 0.01 * (likeness - Likeness.ALL) for likeness in Likeness}
         self._order = sorted(Likeness)
@@ -92,16 +90,15 @@ class Durations:
         """Add a run that ended."""
         ran_s = max(run.ran_s, SHORTEST_S)
         classes = list(_classes(run.owner, run.project, run.name, run.slots, run.time_limit_s))
-        with self._lock:
-            self._learn(ran_s, classes, run.time_limit_s, run.slots)
-            for key in classes:
-                samples = self._samples.get(key)
-                if samples is None:
-                    samples = self._samples[key] = _Samples()
-                self._samples.move_to_end(key)
-                samples.add(ran_s / _scale(key[0], run.time_limit_s, run.slots))
-            while len(self._samples) > MOST_CLASSES:
-                self._samples.popitem(last=False)
+        self._learn(ran_s, classes, run.time_limit_s, run.slots)
+        for key in classes:
+            samples = self._samples.get(key)
+            if samples is None:
+                samples = self._samples[key] = _Samples()
+            self._samples.move_to_end(key)
+            samples.add(ran_s / _scale(key[0], run.time_limit_s, run.slots))
+        while len(self._samples) > MOST_CLASSES:
+            self._samples.popitem(last=False)
 
     def remaining_s(self, run: Candidate, *, elapsed_s: float = 0.0, share: float = 0.5) -> float | None:
         """How many seconds longer a run takes that has run `elapsed_s`; None if nothing is known.
@@ -115,8 +112,7 @@ class Durations:
             if samples is None:
                 continue
             scale = _scale(likeness, run.time_limit_s, requested_slots(run.demands))
-            with self._lock:
-                total = samples.quantile(share, above=elapsed_s / scale)
+            total = samples.quantile(share, above=elapsed_s / scale)
             if total is not None:
                 return max(0.0, total * scale - elapsed_s)
         if not self._samples:
@@ -137,8 +133,7 @@ class Durations:
         for likeness in (*better, Likeness.USAGE) if slots else ():
             samples = self._samples.get(classes[likeness]) if likeness in classes else None
             unit = slots * _scale(likeness, None, slots)
-            with self._lock:
-                found = samples and samples.per_end(run.attained_slot_s / unit, FIRST_GUESS_SLOT_S / unit)
+            found = samples and samples.per_end(run.attained_slot_s / unit, FIRST_GUESS_SLOT_S / unit)
             if found:
                 return found * unit
         return None
@@ -161,49 +156,55 @@ class Durations:
 
 
 class _Samples:
-    """The latest running times of a class, by age and by size."""
+    """The latest running times of a class, by age and by size.
+
+    `add` replaces the list by size, so that answers in other threads continue with the one they have.
+    """
 
     __slots__ = ("_by_age", "_by_size", "_first")
 
     def __init__(self) -> None:
         self._by_age: deque[float] = deque()
         self._by_size: list[float] = []
-        self._first = (inf, inf)
+        self._first = (self._by_size, inf, inf)
 
     def add(self, value: float) -> None:
-        self._first = (inf, inf)
+        by_size = self._by_size.copy()
         if len(self._by_age) == MOST_SAMPLES:
             oldest = self._by_age.popleft()
-            del self._by_size[bisect_left(self._by_size, oldest)]
+            del by_size[bisect_left(by_size, oldest)]
         self._by_age.append(value)
-        insort(self._by_size, value)
+        insort(by_size, value)
+        self._by_size = by_size
 
     def quantile(self, share: float, *, above: float) -> float | None:
         """The `share` quantile of the values above `above`; None if there are too few."""
-        first = bisect_right(self._by_size, above)
-        count = len(self._by_size) - first
+        by_size = self._by_size
+        first = bisect_right(by_size, above)
+        count = len(by_size) - first
         if count < ENOUGH:
             return None
-        return self._by_size[first + min(int(share * count), count - 1)]
+        return by_size[first + min(int(share * count), count - 1)]
 
     def per_end(self, above: float, least: float) -> float | None:
         """The least amount that the values above `above` use beyond it per end (None if there are too few).
 
         All are allowed an equal amount, at least `above` again and `least`. For 0 the answer is remembered.
         """
-        if not above and self._first[0] == least:
-            return self._first[1]
-        first = bisect_right(self._by_size, above)
-        count = len(self._by_size) - first
+        by_size, known = self._by_size, self._first
+        if not above and known[0] is by_size and known[1] == least:
+            return known[2]
+        first = bisect_right(by_size, above)
+        count = len(by_size) - first
         if count < ENOUGH:
             return None
         used, found = 0.0, inf
-        for ended, value in enumerate(self._by_size[first:], start=1):
+        for ended, value in enumerate(by_size[first:], start=1):
             used += value - above
             allowed = max(value - above, above, least)
             found = min(found, (used + (count - ended) * allowed) / ended)
         if not above:
-            self._first = (least, found)
+            self._first = (by_size, least, found)
         return found
 
 
