@@ -59,6 +59,7 @@ class FirecrestHarness(RealSlurmHarness):
             supplies,
             files=files,
             jobs=FirecrestJobs(api, files, "site", settings.site.slurm),
+            release=api.close,
             tempo=tempo,
         )
 

@@ -10,9 +10,24 @@ from pathlib import Path
 from slurm_harness import TEMPO, RealSlurmHarness
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.slurm.settings import Tempo
+from tarmac.engines.unicore.client import Unicore
 from tarmac.engines.unicore.engine import UnicoreEngine
+from tarmac.engines.unicore.files import UnicoreFiles
+from tarmac.engines.unicore.jobs import UnicoreJobs
 from tarmac.engines.unicore.settings import read_settings
 from unicore_sites import login, serving
+
+
+def unicore_engine(
+    settings: Mapping[str, str], supplies: Supplies, site: Unicore, tempo: Tempo = TEMPO
+) -> UnicoreEngine:
+    """The engine of a cluster with these settings, reached by this login."""
+    read = read_settings(settings)
+    files = UnicoreFiles(site, str(read.site.slurm.directory))
+    jobs = UnicoreJobs("site", site, files, read.site.slurm, group=read.group)
+    return UnicoreEngine(
+        *("unicore", "site", read.site, supplies), files=files, jobs=jobs, release=site.close, tempo=tempo
+    )
 
 
 class UnicoreHarness(RealSlurmHarness):
@@ -37,7 +52,7 @@ class UnicoreHarness(RealSlurmHarness):
             copies=self.near / "copies",
             secrets=lambda names: self.secrets(names),  # noqa: PLW0108
         )
-        engine = UnicoreEngine("site", read_settings(settings), supplies, login(self.site), tempo=tempo)
+        engine = unicore_engine(settings, supplies, login(self.site), tempo)
         engine.read_capacity()
         return engine
 

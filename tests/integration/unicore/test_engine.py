@@ -12,17 +12,16 @@ from typing import Any
 import pytest
 
 from engine_harness import BOUND_S, Work, ended, make_launch, running, started, submit
-from slurm_harness import AGAIN_S, TEMPO, late
+from slurm_harness import AGAIN_S, late
 from system_users import needs_root, two_users
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.unicore.engine import UnicoreEngine
-from tarmac.engines.unicore.settings import read_settings
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
 from tarmac.model.progress import CauseCode, Outcome
 from unicore_far_side import User
-from unicore_harness import UnicoreHarness
+from unicore_harness import UnicoreHarness, unicore_engine
 from unicore_server import Served, served
 from unicore_sites import login
 
@@ -188,9 +187,7 @@ def test_two_users_of_a_site_neither_read_nor_end_runs_of_each_other(two: Served
             "python": "/usr/bin/python3",
         }
         supplies = Supplies(copies=tmp_path / name)
-        return UnicoreEngine(
-            "site", read_settings({**settings, "ca": str(two.ca)}), supplies, login(two, name), tempo=TEMPO
-        )
+        return unicore_engine({**settings, "ca": str(two.ca)}, supplies, login(two, name))
 
     ada, bob = engine("ada", "ada"), engine("bob", "ada")
     launch = late(make_launch(("bash", "-c", "id -un; exec sleep 3600")))

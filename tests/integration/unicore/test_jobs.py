@@ -11,8 +11,8 @@ import pytest
 from tarmac.engines.slurm.queue import Job
 from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.engines.slurm.states import Stage, meaning
-from tarmac.engines.unicore.examining import ExaminedJobs
 from tarmac.engines.unicore.files import UnicoreFiles
+from tarmac.engines.unicore.jobs import UnicoreJobs
 from tarmac.engines.unicore.settings import read_settings
 from tarmac.model.errors import InvalidInput, Unavailable
 from unicore_server import Served
@@ -44,7 +44,7 @@ class Ada:
         self.settings: SlurmSettings = settings.site.slurm
         access = login(site, name)
         files = UnicoreFiles(access, str(self.home))
-        self.jobs = ExaminedJobs("site", access, files, self.settings, group=None)
+        self.jobs = UnicoreJobs("site", access, files, self.settings, group=None)
 
     def submit(self, attempt: str, command: str, *, partition: str = "batch") -> str | None:
         script = SCRIPT.format(attempt=attempt, partition=partition, home=self.home, command=command)

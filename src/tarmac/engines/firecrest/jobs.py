@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tarmac.engines.firecrest.api import Api, ApiError, complaint, wrong_form
-from tarmac.engines.firecrest.examining import examined
+from tarmac.engines.sites import examining
+from tarmac.engines.sites.examining import Checked
 from tarmac.engines.sites.offers import Machine, offer
 from tarmac.engines.sites.wire import SiteFiles
 from tarmac.engines.slurm.commands import OVER, REFUSALS
@@ -17,7 +18,7 @@ from tarmac.engines.slurm.queue import NAME_PREFIX, Job, whole_job
 from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
 from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.model.cluster import Finding
-from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.errors import InvalidInput, Unavailable, listed
 
 JOBS = "/compute/{system}/jobs"
 LONGEST_LOOK_BACK = "7d"
@@ -78,7 +79,32 @@ class FirecrestJobs:
             }
 
     def examine(self) -> Iterator[Finding]:
-        return examined(self._api, self._files, self._settings)
+        settings, api = self._settings, self._api
+        steps: Mapping[str, Callable[[], Checked]] = {
+            "token": self._token,
+            "system": self._system,
+            "directory": lambda: examining.check_directory(self._files, str(settings.directory)),
+            "queue": lambda: examining.check_queue(settings.pools, _partitions(api)),
+            "account": lambda: examining.check_accounts(settings.pools, _accounts(api)),
+        }
+        return examining.findings({what: wrong_form()(step) for what, step in steps.items()})
+
+    def _token(self) -> Checked:
+        self._api.tokens.current()
+        return True, "the client's credentials give one"
+
+    def _system(self) -> Checked:
+        api = self._api
+        systems = {str(each["name"]): each for each in api.get("/status/systems")["systems"]}
+        found = systems.get(api.system)
+        if found is None:
+            names = listed(sorted(systems), examining.SHOWN) or "none"
+            return False, f"there is no system {api.system} at {api.url}; there are {names}"
+        sick = [each for each in found.get("servicesHealth") or () if not each.get("healthy", True)]
+        if sick:
+            words = "; ".join(f"{each.get('serviceType')}: {each.get('message')}" for each in sick)
+            return False, f"{api.system} is unhealthy, and runs wait: {words}"
+        return True, f"{api.system} is healthy"
 
     def _listed(self, **params: str) -> list[Job]:
         try:
@@ -143,3 +169,13 @@ def _machines(nodes: Iterable[Mapping[str, Any]], pool: PoolSettings) -> Iterato
         of = node.get("partitions") or ()
         if not names.isdisjoint(of.split(",") if isinstance(of, str) else of):
             yield Machine(str(node["name"]), int(node["cpus"]))
+
+
+def _partitions(api: Api) -> Mapping[str, str]:
+    """The states of all partitions."""
+    found = api.get("/status/{system}/partitions")["partitions"]
+    return {str(each["name"]): str(each.get("state") or each.get("partition") or "unknown") for each in found}
+
+
+def _accounts(api: Api) -> list[str]:
+    return [str(each["name"]) for each in api.get("/status/{system}/userinfo").get("accounts") or ()]

@@ -33,8 +33,7 @@ class FirecrestKind:
         from tarmac.engines.firecrest.api import Api  # noqa: PLC0415
         from tarmac.engines.firecrest.files import FirecrestFiles  # noqa: PLC0415
         from tarmac.engines.firecrest.jobs import FirecrestJobs  # noqa: PLC0415
-        from tarmac.engines.sites.engine import SiteEngine  # noqa: PLC0415
-        from tarmac.engines.sites.logins import OfLogins  # noqa: PLC0415
+        from tarmac.engines.sites.engine import OfLogins, SiteEngine  # noqa: PLC0415
 
         class FirecrestOfLogins(OfLogins, SiteEngine):
             """The engine of all logins."""

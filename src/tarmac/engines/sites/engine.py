@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import quote
 
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.sites.access import TAKE_KEY, SiteAccess
@@ -13,6 +14,7 @@ from tarmac.engines.sites.wire import SiteFiles, SiteJobs
 from tarmac.engines.slurm.delivery import COMPILE
 from tarmac.engines.slurm.engine import SlurmEngine
 from tarmac.engines.slurm.settings import Tempo
+from tarmac.engines.slurm.users import OfUsers
 from tarmac.launch.quoting import join
 from tarmac.model.abilities import Pace
 from tarmac.model.codec import replace
@@ -38,7 +40,7 @@ class SiteEngine(SlurmEngine):
         *,
         files: SiteFiles,
         jobs: SiteJobs,
-        release: Callable[[], None] | None = None,
+        release: Callable[[], None],
         tempo: Tempo | None = None,
         beside: SlurmEngine | None = None,
     ) -> None:
@@ -60,8 +62,7 @@ class SiteEngine(SlurmEngine):
         self._host.seen.staging = self._host.seen.home / f"staging-{name}"
 
     def close(self) -> None:
-        if self._release is not None:
-            self._release()
+        self._release()
 
     def pace(self) -> Pace:
         return replace(super().pace(), read_s=self._tempo.look_s)
@@ -76,3 +77,27 @@ class SiteEngine(SlurmEngine):
             take=join(installed.take("", "")[:-2]),
             compile_with=join([installed.python, *COMPILE]),
         )
+
+
+class OfLogins(OfUsers):
+    """A part of the engine of a site whose runs have logins of their own: inherited before a `SiteEngine`,
+    which then answers questions about the site and shows all attempts.
+
+    Each login has an engine with connections, tokens and a directory of its own, opened at first use. So the
+    users of one site neither read nor end each other's jobs.
+    """
+
+    def serve_logins(self, cluster: str, supplies: Supplies, make: Callable[[str], SiteEngine]) -> None:
+        """Begin; `make` gives the engine of a login, beside this one."""
+        self._begin(cluster, supplies)
+        self._make = make
+
+    def close(self) -> None:
+        for engine in self._opened.values():
+            engine.close()
+        super().close()
+
+    def _open(self, user: str) -> SiteEngine:
+        engine = self._make(user)
+        engine.separate(quote(user, safe=""))
+        return engine

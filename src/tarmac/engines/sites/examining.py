@@ -1,4 +1,4 @@
-"""Tries the steps of a run at a site, for `tarmac clusters check`. Called by `examining` of the engines."""
+"""Tries the steps of a run at a site, for `tarmac clusters check`. Called by `SiteJobs` of the engines."""
 
 from __future__ import annotations
 

@@ -13,25 +13,19 @@ from contextlib import suppress
 from threading import Event
 from typing import Any
 
+from tarmac.engines.sites import examining
+from tarmac.engines.sites.examining import Checked
 from tarmac.engines.slurm.commands import REFUSALS
 from tarmac.engines.slurm.partition import Partition
 from tarmac.engines.slurm.queue import NAME_PREFIX, Job
 from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.engines.slurm.states import LOGIN_FAILED, REFUSED, Stage, meaning
-from tarmac.engines.unicore import description
+from tarmac.engines.unicore import description, states
 from tarmac.engines.unicore.client import BYTES, SiteAnswer, Unicore, id_of
 from tarmac.engines.unicore.files import UnicoreFiles
 from tarmac.engines.unicore.offers import offers
-from tarmac.engines.unicore.states import (
-    ENDED,
-    FAILED,
-    NO_BATCH_JOB,
-    READY,
-    SLURM_STATES,
-    SUCCESSFUL,
-    WAITING,
-)
-from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.cluster import Finding
+from tarmac.model.errors import InvalidInput, Unavailable, listed
 
 TAG = "tarmac"
 AT_ONCE = 8
@@ -50,13 +44,16 @@ NO_RESOURCE = "is not available for partition"
 
 
 class UnicoreJobs:
-    """`SiteJobs`, but its examination."""
+    """Implements `SiteJobs`."""
 
-    def __init__(self, cluster: str, site: Unicore, files: UnicoreFiles, settings: SlurmSettings) -> None:
+    def __init__(
+        self, cluster: str, site: Unicore, files: UnicoreFiles, settings: SlurmSettings, *, group: str | None
+    ) -> None:
         self._cluster = cluster
         self._site = site
         self._files = files
         self._settings = settings
+        self._group = group
         self._raw = True
         self._over: dict[str, Job] = {}
 
@@ -93,7 +90,7 @@ class UnicoreJobs:
             facts = self._facts(job_id)
             if facts is None or attempt_of(facts) != attempt_id:
                 continue
-            if facts.get("status") == READY:  # a lost start can no longer reach it
+            if facts.get("status") == states.READY:  # a lost start can no longer reach it
                 self._site.call("DELETE", f"/jobs/{job_id}")
             else:
                 found.append((str(facts.get("submissionTime", "")), self._job(job_id, facts)))
@@ -105,14 +102,60 @@ class UnicoreJobs:
                 self._site.call("POST", f"/jobs/{job_id}/actions/abort", json={})
             except SiteAnswer:
                 facts = self._facts(job_id)
-                if facts is not None and facts.get("status") not in ENDED:
+                if facts is not None and facts.get("status") not in states.ENDED:
                     raise
 
     def partitions(self) -> Mapping[str, Partition]:
         resources = self._resources()
         return {pool.name: offers(pool, resources, cluster=self._cluster) for pool in self._settings.pools}
 
+    def examine(self) -> Iterator[Finding]:
+        return examining.findings(
+            {
+                "token": self._token,
+                "system": self._system,
+                "directory": self._directory,
+                "login node": self._login_node,
+                "queue": lambda: examining.check_queue(
+                    self._settings.pools, dict.fromkeys(self._resources(), "UP")
+                ),
+                "account": self._account,
+            }
+        )
+
     # --- inside ----------------------------------------------------------------------------------
+
+    def _token(self) -> Checked:
+        client = self._site.about(again=True)["client"]
+        return True, f"{client['xlogin']['UID']}, with the role {client['role']['selected']}"
+
+    def _system(self) -> Checked:
+        server = self._site.about().get("server", {})
+        jobs = server.get("jobSubmission", {})
+        if jobs.get("enabled") is False:
+            return False, f"it takes no jobs now: {jobs.get('message') or 'it does not say why'}"
+        return True, f"{self._site.url}: UNICORE {server.get('version', 'of an unknown version')}"
+
+    def _directory(self) -> Checked:
+        storage = self._files.place().storage
+        _, text = examining.check_directory(self._files, str(self._settings.directory))
+        return True, f"{text}, on the storage {storage}; nodes must see it"
+
+    def _login_node(self) -> Checked:
+        path = examining.probe(str(self._settings.directory))
+        try:
+            self._files.create(path, b"tried\n")
+        finally:
+            self._files.remove(path)
+        return True, "runs short commands: runs that wait can be taken back, and login hooks run"
+
+    def _account(self) -> Checked:
+        client = self._site.about()["client"]
+        groups = [str(each) for each in client["xlogin"].get("availableGroups") or ()]
+        if self._group is not None and groups and self._group not in groups:
+            return False, f"{self._group} is none of your groups there: {listed(groups, examining.SHOWN)}"
+        budgets = {name for factory in self._factories() for name in _budgets(factory)}
+        return examining.check_accounts(self._settings.pools, sorted(budgets))
 
     def _factories(self) -> Iterator[Mapping[str, Any]]:
         for factory in self._site.listed("factories"):
@@ -178,16 +221,23 @@ class UnicoreJobs:
         status = str(facts.get("status", ""))
         batch_id = str(facts.get("batchSystemID") or "")
         details: Mapping[str, Any] = {}
-        if batch_id not in NO_BATCH_JOB and (status in WAITING or status in ENDED):
+        if batch_id not in states.NO_BATCH_JOB and (status in states.WAITING or status in states.ENDED):
             with suppress(SiteAnswer):  # the batch system may have forgotten it
                 details = self._site.get(f"/jobs/{job_id}/details")
+        perhaps_never_started = status == states.READY  # then it is known by its id alone
         return Job(
             id=job_id,
-            attempt_id=attempt_of(facts) if status != READY else "",  # by its id alone: perhaps never started
+            attempt_id="" if perhaps_never_started else attempt_of(facts),
             state=_state(status, batch_id, details, str(facts.get("statusMessage") or "")),
             reason=_reason(status, batch_id, details),
             words=_words(facts),
         )
+
+
+def _budgets(factory: Mapping[str, Any]) -> Sequence[str]:
+    """The projects with time left."""
+    found = factory.get("remainingComputeTime")
+    return [str(name) for name in found] if isinstance(found, dict) else []
 
 
 def attempt_of(facts: Mapping[str, Any]) -> str:
@@ -199,24 +249,24 @@ def attempt_of(facts: Mapping[str, Any]) -> str:
 
 
 def _state(status: str, batch_id: str, details: Mapping[str, Any], message: str) -> str:
-    """A state in Slurm's words: the batch system's own for an end, which UNICORE calls FAILED."""
-    if status in ENDED:
+    """A state in Slurm's words: the batch system's own for an end, which UNICORE calls states.FAILED."""
+    if status in states.ENDED:
         words = message.lower()
-        if status != SUCCESSFUL and LOGIN_COMMAND in words:
+        if status != states.SUCCESSFUL and LOGIN_COMMAND in words:
             return LOGIN_FAILED
-        if status != SUCCESSFUL and any(refusal in words for refusal in (*REFUSALS, NO_RESOURCE)):
+        if status != states.SUCCESSFUL and any(refusal in words for refusal in (*REFUSALS, NO_RESOURCE)):
             return REFUSED
         exact = str(details.get("JobState", "")).partition(" ")[0]
         if exact != "COMPLETED" and meaning(exact).stage is not Stage.UNKNOWN:
             return exact  # also of one that has not ended there, such as after an abort
-        if status != SUCCESSFUL and batch_id in NO_BATCH_JOB and not message:
+        if status != states.SUCCESSFUL and batch_id in states.NO_BATCH_JOB and not message:
             return "CANCELLED"  # UNICORE gives no reason for an abort
-    return SLURM_STATES.get(status, status)
+    return states.SLURM_STATES.get(status, status)
 
 
 def _words(facts: Mapping[str, Any]) -> str:
     """The site's own words about a failure."""
-    if facts.get("status") != FAILED:
+    if facts.get("status") != states.FAILED:
         return ""
     last = [str(line) for line in facts.get("log") or ()][-LINES:]
     return "; ".join(filter(None, (str(facts.get("statusMessage") or ""), *last)))
@@ -224,7 +274,7 @@ def _words(facts: Mapping[str, Any]) -> str:
 
 def _reason(status: str, batch_id: str, details: Mapping[str, Any]) -> str:
     """The batch system's reason for waiting, and its number of the job."""
-    if batch_id in NO_BATCH_JOB:
-        return "not yet in the batch system" if status in WAITING else ""
-    words = str(details.get("Reason", "")) if status in WAITING else ""
+    if batch_id in states.NO_BATCH_JOB:
+        return "not yet in the batch system" if status in states.WAITING else ""
+    words = str(details.get("Reason", "")) if status in states.WAITING else ""
     return ", ".join(filter(None, ("" if words in ("None", "(null)") else words, f"job {batch_id} there")))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.sites.settings import credential_values, of_login, of_user, refuse_pool_rules
-from tarmac.engines.unicore.settings import check_credentials, read_settings
+from tarmac.engines.unicore.settings import NAME, check_credentials, read_settings
 from tarmac.model.cluster import Cluster
 
 if TYPE_CHECKING:  # a server without such a cluster does not load its engine: see `open`
@@ -31,9 +30,11 @@ class UnicoreKind:
 
     def open(self, cluster: Cluster) -> UnicoreEngine:
         """The engine of a cluster."""
-        from tarmac.engines.sites.logins import OfLogins  # noqa: PLC0415
+        from tarmac.engines.sites.engine import OfLogins  # noqa: PLC0415
         from tarmac.engines.unicore.client import Unicore  # noqa: PLC0415
         from tarmac.engines.unicore.engine import UnicoreEngine  # noqa: PLC0415
+        from tarmac.engines.unicore.files import UnicoreFiles  # noqa: PLC0415
+        from tarmac.engines.unicore.jobs import UnicoreJobs  # noqa: PLC0415
 
         class UnicoreOfLogins(OfLogins, UnicoreEngine):
             """The engine of all logins."""
@@ -47,8 +48,15 @@ class UnicoreKind:
 
             site, supplies = of_login(settings.site, self._supplies, cluster, login)
             interface = Unicore(site.url, credentials, group=settings.group, ca=settings.ca)
-            of_its_own = replace(settings, site=site)
-            return engine(cluster.name, of_its_own, supplies, interface, beside=beside)
+            files = UnicoreFiles(interface, str(site.slurm.directory))
+            jobs = UnicoreJobs(cluster.name, interface, files, site.slurm, group=settings.group)
+            return engine(
+                *(NAME, cluster.name, site, supplies),
+                files=files,
+                jobs=jobs,
+                release=interface.close,
+                beside=beside,
+            )
 
         own = make(UnicoreOfLogins, None)
         own.serve_logins(cluster.name, self._supplies, lambda login: make(UnicoreEngine, login, own))
