@@ -14,7 +14,7 @@ import posixpath
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import IO, Any
 
@@ -32,8 +32,8 @@ BLOCK_BYTES = 256 * 1024
 LARGEST_BLOCK_BYTES = 1 << 20
 LOST = "\N{REPLACEMENT CHARACTER}"
 KEPT_S = 60.0
-NO_FILE = ("no such file", "not a directory", "is a directory")
 ERRORS = {
+    **dict.fromkeys(("no such file", "not a directory", "is a directory"), errno.ENOENT),
     "permission denied": errno.EACCES,
     "operation not permitted": errno.EPERM,
     "no space left": errno.ENOSPC,
@@ -52,34 +52,26 @@ class FirecrestFiles:
         self._ranges: bool | None = None
 
     def listing(self, directory: str, *, recursive: bool = False) -> list[RemoteEntry] | None:
-        with _failures(directory):
-            try:
-                flags = {"showHidden": "true", "recursive": str(recursive).lower()}
-                found = self._api.get(f"{OPS}/ls", path=directory, **flags)["output"]
-            except ApiError as error:
-                if _is_missing(error):
-                    return None
-                raise
-        entries = [_entry(each) for each in found or ()]
-        return None if any(entry.path.startswith("/") for entry in entries) else entries
+        with suppress(FileNotFoundError), _failures(directory):
+            flags = {"showHidden": "true", "recursive": str(recursive).lower()}
+            found = self._api.get(f"{OPS}/ls", path=directory, **flags)["output"]
+            entries = [_entry(each) for each in found or ()]
+            return None if any(entry.path.startswith("/") for entry in entries) else entries
+        return None
 
     def read(self, path: str, *, offset: int, limit: int) -> bytes | None:
-        with _failures(path):
-            try:
-                if offset < 0:
-                    size = self._size(path)
-                    if size is None:
-                        return None
-                    offset = max(0, size + offset)
-                if path.endswith(GROWING):
-                    content = self._range(path, offset, limit)
-                    if content is not None:
-                        return content
-                return self._part(path, offset, limit)
-            except ApiError as error:
-                if _is_missing(error):
+        with suppress(FileNotFoundError), _failures(path):
+            if offset < 0:
+                size = self._size(path)
+                if size is None:
                     return None
-                raise
+                offset = max(0, size + offset)
+            if path.endswith(GROWING):
+                content = self._range(path, offset, limit)
+                if content is not None:
+                    return content
+            return self._part(path, offset, limit)
+        return None
 
     def write(self, path: str, content: bytes, *, private: bool = False) -> None:
         with _failures(path):
@@ -126,12 +118,8 @@ class FirecrestFiles:
                 self._api.call("PUT", f"{OPS}/chmod", json={"path": path, "mode": "700"})
 
     def remove(self, path: str) -> None:
-        with _failures(path):
-            try:
-                self._api.call("DELETE", f"{OPS}/rm", params={"path": path})
-            except ApiError as error:
-                if not _is_missing(error):
-                    raise
+        with suppress(FileNotFoundError), _failures(path):
+            self._api.call("DELETE", f"{OPS}/rm", params={"path": path})
 
     # --- inside ----------------------------------------------------------------------------------
 
@@ -161,7 +149,7 @@ class FirecrestFiles:
             try:
                 return self._whole(path, offset)[offset : offset + limit]
             except ApiError as error:
-                if _number_of(error) is not None or _is_missing(error):
+                if _number_of(error) is not None:
                     raise
                 problem = error
         facts = self._facts(path)
@@ -197,7 +185,7 @@ class FirecrestFiles:
         try:
             found = self._api.get(f"{OPS}/view", path=path, offset=begin, size=size)["output"]
         except ApiError as error:
-            if error.status < 500 or _is_missing(error):
+            if error.status < 500 or _number_of(error) == errno.ENOENT:
                 raise
             return None
         text = str(found["content"] if isinstance(found, dict) else found)
@@ -230,13 +218,9 @@ def _time(text: str) -> float:
         return 0.0
 
 
-def _is_missing(error: ApiError) -> bool:
-    return error.status == 404 or any(words in error.message.lower() for words in NO_FILE)
-
-
 def _number_of(error: ApiError) -> int | None:
     """The number of a failure of the file system, by its words."""
-    words = error.message.lower()
+    words = "no such file" if error.status == 404 else error.message.lower()
     return next((number for text, number in ERRORS.items() if text in words), None)
 
 
