@@ -24,7 +24,7 @@ CODE_LINES = {
     "client": 1826,
     "control": 8328,
     "dialects": 3697,
-    "engines": 10022,
+    "engines": 9973,
     "launch": 1012,
     "model": 3103,
     "node": 12252,

@@ -50,13 +50,7 @@ LOCK_S = 5.0
 class RayHosts:
     """The nodes of a Ray, each with a disk of its own."""
 
-    def __init__(
-        self,
-        nodes: RayNodes,
-        reservations: Reservations,
-        views: Views,
-        supplies: Supplies,
-    ) -> None:
+    def __init__(self, nodes: RayNodes, reservations: Reservations, views: Views, supplies: Supplies) -> None:
         self._nodes = nodes
         self._reservations = reservations
         self._views = views

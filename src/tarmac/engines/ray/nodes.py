@@ -336,10 +336,7 @@ def _watch(nodes: weakref.ref[RayNodes], stopped: Event) -> None:
 
 
 def _close(
-    stopped: Event,
-    membership: Membership,
-    pools: Sequence[ThreadPoolExecutor],
-    nodes: Mapping[str, RayNode],
+    stopped: Event, membership: Membership, pools: Sequence[ThreadPoolExecutor], nodes: Mapping[str, RayNode]
 ) -> None:
     stopped.set()
     for pool in pools:

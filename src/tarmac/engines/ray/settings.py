@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,6 @@ from tarmac.model.kinds import setting_values as values
 _ADDRESS = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
-FIELDS = (
-    "address",
-    "directory",
-    "python",
-    "token_file",
-    "ssh",
-    "tunnel",
-    "slots",
-    "slot_type",
-    "cpus",
-    "lease",
-)
 LEAST_LEASE_S = 15
 DEFAULT_LEASE_S = 600.0
 _LEASE = f"of at least {LEAST_LEASE_S}s, such as 10m or 1h"
@@ -56,6 +44,9 @@ class RaySettings:
     lease_s: float = DEFAULT_LEASE_S
 
 
+FIELDS = [field.name.removesuffix("_s") for field in fields(RaySettings)]
+
+
 def read_settings(settings: Mapping[str, Any]) -> RaySettings:
     """The settings in a description; raises InvalidInput with the first mistake."""
     values.refuse_unknown(settings, FIELDS, "the engine ray")
@@ -71,7 +62,7 @@ def read_settings(settings: Mapping[str, Any]) -> RaySettings:
         token_file=values.path_of(settings, "token_file", "the absolute path of a file with the token"),
         ssh=values.text_of(settings, "ssh", values.SSH, values.SSH_FORM),
         tunnel=_tunnel(settings),
-        slots=_whole(settings, "slots"),
+        slots=values.count_of(settings, "slots", most=MOST_SLOTS) or None,
         slot_type=values.text_of(settings, "slot_type", _NAME, "a type of slots, such as h100"),
         cpus=_number(settings, "cpus"),
         lease_s=values.seconds_of(settings, "lease", _LEASE, least_s=LEAST_LEASE_S) or DEFAULT_LEASE_S,
@@ -86,15 +77,6 @@ def _tunnel(settings: Mapping[str, Any]) -> bool:
     if value in (True, "true") and settings.get("ssh") is None:
         raise InvalidInput("'tunnel' needs the setting 'ssh'", hint="ssh names a node of the Ray")
     return value in (True, "true")
-
-
-def _whole(settings: Mapping[str, Any], name: str) -> int | None:
-    value = _number(settings, name)
-    if value is None:
-        return None
-    if not value.is_integer() or value > MOST_SLOTS:
-        raise InvalidInput(f"{name!r} is {settings[name]!r}", hint=f"a whole number from 1 to {MOST_SLOTS}")
-    return int(value)
 
 
 def _number(settings: Mapping[str, Any], name: str) -> float | None:

@@ -47,12 +47,7 @@ class Delivery:
     """Submits attempts, one at a time; passes on requests to leave, fences and takes back. Thread-safe."""
 
     def __init__(
-        self,
-        settings: SlurmSettings,
-        host: Host,
-        access: SlurmAccess,
-        queue: Queue,
-        supplies: Supplies,
+        self, settings: SlurmSettings, host: Host, access: SlurmAccess, queue: Queue, supplies: Supplies
     ) -> None:
         self._settings = settings
         self._host = host

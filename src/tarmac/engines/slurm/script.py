@@ -271,10 +271,7 @@ def _node_lists(components: int) -> str:
 
 
 def _steps(
-    launch: Launch,
-    components: Sequence[JobResources],
-    directives: Sequence[Mapping[str, str]],
-    task: str,
+    launch: Launch, components: Sequence[JobResources], directives: Sequence[Mapping[str, str]], task: str
 ) -> str:
     """The words of `srun`: one step, whose ranks continue across components."""
     several = len(components) > 1
