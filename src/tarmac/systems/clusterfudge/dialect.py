@@ -12,11 +12,10 @@ from tarmac.dialects.yaml_tree import compose
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch
-from tarmac.systems.clusterfudge.columns import COLUMNS
 from tarmac.systems.clusterfudge.fields import KIND, MARK
 from tarmac.systems.clusterfudge.identity import launch_uuid
 from tarmac.systems.clusterfudge.reader import NAME, REQUEST, read_request
-from tarmac.systems.clusterfudge.statuses import status
+from tarmac.systems.clusterfudge.statuses import COLUMNS, status
 
 _Key = tuple[int, int]
 """The replica of a worker and its place in it: distinct within a role."""

@@ -7,21 +7,18 @@ the page.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from tarmac import api
 from tarmac.cli.views.messages import worker_cell
-from tarmac.cli.views.table import Cell, Column, facts_text, table_text
+from tarmac.cli.views.table import Column, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.model.progress import WorkerStatus
+from tarmac.model.summary import RunSummary
 from tarmac.systems.clusterfudge import statuses
-from tarmac.systems.clusterfudge.columns import COLUMNS
 from tarmac.systems.clusterfudge.scripts.gateway import request_form
+from tarmac.systems.clusterfudge.statuses import COLUMNS
 from tarmac.systems.display import Display, facts_of, status_cell, terminal_columns
 from tarmac.systems.listing import report_of, utc_time
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.model.summary import RunSummary
 
 _COLOURS = {
     "LAUNCH_STATUS_QUEUED": "queued",
@@ -32,10 +29,6 @@ _COLOURS = {
     "LAUNCH_STATUS_STOPPED": "stopped",
 }
 """The state of tarmac whose colour each word has."""
-
-
-def _status(run: api.Run | RunSummary) -> Cell:
-    return status_cell(statuses.status(report_of(run)), _COLOURS)
 
 
 LAUNCHES = terminal_columns(COLUMNS, _COLOURS)
@@ -62,7 +55,8 @@ class ClusterfudgeDisplay(Display):
         return table_text(LAUNCHES, runs, terminal)
 
     def run(self, run: api.Run, attempts: Sequence[api.Attempt], terminal: Terminal) -> str:
-        form, status = request_form(run.id, run.name, run.spec, str(run.source)), _status(run)
+        form = request_form(run.id, run.name, run.spec, str(run.source))
+        status = status_cell(self.status(report_of(run)), _COLOURS)
         fields = {
             "Launch": str(form["launch_id"]),
             "Id": form["id"],

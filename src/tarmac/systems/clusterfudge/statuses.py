@@ -1,10 +1,15 @@
-"""Clusterfudge's words for the state of a launch. Called by the dialect, its display and the drop-in API."""
+"""Clusterfudge's words for the state of a launch, and the columns of its page of launches.
 
-from collections.abc import Mapping
+Called by the dialect, its display and the drop-in API.
+"""
 
-from tarmac.dialects.dialect import Report
+from collections.abc import Mapping, Sequence
+
+from tarmac.dialects.dialect import ListColumn, Report
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import Outcome
+from tarmac.systems.clusterfudge.identity import launch_number
+from tarmac.systems.listing import report_of, utc_time
 
 OUTCOMES: Mapping[Outcome, str] = {
     Outcome.COMPLETED: "LAUNCH_STATUS_COMPLETED",
@@ -29,3 +34,13 @@ def status(report: Report) -> str:
     if report.state is RunState.ENDED:
         return OUTCOMES.get(report.outcome or Outcome.FAILED, "LAUNCH_STATUS_UNKNOWN")
     return STATES.get(report.state, "LAUNCH_STATUS_UNKNOWN")
+
+
+COLUMNS: Sequence[ListColumn] = (
+    ListColumn("LAUNCH", lambda run, _: str(launch_number(run.id)), right=True),
+    ListColumn("NAME", lambda run, _: run.name, sort="name"),
+    ListColumn("STATUS", lambda run, _: status(report_of(run)), sort="status"),
+    ListColumn("LAUNCHED BY", lambda run, _: run.user, sort="user"),
+    ListColumn("SUBMITTED", lambda run, _: utc_time(run.created_at), sort="created_at"),
+    ListColumn("RUN", lambda run, _: run.id, sort="id"),
+)

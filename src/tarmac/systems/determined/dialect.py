@@ -6,13 +6,12 @@ from tarmac.dialects.dialect import Certainty, Detection, Dialect
 from tarmac.dialects.located import Problems, Table, quote
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.errors import Problem
-from tarmac.systems.determined.columns import COLUMNS
 from tarmac.systems.determined.conventions import apply_conventions
 from tarmac.systems.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.systems.determined.fields import EXPERIMENT
 from tarmac.systems.determined.library import explain
 from tarmac.systems.determined.reader import NAME, read_experiment
-from tarmac.systems.determined.statuses import SCALE, status
+from tarmac.systems.determined.statuses import COLUMNS, SCALE, status
 
 _OWN = frozenset({"entrypoint", "searcher"})
 _MARKS = frozenset(

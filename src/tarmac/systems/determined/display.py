@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tarmac import api
 from tarmac.cli.views.terminal import Terminal, columns, one_line
-from tarmac.systems.determined.columns import COLUMNS, time_text
+from tarmac.client import Client
+from tarmac.model.summary import RunSummary
 from tarmac.systems.determined.identity import experiment_id, trial_id
-from tarmac.systems.determined.statuses import of_tarmac, queue_word, status
+from tarmac.systems.determined.statuses import COLUMNS, of_tarmac, queue_word, status, time_text
 from tarmac.systems.display import Display, facts_of
 from tarmac.systems.listing import report_of
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.client import Client
-    from tarmac.model.summary import RunSummary
 
 _MOST = 500
 """Maximum number of runs whose numbers are requested at once."""

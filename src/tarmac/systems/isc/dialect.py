@@ -6,11 +6,10 @@ from tarmac.dialects.dialect import Certainty, Detection, Dialect
 from tarmac.dialects.located import Problems
 from tarmac.dialects.toml_tree import compose
 from tarmac.model.errors import Problem
-from tarmac.systems.isc.columns import COLUMNS
 from tarmac.systems.isc.conventions import apply_conventions
 from tarmac.systems.isc.fields import only_credentials
 from tarmac.systems.isc.reader import NAME, RUN, read_isc
-from tarmac.systems.isc.statuses import status
+from tarmac.systems.isc.statuses import COLUMNS, status
 
 
 def _detect(filename: str, text: str) -> Detection:

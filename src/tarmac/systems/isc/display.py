@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from tarmac.cli.views.table import Cell, facts_text, table_text
+from tarmac import api
+from tarmac.cli.views.table import facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
+from tarmac.model.summary import RunSummary
 from tarmac.systems.display import Display, status_cell, terminal_columns
-from tarmac.systems.isc import columns, statuses
+from tarmac.systems.isc import statuses
 from tarmac.systems.listing import report_of, utc_time
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.model.summary import RunSummary
 
 _COLOURS = {
     "enqueued": "queued",
@@ -26,11 +23,7 @@ _COLOURS = {
 """The state of tarmac whose colour a word has, for words that are not its states."""
 
 
-def _status(run: api.Run | RunSummary) -> Cell:
-    return status_cell(statuses.status(report_of(run)), _COLOURS)
-
-
-COLUMNS = terminal_columns(columns.COLUMNS, _COLOURS)
+COLUMNS = terminal_columns(statuses.COLUMNS, _COLOURS)
 
 
 class IscDisplay(Display):
@@ -43,7 +36,7 @@ class IscDisplay(Display):
 
     def run(self, run: api.Run, attempts: Sequence[api.Attempt], terminal: Terminal) -> str:
         newest = attempts[-1] if attempts else None
-        status = _status(run)
+        status = status_cell(self.status(report_of(run)), _COLOURS)
         fields = {
             "ID": run.id,
             "Name": one_line(run.name),
@@ -51,7 +44,7 @@ class IscDisplay(Display):
             "Created": utc_time(run.created_at),
             "GPUs": str(run.slots),
             "Mode": str(run.mode),
-            "Cycle": columns.cycle(run),
+            "Cycle": statuses.cycle(run),
             "Nodes": str(len(newest.nodes)) if newest else "",
             "Status": terminal.paint(status.text, status.style),
             "Message": one_line(run.cause.message if run.cause is not None else ""),

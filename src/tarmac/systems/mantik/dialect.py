@@ -7,10 +7,9 @@ from tarmac.dialects.located import Problems, Table, quote
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.changes import as_it_is
 from tarmac.model.errors import Problem
-from tarmac.systems.mantik.columns import columns
 from tarmac.systems.mantik.reader import CONFIG, NAME, read_mantik
 from tarmac.systems.mantik.resources import RESOURCES
-from tarmac.systems.mantik.statuses import status
+from tarmac.systems.mantik.statuses import columns, status
 
 
 def _detect(filename: str, text: str) -> Detection:

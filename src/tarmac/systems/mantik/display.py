@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from tarmac import api
 from tarmac.cli.views.table import table_text
 from tarmac.cli.views.terminal import Terminal, one_line
+from tarmac.model.summary import RunSummary
 from tarmac.systems.display import Display, terminal_columns
 from tarmac.systems.listing import report_of
 from tarmac.systems.mantik import statuses
-from tarmac.systems.mantik.columns import columns, when
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.model.summary import RunSummary
+from tarmac.systems.mantik.statuses import columns, when
 
 _LABEL_WIDTH = 14
 

@@ -10,10 +10,9 @@ from tarmac.dialects.yaml_tree import compose
 from tarmac.model.errors import Problem
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch
-from tarmac.systems.mcli.columns import columns
 from tarmac.systems.mcli.fields import WORKSPACE
 from tarmac.systems.mcli.reader import NAME, RUN, read_mcli
-from tarmac.systems.mcli.statuses import status
+from tarmac.systems.mcli.statuses import columns, status
 from tarmac.systems.mcli.view import configuration, script
 
 

@@ -6,8 +6,8 @@ Columns, widths and words are those of MCLI's documentation; times are local.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from tarmac import api
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.cli.views.terminal import columns as width
 from tarmac.dialects.dialect import Report
@@ -15,16 +15,12 @@ from tarmac.model.codec import decode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.spec import RunSpec
+from tarmac.model.summary import RunSummary
 from tarmac.systems.display import Display
 from tarmac.systems.listing import report_of
-from tarmac.systems.mcli.columns import NONE, columns, when
 from tarmac.systems.mcli.reader import NAME
-from tarmac.systems.mcli.statuses import Status, status
+from tarmac.systems.mcli.statuses import NONE, Status, columns, status, when
 from tarmac.systems.mcli.view import submitted
-
-if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.model.summary import RunSummary
 
 _GAP = "  "
 _WIDTHS = ((19, 0), (8, 0), (20, 0), (10, 1), (9, 0))
