@@ -153,21 +153,13 @@ class _Trial:
         return config
 
     @cached_property
-    def hyperparameters(self) -> Mapping[str, Any]:
-        if self.run.spec.trial is not None:
-            return self.run.spec.parameters or {}
-        return self.drawn[0]
-
-    @cached_property
-    def seed(self) -> int:
-        """The trial's seed: the same in every attempt."""
-        if self.run.spec.trial is not None:
-            return self.run.spec.trial.seed
-        return self.drawn[1]
-
-    @cached_property
     def drawn(self) -> tuple[Mapping[str, Any], int]:
-        """The hyperparameters of a run without a search, and its seed: as of the first trial of a search."""
+        """The trial's hyperparameters, and its seed: the same in every attempt.
+
+        Those of a run without a search are as of the first trial of a search.
+        """
+        if self.run.spec.trial is not None:
+            return self.run.spec.parameters or {}, self.run.spec.trial.seed
         numbers = RandomNumbers(self.config["reproducibility"]["experiment_seed"])
         return draw(tuple(ranges(self.config["hyperparameters"])), numbers)
 
@@ -197,18 +189,18 @@ class _Trial:
     def common(self) -> Mapping[str, str]:
         """The variables that are equal for every worker."""
         port = _FIRST_PORT + _PORTS_EACH * (number_of("ports", self.attempt.id, below=_PORT_BLOCKS) - 1)
-        experiment, trial = self.numbers
+        (experiment, trial), (hyperparameters, seed) = self.numbers, self.drawn
         found = {
             "DET_CLUSTER_ID": uuid_of("cluster", self.attempt.allocation.cluster),
             "DET_EXPERIMENT_ID": str(experiment),
             "DET_TRIAL_ID": str(trial),
             "DET_TRIAL_RUN_ID": str(self.attempt.number),
-            "DET_TRIAL_SEED": str(self.seed),
+            "DET_TRIAL_SEED": str(seed),
             "DET_TASK_ID": self.ids["task_id"],
             "DET_TASK_TYPE": "TRIAL",
             "DET_ALLOCATION_ID": self.ids["allocation_id"],
             "DET_USER": self.run.user,
-            "DET_HPARAMS": json.dumps(self.hyperparameters),
+            "DET_HPARAMS": json.dumps(hyperparameters),
             "DET_RESOURCES_TYPE": "docker-container",
             "DET_TASK_LOGGING_METADATA": json.dumps({**self.ids, "trial_id": trial}),
             "DET_PYTHON_EXECUTABLE": "python3",
@@ -247,7 +239,7 @@ class _Trial:
 
     def _files(self, node: NodeLaunch, config: Mapping[str, Any]) -> dict[str, str]:
         """The info files of one node, which `determined.get_cluster_info()` reads."""
-        experiment, trial = self.numbers
+        (experiment, trial), (hyperparameters, seed) = self.numbers, self.drawn
         contents: dict[str, Mapping[str, Any]] = {
             "cluster": {
                 **self.ids,
@@ -264,8 +256,8 @@ class _Trial:
             "trial": {
                 "trial_id": trial,
                 "experiment_id": experiment,
-                "trial_seed": self.seed,
-                "hparams": self.hyperparameters,
+                "trial_seed": seed,
+                "hparams": hyperparameters,
                 "config": config,
                 "steps_completed": int(self.common["DET_STEPS_COMPLETED"]),
                 "trial_run_id": self.attempt.number,

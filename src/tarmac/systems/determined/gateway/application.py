@@ -41,18 +41,8 @@ from tarmac.systems.determined.gateway.tasks import check_attempt
 from tarmac.systems.determined.gateway.tokens import TokenKind
 
 _PARTS = (
-    login,
-    users,
-    master,
-    projects,
-    queries,
-    experiments,
-    logs,
-    checkpoints,
-    jobs,
-    cluster,
-    resources,
-    tasks,
+    *(login, users, master, projects, queries, experiments),
+    *(logs, checkpoints, jobs, cluster, resources, tasks),
 )
 ROUTES: tuple[Route, ...] = tuple(route for part in _PARTS for route in part.ROUTES)
 """Every route of the gateway, in matching order."""

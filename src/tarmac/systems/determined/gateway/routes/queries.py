@@ -14,6 +14,7 @@ from tarmac.model.run import Run
 from tarmac.server.storage.reported_checkpoints import DELETED
 from tarmac.systems.determined.gateway import checkpoints, records
 from tarmac.systems.determined.gateway.calls import Access, Call, Route, finite, inner, time_of, whole
+from tarmac.systems.determined.gateway.changing import camel
 from tarmac.systems.determined.gateway.gateway import ALL, task_name
 from tarmac.systems.determined.gateway.model_definition import give_out
 from tarmac.systems.determined.gateway.routes import projects
@@ -46,28 +47,22 @@ def _duration(record: Record) -> float | None:
     return (end - begin).total_seconds()
 
 
+def _of_fields(words: str) -> Keys:
+    """Keys that are named after a field of the record."""
+    return {word: itemgetter(camel(word.lower())) for word in words.split()}
+
+
 EXPERIMENTS: Keys = {
-    "DESCRIPTION": itemgetter("description"),
-    "START_TIME": itemgetter("startTime"),
-    "END_TIME": itemgetter("endTime"),
-    "STATE": itemgetter("state"),
-    "NUM_TRIALS": itemgetter("numTrials"),
-    "PROGRESS": itemgetter("progress"),
+    **_of_fields("DESCRIPTION START_TIME END_TIME STATE NUM_TRIALS PROGRESS NAME FORKED_FROM RESOURCE_POOL"),
     "USER": itemgetter("username"),
-    "NAME": itemgetter("name"),
-    "FORKED_FROM": itemgetter("forkedFrom"),
-    "RESOURCE_POOL": itemgetter("resourcePool"),
     "SEARCHER_METRIC_VAL": itemgetter("bestTrialSearcherMetric"),
 }
 TRIALS: Keys = {
-    "START_TIME": itemgetter("startTime"),
-    "END_TIME": itemgetter("endTime"),
-    "STATE": itemgetter("state"),
+    **_of_fields("START_TIME END_TIME STATE RESTARTS"),
     "BEST_VALIDATION_METRIC": _validated("bestValidation"),
     "LATEST_VALIDATION_METRIC": _validated("latestValidation"),
     "BATCHES_PROCESSED": itemgetter("totalBatchesProcessed"),
     "DURATION": _duration,
-    "RESTARTS": itemgetter("restarts"),
 }
 
 
