@@ -237,11 +237,8 @@ def size_bytes(path: Path, *, besides: Collection[str]) -> int:
     total_bytes, _ = summary(path)
     if not besides:
         return total_bytes
-    with path.open(encoding="ascii") as file:
-        next(file)
-        entries = map(json.loads, file)
-        extra = (int(entry[5]) for entry in entries if entry[0] == "f" and entry[2] in besides)
-        return total_bytes - sum(extra)
+    extra = (int(entry[5]) for entry in _entries_of(path) if entry[0] == "f" and entry[2] in besides)
+    return total_bytes - sum(extra)
 
 
 def snapshots(root: Path) -> Iterator[Path]:
@@ -259,10 +256,8 @@ def _line(entry: Entry, places: Mapping[str, Place], now_ns: int) -> list[object
 
 def large_contents(snapshot: Path, packs: Packs) -> dict[Place, str]:
     """The contents of a snapshot that are sent on their own, once for all snapshots, by their places."""
-    with snapshot.open(encoding="ascii") as file:
-        next(file)
-        entries = map(json.loads, file)
-        places = {Place(*entry[3:6]) for entry in entries if entry[0] == "f" and entry[5] >= LARGE_BYTES}
+    files = (entry for entry in _entries_of(snapshot) if entry[0] == "f")
+    places = {Place(*entry[3:6]) for entry in files if entry[5] >= LARGE_BYTES}
     return packs.contents_at(places) if places else {}
 
 
@@ -324,10 +319,13 @@ def code_changes(root: Path, before: str | None, after: str | None) -> list[Code
 def _entries(root: Path, digest: str | None) -> _Entries:
     if digest is None:
         return {}
-    with (root / digest).open(encoding="ascii") as file:
-        next(file)
-        entries = [json.loads(line) for line in file]
-    return {entry[2]: entry for entry in entries if entry[0] != "d"}
+    return {entry[2]: entry for entry in _entries_of(root / digest) if entry[0] != "d"}
+
+
+def _entries_of(snapshot: Path) -> Iterator[list[Any]]:
+    with snapshot.open(encoding="ascii") as file:
+        next(file)  # the head
+        yield from map(json.loads, file)
 
 
 def _same(packs: Path, one: list[Any], other: list[Any]) -> bool:

@@ -17,24 +17,11 @@ from pathlib import Path
 from threading import Lock
 
 from tarmac.artifacts.remote import open_blobs
+from tarmac.artifacts.versions import manifest as stored
 from tarmac.artifacts.versions import store_lock
 from tarmac.artifacts.versions.blobs import Blobs, begin_store, check_store
 from tarmac.artifacts.versions.fenced import FENCES
-from tarmac.artifacts.versions.manifest import (
-    BLOBS,
-    FILE,
-    Broken,
-    Chunk,
-    Entry,
-    Manifest,
-    Version,
-    latest,
-    parse_id,
-    read_chunk,
-    read_manifest,
-    to_bytes,
-    versions,
-)
+from tarmac.artifacts.versions.manifest import BLOBS, FILE, Broken, Chunk, Entry, Manifest, Version
 from tarmac.model.errors import NotFound, suggestion
 
 REMEMBERED = 20_000
@@ -85,7 +72,7 @@ class Catalog:
     def summaries(self, run_id: str | None = None) -> list[VersionSummary]:
         """Every whole version of a run, or of all runs, in order."""
         found = []
-        for version in versions(self.blobs, run_id):
+        for version in stored.versions(self.blobs, run_id):
             summary = self._summaries.get(version) or self._read(version)
             if summary is not None:
                 found.append(summary)
@@ -93,7 +80,7 @@ class Catalog:
 
     def exact(self, reference: str) -> Version | None:
         """The version that an id names (the latest one without a number); None for any other text."""
-        named = parse_id(reference)
+        named = stored.parse_id(reference)
         if named is None:
             return None
         newest = self.latest(named.run_id, named.kind, named.rank)
@@ -107,12 +94,12 @@ class Catalog:
 
     def latest(self, run_id: str, kind: str, rank: int = 0) -> Version | None:
         """The newest whole version of one kind of artifact of a run."""
-        return latest(self.blobs, run_id, kind, rank)
+        return stored.latest(self.blobs, run_id, kind, rank)
 
     def manifest(self, version: Version) -> Manifest:
         """The content of a version; raises NotFound if it does not exist, or is damaged."""
         try:
-            return read_manifest(self.blobs, version)
+            return stored.read_manifest(self.blobs, version)
         except Broken as error:
             raise NotFound(str(error)) from error
 
@@ -121,7 +108,7 @@ class Catalog:
         if not _DIGEST.fullmatch(digest):
             raise NotFound(f"{digest[:80]!r} is no digest")
         try:
-            return read_chunk(self.blobs, Chunk(digest, 0))
+            return stored.read_chunk(self.blobs, Chunk(digest, 0))
         except Broken as error:
             raise NotFound(str(error)) from error
 
@@ -135,7 +122,7 @@ class Catalog:
     def reduce(self, manifest: Manifest, left: Sequence[Entry]) -> None:
         """Reduce a version to these entries; without a file among them the version is removed."""
         if any(entry.kind == FILE for entry in left):
-            self.blobs.put(manifest.version.name, to_bytes(manifest._replace(entries=tuple(left))))
+            self.blobs.put(manifest.version.name, stored.to_bytes(manifest._replace(entries=tuple(left))))
         else:
             self.blobs.remove(manifest.version.name)
         with self._lock:
@@ -143,13 +130,13 @@ class Catalog:
 
     def unknown(self, reference: str, *, others: Sequence[str] = ()) -> NotFound:
         """The error for a text that names no artifact, with the nearest name."""
-        ids = [version.id for version in versions(self.blobs)]
+        ids = [version.id for version in stored.versions(self.blobs)]
         hint = suggestion(reference, [*ids, *others], "tarmac artifacts ls lists them")
         return NotFound(f"there is no artifact {reference!r}", hint=hint)
 
     def _read(self, version: Version) -> VersionSummary | None:
         try:
-            manifest = read_manifest(self.blobs, version)
+            manifest = stored.read_manifest(self.blobs, version)
         except (Broken, NotFound):
             return None  # damaged, or removed since it was listed
         summary = VersionSummary(
@@ -211,11 +198,11 @@ def collect(blobs: Blobs) -> int | None:
     with store_lock.collecting(blobs) as exclusive:
         if not exclusive:
             return None
-        kept = versions(blobs)
+        kept = stored.versions(blobs)
         needed = {
             chunk.name
             for version in kept
-            for entry in read_manifest(blobs, version).entries
+            for entry in stored.read_manifest(blobs, version).entries
             for chunk in entry.chunks
         }
         unused = [piece.name for piece in blobs.pieces(BLOBS) if piece.name not in needed]

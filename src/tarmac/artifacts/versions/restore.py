@@ -18,21 +18,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from tarmac.artifacts.versions import manifest as stored
 from tarmac.artifacts.versions.blobs import Blobs
 from tarmac.artifacts.versions.fenced import Order
-from tarmac.artifacts.versions.manifest import (
-    DIRECTORY,
-    FILE,
-    LINK,
-    Entry,
-    Manifest,
-    Version,
-    latest,
-    parse_id,
-    read_chunk,
-    read_manifest,
-    readable_manifests,
-)
+from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, LINK, Entry, Manifest, Version
 from tarmac.model.errors import NotFound
 from tarmac.node.attempt.claims import Lost
 from tarmac.node.attempt.protocol import TORN, UNFINISHED
@@ -118,7 +107,7 @@ def _fill_file(blobs: Blobs, entry: Entry, path: Path, pool: ThreadPoolExecutor)
             starts.append(starts[-1] + chunk.size_bytes)
 
         def write(number: int) -> None:
-            data = read_chunk(blobs, entry.chunks[number])
+            data = stored.read_chunk(blobs, entry.chunks[number])
             while data:
                 written = os.pwrite(handle, data, starts[number])
                 starts[number] += written
@@ -188,13 +177,13 @@ def unsynced_kinds(blobs: Blobs, order: Order, lost: Lost) -> list[str]:
 def placed_checkpoint(blobs: Blobs, order: Order) -> Manifest | None:
     """The checkpoint on this node that another one syncs, or that is not the newest."""
     state, newest = read_state(order.state), _newest(blobs, order, _CHECKPOINT)
-    placed = parse_id(state.checkpoint or "") if state and state.attempt == order.attempt else None
+    placed = stored.parse_id(state.checkpoint or "") if state and state.attempt == order.attempt else None
     if placed is None or (order.part.rank != 0 and not order.part.own_disk):
         return None
     if order.part.rank == 0 and newest is not None and newest.attempt == order.attempt:
         return None  # it has saved one of its own since
     with suppress(NotFound):
-        return read_manifest(blobs, placed)
+        return stored.read_manifest(blobs, placed)
     return None
 
 
@@ -230,7 +219,7 @@ def _version_before(blobs: Blobs, order: Order) -> Manifest | None:
         return None
     rejected: Manifest | None = None
     newest_at = 0.0
-    for manifest in readable_manifests(blobs, order.run_id, _CHECKPOINT, 0):
+    for manifest in stored.readable_manifests(blobs, order.run_id, _CHECKPOINT, 0):
         newest_at = newest_at or manifest.saved_at
         if rejected is None and manifest.attempt < order.sync.rejected_by:
             rejected = manifest
@@ -257,20 +246,24 @@ def _is_newest(blobs: Blobs, order: Order, kind: str, state: State) -> bool:
 
 
 def _newest(blobs: Blobs, order: Order, kind: str) -> Manifest | None:
-    found = latest(blobs, order.run_id, kind, 0 if kind == _CHECKPOINT else order.part.rank)
-    return read_manifest(blobs, found) if found is not None else None
+    found = stored.latest(blobs, order.run_id, kind, 0 if kind == _CHECKPOINT else order.part.rank)
+    return stored.read_manifest(blobs, found) if found is not None else None
 
 
 def input_manifests(blobs: Blobs, order: Order, kind: str) -> list[Manifest]:
     """The run's inputs of that kind; raises NotFound for a removed one."""
-    return [read_manifest(blobs, version) for version in inputs_of(order.sync.inputs) if version.kind == kind]
+    return [
+        stored.read_manifest(blobs, version)
+        for version in inputs_of(order.sync.inputs)
+        if version.kind == kind
+    ]
 
 
 def inputs_of(ids: Sequence[str]) -> list[Version]:
     """The versions that a run names as its input; raises NotFound for an unresolved one."""
     found = []
     for text in ids:
-        version = parse_id(text)
+        version = stored.parse_id(text)
         if version is None or not version.number:
             raise NotFound(f"there is no artifact {text!r}")
         found.append(version)

@@ -17,18 +17,11 @@ from contextlib import suppress
 from functools import partial
 from threading import Event
 
+from tarmac.artifacts.versions import manifest as stored
 from tarmac.artifacts.versions import store_lock
 from tarmac.artifacts.versions.blobs import MARK, Blobs, Piece, check_store
 from tarmac.artifacts.versions.catalog import collect
-from tarmac.artifacts.versions.manifest import (
-    MANIFESTS,
-    Chunk,
-    Version,
-    from_bytes,
-    read_chunk,
-    version_named,
-    versions,
-)
+from tarmac.artifacts.versions.manifest import MANIFESTS, Chunk, Version
 from tarmac.artifacts.versions.restore import inputs_of
 from tarmac.model.abilities import StoreFiles
 from tarmac.model.errors import NotFound, Unavailable
@@ -99,7 +92,7 @@ class SiteStore:
 
     def unfetched(self, run_id: str | None = None) -> list[Version]:
         """The versions there, of a run or of all, that were never fetched, in order."""
-        found = versions(self._far, run_id)
+        found = stored.versions(self._far, run_id)
         marked = self._marked(run_id) if found else ()
         return [version for version in found if version not in marked]
 
@@ -114,8 +107,8 @@ class SiteStore:
     def send(self, run_id: str, inputs: Sequence[str]) -> None:
         """Send the inputs of an attempt and the newest versions of its run, if they are missing there."""
         near = self._near()
-        newest = {(version.kind, version.rank): version for version in versions(near, run_id)}
-        found = versions(self._far, run_id) if newest else []
+        newest = {(version.kind, version.rank): version for version in stored.versions(near, run_id)}
+        found = stored.versions(self._far, run_id) if newest else []
         there = {(version.kind, version.rank): version.number for version in found}
         own = [version for place, version in newest.items() if there.get(place, 0) < version.number]
         for version in (*inputs_of(inputs), *own):
@@ -131,7 +124,7 @@ class SiteStore:
         """
         near = self._near()
         check_store(near)
-        here, there, marked = set(versions(near)), set(versions(self._far)), self._marked(None)
+        here, there, marked = set(stored.versions(near)), set(stored.versions(self._far)), self._marked(None)
         gone = {version for version in marked if version not in here and version.id not in inputs}
         if names := [version.name for version in sorted((gone | set(old)) & there)]:
             self._files.remove(names)
@@ -146,7 +139,7 @@ class SiteStore:
     def _marked(self, run_id: str | None) -> set[Version]:
         prefix = f"{self._marks}/{run_id}" if run_id else self._marks
         names = (f"{MANIFESTS}{piece.name[len(self._marks) :]}" for piece in self._far.pieces(prefix))
-        return {version for name in names if (version := version_named(name)) is not None}
+        return {version for name in names if (version := stored.version_named(name)) is not None}
 
     def _mark_of(self, version: Version) -> str:
         return f"{self._marks}{version.name[len(MANIFESTS) :]}"
@@ -157,7 +150,9 @@ def _copy(version: Version, source: Blobs, target: Blobs) -> None:
     data = source.get(version.name)
     if data is None:
         raise NotFound(f"there is no artifact {version.id}")
-    chunks = {chunk.name: chunk for entry in from_bytes(data, version).entries for chunk in entry.chunks}
+    chunks = {
+        chunk.name: chunk for entry in stored.from_bytes(data, version).entries for chunk in entry.chunks
+    }
     with store_lock.syncing(target, f"{version.run_id}.site"):
         with ThreadPoolExecutor(THREADS) as threads:
             for _ in threads.map(partial(_copy_chunk, source, target), chunks.values()):
@@ -167,4 +162,4 @@ def _copy(version: Version, source: Blobs, target: Blobs) -> None:
 
 def _copy_chunk(source: Blobs, target: Blobs, chunk: Chunk) -> None:
     if not target.has(chunk.name):
-        target.put(chunk.name, read_chunk(source, chunk))
+        target.put(chunk.name, stored.read_chunk(source, chunk))

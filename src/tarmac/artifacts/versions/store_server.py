@@ -16,17 +16,10 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, NamedTuple
 
+from tarmac.artifacts.versions import manifest as stored
 from tarmac.artifacts.versions import store_lock
 from tarmac.artifacts.versions.blobs import MARK, Blobs, DirectoryBlobs
-from tarmac.artifacts.versions.manifest import (
-    BLOBS,
-    CHUNK_BYTES,
-    MANIFESTS,
-    Broken,
-    Version,
-    from_bytes,
-    version_named,
-)
+from tarmac.artifacts.versions.manifest import BLOBS, CHUNK_BYTES, MANIFESTS, Broken, Version
 from tarmac.model.errors import Refused, TarmacError, Unavailable
 from tarmac.node.attempt.protocol import ARTIFACT_KINDS
 
@@ -156,7 +149,7 @@ class StoreServer:
         if version is None or version.run_id != grant.run_id:
             raise _not_allowed(name)
         data = b"".join(_checked(content, request["digest"], LARGEST_MANIFEST_BYTES))
-        manifest = from_bytes(data, version)
+        manifest = stored.from_bytes(data, version)
         if manifest.attempt > grant.number:
             raise Refused(f"{version.id} is of attempt {manifest.attempt}, not of {grant.number}")
         blobs = self._blobs()
@@ -200,7 +193,7 @@ def _not_allowed(name: str) -> Refused:
 
 def _version(name: str) -> Version | None:
     """The version of that name, if tarmac could have made the name."""
-    version = version_named(name)
+    version = stored.version_named(name)
     return (
         version if version is not None and version.kind in ARTIFACT_KINDS and version.name == name else None
     )

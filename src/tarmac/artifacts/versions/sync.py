@@ -16,22 +16,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tarmac.artifacts.versions import manifest as stored
 from tarmac.artifacts.versions import quiescence, select_stable, store_lock
 from tarmac.artifacts.versions.blobs import Blobs
 from tarmac.artifacts.versions.logs import Logs, newest_checkpoint
-from tarmac.artifacts.versions.manifest import (
-    CHUNK_BYTES,
-    FILE,
-    LINK,
-    Chunk,
-    Entry,
-    Manifest,
-    Version,
-    latest,
-    read_manifest,
-    readable_manifests,
-    to_bytes,
-)
+from tarmac.artifacts.versions.manifest import CHUNK_BYTES, FILE, LINK, Chunk, Entry, Manifest, Version
 from tarmac.artifacts.versions.quiescence import Found
 from tarmac.artifacts.versions.select_stable import Ending, Look, Selection, Unstable
 
@@ -110,9 +99,9 @@ class Syncer:
     def sync(self, ending: Ending | None = None) -> Manifest | None:
         """A new version, or None if nothing changed. Raises Unstable, and Unavailable (try later)."""
         if self._newest is None:
-            found = latest(self._blobs, self._place.run_id, self._place.kind, self._place.rank)
+            found = stored.latest(self._blobs, self._place.run_id, self._place.kind, self._place.rank)
             if self._older is None and found is not None:
-                self.last = read_manifest(self._blobs, found)
+                self.last = stored.read_manifest(self._blobs, found)
             self._newest = found.number if found is not None else 0
         for _ in range(_TRIES - 1):
             with suppress(_Moment):
@@ -188,7 +177,7 @@ class Syncer:
     def _earlier(self) -> Iterator[Sequence[Entry]]:
         """The entries of the versions before the last one, the newest first, and then of the inputs."""
         place = self._place
-        for manifest in readable_manifests(self._blobs, place.run_id, place.kind, place.rank):
+        for manifest in stored.readable_manifests(self._blobs, place.run_id, place.kind, place.rank):
             if self.last is None or manifest.version < self.last.version:
                 yield manifest.entries
         yield tuple(self._restorable_inputs().values())
@@ -344,7 +333,7 @@ class Syncer:
                 entries=tuple(entries),
                 **facts,
             )
-            if self._blobs.create(manifest.version.name, to_bytes(manifest)):
+            if self._blobs.create(manifest.version.name, stored.to_bytes(manifest)):
                 return manifest
 
 
