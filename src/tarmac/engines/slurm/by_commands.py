@@ -1,37 +1,18 @@
 """`CommandAccess`: a Slurm reached by its commands, on this machine or behind SSH. Made by `SlurmEngine`."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tarmac.engines.hosts.host import Host
-from tarmac.engines.slurm import files
+from tarmac.engines.slurm import files, partition, queue
 from tarmac.engines.slurm.access import Examined
 from tarmac.engines.slurm.account_limits import AccountLimits
 from tarmac.engines.slurm.commands import ENVIRONMENT, Commands
 from tarmac.engines.slurm.examining import findings
-from tarmac.engines.slurm.partition import (
-    NO_LIMITS,
-    Partition,
-    parse_limits,
-    parse_nodes,
-    parse_partitions,
-    widest,
-)
-from tarmac.engines.slurm.queue import (
-    NAME_PREFIX,
-    REMEMBERED,
-    SACCT,
-    SQUEUE,
-    Job,
-    Place,
-    Places,
-    parse_accounting,
-    parse_queue,
-)
+from tarmac.engines.slurm.partition import NO_LIMITS, Partition
+from tarmac.engines.slurm.queue import NAME_PREFIX, Job, Place, Places
 from tarmac.engines.slurm.script import SlurmRequest
 from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
 from tarmac.engines.slurm.states import Reason
@@ -74,7 +55,7 @@ class CommandAccess:
         self.cancel: Callable[[Sequence[str]], None] = commands.cancel
 
     def jobs(self) -> Mapping[str, Sequence[Job]]:
-        return parse_queue(self._commands.query(SQUEUE))
+        return queue.parse_queue(self._commands.query(queue.SQUEUE))
 
     def recorded(self, job_ids: Sequence[str]) -> Sequence[Job]:
         return self._account([f"--jobs={','.join(job_ids)}"])
@@ -88,7 +69,7 @@ class CommandAccess:
 
     def partitions(self) -> Mapping[str, Partition]:
         nodes = self._commands.query(["scontrol", "show", "nodes", "-o"])
-        partitions = parse_partitions(self._commands.query(["scontrol", "show", "partition", "-o"]))
+        partitions = partition.parse_partitions(self._commands.query(["scontrol", "show", "partition", "-o"]))
         return {pool.name: self._found(pool, nodes, partitions) for pool in self._settings.pools}
 
     def open_session(self, job_id: str, node: str, installation: Installation) -> socket.socket:
@@ -111,23 +92,25 @@ class CommandAccess:
         if not self._accounts:
             return []
         try:
-            answer = self._commands.run([*SACCT, f"--starttime={REMEMBERED}", *which])
+            answer = self._commands.run([*queue.SACCT, f"--starttime={queue.REMEMBERED}", *which])
         except Unavailable:
             return []  # the queue answered: its answer alone counts
         if answer.code != 0:
             self._accounts = "storage is disabled" not in answer.err
             return []
-        return list(parse_accounting(answer.out))
+        return list(queue.parse_accounting(answer.out))
 
     def _found(
         self, pool: PoolSettings, nodes: str, partitions: Mapping[str, Mapping[str, str]]
     ) -> Partition:
         names = pool.partition.split(",")
-        found = parse_nodes(
+        found = partition.parse_nodes(
             nodes, cluster=self._cluster, partition=pool.partition, gpu_type=pool.gpu_type, pool=pool.name
         )
-        limits = [parse_limits(partitions[name]) if name in partitions else NO_LIMITS for name in names]
-        return replace(found, limits=widest(limits))
+        limits = [
+            partition.parse_limits(partitions[name]) if name in partitions else NO_LIMITS for name in names
+        ]
+        return replace(found, limits=partition.widest(limits))
 
     def _component(self, job_id: str, node: str) -> list[str]:
         """The option for the component of a heterogeneous job that has the node. Raises Unavailable."""
