@@ -3,8 +3,6 @@
 httpx instead of the client of firecREST's makers: docs/contributing/decisions has the reasons.
 """
 
-from __future__ import annotations
-
 import io
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@ Small files are downloaded as a whole. Logs are read by ranges, which firecREST 
 files pass through the object store of the site (see `transfers`).
 """
 
-from __future__ import annotations
-
 import calendar
 import errno
 import hashlib

@@ -1,7 +1,5 @@
 """`FirecrestJobs`: the jobs of a user behind a firecREST. Made by `FirecrestKind`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The settings of a cluster behind a firecREST, checked without access to it. Called by `kind`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A job of the site copies between the object store and the file system; it waits 
 The addresses in the store are signed, and expire.
 """
 
-from __future__ import annotations
-
 import errno
 import math
 import time

@@ -1,7 +1,5 @@
 """`SiteAccess`: a Slurm that is reached by the interface of a site. Made by `SiteEngine`."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

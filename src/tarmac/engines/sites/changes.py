@@ -4,8 +4,6 @@ A site announces no changes: directories are listed, and only files with another
 that grow from the end of the last read. Several attempts are read at the same time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar

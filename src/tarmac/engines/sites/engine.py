@@ -1,7 +1,5 @@
 """`SiteEngine`: attempts as jobs of a Slurm at a site. Made by the kinds of engines for sites."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from urllib.parse import quote
 

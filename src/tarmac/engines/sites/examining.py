@@ -1,7 +1,5 @@
 """Tries the steps of a run at a site, for `tarmac clusters check`. Called by `SiteJobs` of the engines."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

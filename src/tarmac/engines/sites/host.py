@@ -3,8 +3,6 @@
 Made by the kinds of engines for sites; used by `SlurmEngine` like any other host.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The offer of a pool at a site, from what its interface shows. Called by implementations of `SiteJobs`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ They have the names, arguments and results of `node/host/operations.py`, which r
 program of tarmac runs at a site outside a job, so operations on processes are missing.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import posixpath

@@ -1,7 +1,5 @@
 """The settings that clusters at sites have in common, checked without access. Called by the kinds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Implemented by an engine for each interface; used by `SiteHost` and `SiteAccess`
 the interface's answers, and decides nothing else. Thread-safe.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, NamedTuple, Protocol
 

@@ -3,8 +3,6 @@
 Implemented by `CommandAccess`, and by engines of sites that no SSH reaches.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

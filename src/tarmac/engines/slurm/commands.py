@@ -3,8 +3,6 @@
 Failures are classified here: permanent ones, and those that a retry may solve.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import time

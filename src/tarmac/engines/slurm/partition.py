@@ -4,8 +4,6 @@ Used by `SlurmEngine`, its accesses and `examining`. Answers of `Site` come at o
 that is old, a thread reads again.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

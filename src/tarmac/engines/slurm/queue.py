@@ -4,8 +4,6 @@
 gone.
 """
 
-from __future__ import annotations
-
 import calendar
 import re
 import time

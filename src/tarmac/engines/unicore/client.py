@@ -4,8 +4,6 @@ Certificates are always verified. The first request of a user asks who that is: 
 password with 200 and the role `anonymous`, which is refused here.
 """
 
-from __future__ import annotations
-
 import base64
 import ssl
 import time

@@ -5,8 +5,6 @@ runs the job's executable and stores its exit code; without one it takes the job
 If a site forbids the type, UNICORE writes the directives itself, from the resources that it has names for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`UnicoreEngine`: attempts as jobs of UNICORE. Made by `UnicoreKind`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tarmac.engines.sites.engine import SiteEngine

@@ -4,8 +4,6 @@ A storage has a mount point, which nodes see: a path there is that of the storag
 operation that creates a file exclusively; see `create`.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import uuid

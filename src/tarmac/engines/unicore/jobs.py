@@ -5,8 +5,6 @@ has the tags `tarmac` and the id of its attempt, by which it is found after a lo
 started is removed, so that no job begins twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress

@@ -4,8 +4,6 @@ Called by `UnicoreEngine`. The output of the first one is in the attempt's direc
 known: the runner of the first node copies it into the log of the setup. The second one appends to that log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

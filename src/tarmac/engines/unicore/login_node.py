@@ -1,7 +1,5 @@
 """`LoginNode`: short commands on the login node, as jobs that no batch system queues. Used by `files`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The offer of a partition, from the ranges that UNICORE shows for its resources. Called by `jobs`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

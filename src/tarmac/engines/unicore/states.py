@@ -3,8 +3,6 @@
 UNICORE knows whether a job waits, runs or has ended; why it ended, only the batch system knows.
 """
 
-from __future__ import annotations
-
 READY = "READY"
 """The state of a job that was created and not started: nothing of it has run."""
 

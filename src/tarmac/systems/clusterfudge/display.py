@@ -4,8 +4,6 @@ Found by `registry` under the name clusterfudge, which had a web page but no com
 the page.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from tarmac import api

@@ -1,7 +1,5 @@
 """Runs as the ISC's own command shows experiments. Found by `registry` under the name isc."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tarmac import api

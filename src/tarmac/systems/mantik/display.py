@@ -1,7 +1,5 @@
 """Runs as MLflow, which Mantik's users use, shows them: ids, words, times. Found by `registry`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tarmac import api

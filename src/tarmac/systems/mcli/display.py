@@ -3,8 +3,6 @@
 Columns, widths and words are those of MCLI's documentation; times are local.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from tarmac import api

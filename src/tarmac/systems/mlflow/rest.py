@@ -1,7 +1,5 @@
 """Calls to a tracking server of MLflow. Used by `tracking`; the server of tarmac has no MLflow installed."""
 
-from __future__ import annotations
-
 import http.client
 import json
 from collections.abc import Mapping, Sequence

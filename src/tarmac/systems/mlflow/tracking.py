@@ -6,8 +6,6 @@ them, its start and its end are messages (`server.notifying`). After a crash eve
 stores an equal metric once. Made by `server.wiring`.
 """
 
-from __future__ import annotations
-
 import base64
 import logging
 import posixpath

@@ -4,8 +4,6 @@ A rental has a directory on this machine, see `rental_files`. Everything else is
 call can be repeated after a crash at any point.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor

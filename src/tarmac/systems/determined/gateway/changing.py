@@ -3,8 +3,6 @@
 A change applies to the spec of the experiment, and through it to the configuration of its later trials.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
