@@ -19,12 +19,12 @@ from source_tree import ROOT, Module, package_modules, snippet
 CODE_LINES = {
     "": 75,
     "api": 1214,
-    "artifacts": 4754,
+    "artifacts": 4707,
     "cli": 7872,
     "client": 1826,
     "control": 8328,
     "dialects": 3697,
-    "engines": 9973,
+    "engines": 9928,
     "launch": 1012,
     "model": 3103,
     "node": 12252,
@@ -35,7 +35,7 @@ CODE_LINES = {
     "server": 8344,
     "simulator": 1603,
     "store": 3291,
-    "systems": 10908,
+    "systems": 10839,
     "vault": 619,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
