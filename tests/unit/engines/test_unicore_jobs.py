@@ -11,7 +11,7 @@ import pytest
 from engine_harness import make_launch
 from tarmac.engines.slurm.settings import PoolSettings
 from tarmac.engines.unicore import description, login_hooks
-from tarmac.engines.unicore.offers import offers
+from tarmac.engines.unicore.jobs import offers
 from tarmac.engines.unicore.settings import check_credentials, read_settings
 from tarmac.model.errors import InvalidInput
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tarmac.engines.firecrest.settings import CREDENTIALS, read_settings
 from tarmac.engines.hosts.installing import Supplies
-from tarmac.engines.sites.settings import check_credentials, credential_values, of_login, refuse_pool_rules
+from tarmac.engines.sites.settings import check_credentials, credential_values, of_login
+from tarmac.engines.slurm.settings import refuse_pool_rules
 from tarmac.model.cluster import Cluster
 
 if TYPE_CHECKING:  # a server without such a cluster does not load its engine: see `open`

@@ -152,6 +152,12 @@ class Supplies:
         """The settings for attempts of a cluster."""
         return replace(self.attempts, containers=self.containers.of(cluster))
 
+    def stored_in(self, directory: Path) -> Supplies:
+        """The same for nodes that cannot access a store on this machine: theirs is in their directory."""
+        if self.sidecar is None or not self.sidecar.is_directory:
+            return self
+        return replace(self, sidecar=self.sidecar.in_directory(directory))
+
 
 def bring_code(host: Host, code: str | None, source: StreamsCode | None, *, place: str) -> None:
     """Store a snapshot of code on a host (`place` in words), once for all attempts; before it, its parts.

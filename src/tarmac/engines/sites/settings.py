@@ -87,25 +87,14 @@ def of_login(
 ) -> tuple[SiteSettings, Supplies]:
     """The settings and supplies for the runs of a login (None: of the user who added the cluster).
 
-    The directory may name its user. Nodes cannot access an artifact store on this machine: theirs is there.
+    The directory may name its user.
     """
     directory = Path(of_user(str(settings.slurm.directory), cluster, login))
-    sidecar = supplies.sidecar
-    if sidecar is not None and sidecar.is_directory:
-        supplies = replace(supplies, sidecar=sidecar.in_directory(directory))
-    return replace(settings, slurm=replace(settings.slurm, directory=directory)), supplies
+    own = replace(settings, slurm=replace(settings.slurm, directory=directory))
+    return own, supplies.stored_in(directory)
 
 
 def of_user(text: str, cluster: Cluster, login: str | None) -> str:
     """The text of a setting for the user whose login it is."""
     user = owner_text(login or user_scope(cluster.added_by))
     return text.replace(USER, re.sub(r"[^A-Za-z0-9._@+-]", "-", user))
-
-
-def refuse_pool_rules(cluster: Cluster) -> None:
-    """Refuse rules of pools, which are for clusters where tarmac places."""
-    if cluster.pools:
-        raise InvalidInput(
-            "the rules of pools are for clusters where tarmac places",
-            hint="pools of a site are 'pools' in its settings: {train: {partition: gpu}}",
-        )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.slurm import files
-from tarmac.engines.slurm.settings import read_settings
+from tarmac.engines.slurm.settings import read_settings, refuse_pool_rules
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput
 
@@ -24,11 +23,7 @@ class SlurmKind:
     def check(self, cluster: Cluster) -> None:
         """Raise InvalidInput for invalid settings."""
         read_settings(cluster.settings)
-        if cluster.pools:
-            raise InvalidInput(
-                "the rules of pools are for clusters where tarmac places",
-                hint="pools of a Slurm are 'pools' in its settings: {train: {partition: gpu}}",
-            )
+        refuse_pool_rules(cluster)
         if cluster.credentials:
             raise InvalidInput("the engine slurm takes no credentials: its commands run as the server's user")
 
@@ -41,9 +36,7 @@ class SlurmKind:
         settings, supplies = read_settings(cluster.settings), self._supplies
         if settings.ssh is None:
             return SlurmOfUsers(cluster.name, settings, supplies)
-        sidecar = supplies.sidecar
-        if sidecar is not None and sidecar.is_directory:  # nodes cannot access a store on this machine
-            supplies = replace(supplies, sidecar=sidecar.in_directory(settings.directory))
+        supplies = supplies.stored_in(settings.directory)
         host = SshHost(
             settings.directory,
             Ssh(settings.ssh),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tarmac.model.cluster import DEFAULT_POOL
+from tarmac.model.cluster import DEFAULT_POOL, Cluster
 from tarmac.model.errors import InvalidInput
 from tarmac.model.kinds import setting_values as values
 from tarmac.model.site import check_name, check_value
@@ -175,3 +175,12 @@ class Tempo:
 
 
 DEFAULT_TEMPO = Tempo()
+
+
+def refuse_pool_rules(cluster: Cluster) -> None:
+    """Refuse rules of pools, which are for clusters where tarmac places."""
+    if cluster.pools:
+        raise InvalidInput(
+            "the rules of pools are for clusters where tarmac places",
+            hint="pools of this cluster are 'pools' in its settings: {train: {partition: gpu}}",
+        )

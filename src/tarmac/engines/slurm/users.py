@@ -185,14 +185,12 @@ class SlurmOfUsers(OfUsers):
         return self._settings.ssh is None and system_users.is_own(user)
 
     def _open(self, user: str) -> SlurmEngine:
-        settings, supplies = self._settings, self._supplies
+        settings = self._settings
         login: ssh.Ssh = ssh.Become(f"{user}@{os.uname().nodename}", user=user, least_uid=self._least_uid)
         if settings.ssh is not None:
             login = ssh.Ssh(f"{user}@{settings.ssh.rpartition('@')[2]}")
         directory = Path(settings.user_directory.replace("{user}", user), self._cluster)
-        sidecar = supplies.sidecar
-        if sidecar is not None and sidecar.is_directory:  # the server's is closed to the user
-            supplies = replace(supplies, sidecar=sidecar.in_directory(directory))
+        supplies = self._supplies.stored_in(directory)  # the server's store is closed to the user
         host = SshHost(
             directory,
             login,

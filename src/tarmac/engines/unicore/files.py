@@ -6,22 +6,27 @@ operation that creates a file exclusively; see `create`.
 
 import errno
 import os
+import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from threading import Lock
+from threading import Event, Lock
 from typing import IO, Any, NamedTuple
 
 from tarmac.engines.sites.wire import RemoteEntry
 from tarmac.engines.unicore.client import BYTES, SiteAnswer, Unicore, id_of
-from tarmac.engines.unicore.login_node import LoginNode
+from tarmac.engines.unicore.states import ENDED
 from tarmac.model.errors import Unavailable
 
 NOT_FOUND = 404
 LARGEST_CREATED_BYTES = 1 << 16
 LISTED = 10_000
 """The most entries of a directory that UNICORE lists at once."""
+
+LOGIN_NODE_S = 120.0
+SHORTEST_REST_S = 0.1
+LONGEST_REST_S = 2.0
 
 PRIVATE = "rw-------"
 PRIVATE_DIRECTORY = "rwx------"
@@ -54,7 +59,6 @@ class UnicoreFiles:
     def __init__(self, site: Unicore, directory: str) -> None:
         self._site = site
         self._directory = directory
-        self._login_node = LoginNode(site)
         self._lock = Lock()
         self._place: Place | None = None
 
@@ -129,7 +133,7 @@ class UnicoreFiles:
             self._put(draft, content)
             link = ("/bin/ln", "-T", draft, path)
             try:
-                problem = self._login_node.run(*link, until=lambda: self._facts(path) is not None)
+                problem = self._run_there(*link, until=lambda: self._facts(path) is not None)
             finally:
                 self.remove(draft)
             known = self.read(path, offset=0, limit=LARGEST_CREATED_BYTES)
@@ -147,6 +151,31 @@ class UnicoreFiles:
             self._call("DELETE", path)
 
     # --- inside ----------------------------------------------------------------------------------
+
+    def _run_there(self, *argv: str, until: Callable[[], bool]) -> str:
+        """Run a command on the login node, as a job that no batch system queues; returns the site's words
+        for a failure.
+
+        The words of the command are plain: UNICORE joins them into a line of shell. It has run when it ended,
+        or its effect is there. Raises Unavailable if neither comes in time: it may still run later.
+        """
+        described = {"Job type": "ON_LOGIN_NODE", "Executable": argv[0], "Arguments": list(argv[1:])}
+        job = self._site.create("/jobs", described)
+        deadline, rest_s = time.monotonic() + LOGIN_NODE_S, SHORTEST_REST_S
+        facts: Mapping[str, Any] = {}
+        while not until():
+            facts = self._site.get(f"/jobs/{job}")
+            if facts.get("status") in ENDED:
+                break
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"{self._site.url}: a command on the login node did not end in {LOGIN_NODE_S:.0f} s"
+                )
+            Event().wait(rest_s)
+            rest_s = min(LONGEST_REST_S, rest_s * 1.5)
+        with suppress(Unavailable):
+            self._site.call("DELETE", f"/jobs/{job}")
+        return str(facts.get("statusMessage") or "")
 
     def _entries(self, directory: str) -> list[RemoteEntry] | None:
         found: dict[str, RemoteEntry] = {}

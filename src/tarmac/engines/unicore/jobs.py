@@ -5,23 +5,25 @@ has the tags `tarmac` and the id of its attempt, by which it is found after a lo
 started is removed, so that no job begins twice.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from threading import Event
 from typing import Any
 
 from tarmac.engines.sites import examining
 from tarmac.engines.sites.examining import Checked
+from tarmac.engines.sites.offers import Machine, offer
 from tarmac.engines.slurm.commands import REFUSALS
-from tarmac.engines.slurm.partition import Partition
+from tarmac.engines.slurm.partition import Limits, Partition
 from tarmac.engines.slurm.queue import NAME_PREFIX, Job
-from tarmac.engines.slurm.settings import SlurmSettings
+from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
 from tarmac.engines.slurm.states import LOGIN_FAILED, REFUSED, Stage, meaning
 from tarmac.engines.unicore import description, states
 from tarmac.engines.unicore.client import BYTES, SiteAnswer, Unicore, id_of
 from tarmac.engines.unicore.files import UnicoreFiles
-from tarmac.engines.unicore.offers import offers
 from tarmac.model.cluster import Finding
 from tarmac.model.errors import InvalidInput, Unavailable, listed
 
@@ -39,6 +41,14 @@ LINES = 2
 LOGIN_COMMAND = "command(s) failed"
 NO_RESOURCE = "is not available for partition"
 """UNICORE's words for a failed user command on the login node, and for a resource that it does not know."""
+
+SLOTS = ("GPUsPerNode", "GPUS")
+"""The resource with a node's GPUs: by its usual name, and by one that some sites define."""
+
+MOST_NODES = 4096
+"""The most nodes that get a name here: UNICORE shows only their number."""
+
+_RANGE = re.compile(r"[0-9.]+-([0-9]+)(?:\.[0-9]+)?")
 
 
 class UnicoreJobs:
@@ -276,3 +286,29 @@ def _reason(status: str, batch_id: str, details: Mapping[str, Any]) -> str:
         return "not yet in the batch system" if status in states.WAITING else ""
     words = str(details.get("Reason", "")) if status in states.WAITING else ""
     return ", ".join(filter(None, ("" if words in ("None", "(null)") else words, f"job {batch_id} there")))
+
+
+def offers(pool: PoolSettings, resources: Mapping[str, Mapping[str, Any]], *, cluster: str) -> Partition:
+    """The offer of a pool; empty without its partition. Nodes are alike, as far as UNICORE tells."""
+    names = [name for name in pool.partition.split(",") if name in resources]
+    if not names:
+        return Partition()
+    found = resources[names[0]]
+    gpus = next((most for name in SLOTS if (most := _most(found.get(name)))), 0)
+    most_nodes, longest_s = _most(found.get("Nodes")), _most(found.get("Runtime"))
+    machines = [
+        Machine(
+            f"{names[0]}-{number}",
+            cpus=_most(found.get("CPUsPerNode")) or 1,
+            memory_bytes=_most(found.get("MemoryPerNode")) or None,
+        )
+        for number in range(1, min(most_nodes or 1, MOST_NODES) + 1)
+    ]
+    limits = Limits(longest_s=float(longest_s) if longest_s else None, most_nodes=most_nodes or None)
+    return offer(cluster, replace(pool, gpus_per_node=pool.gpus_per_node or gpus), machines, limits)
+
+
+def _most(value: Any) -> int:
+    """The upper end of a range `1-4`; 0 for any other form."""
+    match = _RANGE.fullmatch(str(value))
+    return int(match[1]) if match else 0

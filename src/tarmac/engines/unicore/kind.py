@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from tarmac.engines.hosts.installing import Supplies
-from tarmac.engines.sites.settings import credential_values, of_login, of_user, refuse_pool_rules
+from tarmac.engines.sites.settings import credential_values, of_login, of_user
+from tarmac.engines.slurm.settings import refuse_pool_rules
 from tarmac.engines.unicore.settings import NAME, check_credentials, read_settings
 from tarmac.model.cluster import Cluster
 
