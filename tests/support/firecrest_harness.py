@@ -18,6 +18,7 @@ from tarmac.engines.firecrest.jobs import FirecrestJobs
 from tarmac.engines.firecrest.settings import read_settings
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.sites.engine import SiteEngine
+from tarmac.engines.sites.wire import Reached
 from tarmac.engines.slurm.settings import Tempo
 
 CLIENT, SECRET, USER = "a-client", "the secret of a client", "root"
@@ -52,16 +53,9 @@ class FirecrestHarness(RealSlurmHarness):
             secrets=lambda names: self.secrets(names),  # noqa: PLW0108 - a test may replace them
             **self.supplies,
         )
-        return SiteEngine(
-            "firecrest",
-            "site",
-            settings.site,
-            supplies,
-            files=files,
-            jobs=FirecrestJobs(api, files, "site", settings.site.slurm),
-            release=api.close,
-            tempo=tempo,
-        )
+        jobs = FirecrestJobs(api, files, "site", settings.site.slurm)
+        reached = Reached(files, jobs, api.close)
+        return SiteEngine("firecrest", "site", settings.site, supplies, reached, tempo=tempo)
 
     def settings(self) -> dict[str, Any]:
         """The settings of the cluster."""

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from slurm_harness import TEMPO, RealSlurmHarness
 from tarmac.engines.hosts.installing import Supplies
+from tarmac.engines.sites.engine import SiteEngine
+from tarmac.engines.sites.wire import Reached
 from tarmac.engines.slurm.settings import Tempo
 from tarmac.engines.unicore.client import Unicore
-from tarmac.engines.unicore.engine import UnicoreEngine
 from tarmac.engines.unicore.files import UnicoreFiles
 from tarmac.engines.unicore.jobs import UnicoreJobs
 from tarmac.engines.unicore.settings import read_settings
@@ -20,14 +21,13 @@ from unicore_sites import login, serving
 
 def unicore_engine(
     settings: Mapping[str, str], supplies: Supplies, site: Unicore, tempo: Tempo = TEMPO
-) -> UnicoreEngine:
+) -> SiteEngine:
     """The engine of a cluster with these settings, reached by this login."""
     read = read_settings(settings)
     files = UnicoreFiles(site, str(read.site.slurm.directory))
     jobs = UnicoreJobs("site", site, files, read.site.slurm, group=read.group)
-    return UnicoreEngine(
-        *("unicore", "site", read.site, supplies), files=files, jobs=jobs, release=site.close, tempo=tempo
-    )
+    reached = Reached(files, jobs, site.close)
+    return SiteEngine("unicore", "site", read.site, supplies, reached, tempo=tempo)
 
 
 class UnicoreHarness(RealSlurmHarness):
@@ -39,7 +39,7 @@ class UnicoreHarness(RealSlurmHarness):
         self.site = self._closing.enter_context(serving(near / "site", **variables))
         super().__init__(near / "site/ada/tarmac", variables)
 
-    def open(self, tempo: Tempo = TEMPO) -> UnicoreEngine:  # type: ignore[override]
+    def open(self, tempo: Tempo = TEMPO) -> SiteEngine:  # type: ignore[override]
         settings = {
             "url": self.site.url,
             "directory": str(self.home),

@@ -24,7 +24,7 @@ CODE_LINES = {
     "client": 1826,
     "control": 8328,
     "dialects": 3697,
-    "engines": 9898,
+    "engines": 9892,
     "launch": 1012,
     "model": 3103,
     "node": 12252,

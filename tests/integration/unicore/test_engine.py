@@ -15,7 +15,7 @@ from engine_harness import BOUND_S, Work, ended, make_launch, running, started, 
 from slurm_harness import AGAIN_S, late
 from system_users import needs_root, two_users
 from tarmac.engines.hosts.installing import Supplies
-from tarmac.engines.unicore.engine import UnicoreEngine
+from tarmac.engines.sites.engine import SiteEngine
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import LeaveRequest
 from tarmac.model.ports import ObservedState
@@ -178,7 +178,7 @@ def two(tmp_path_factory: pytest.TempPathFactory, slurm: dict[str, str]) -> Iter
     shutil.which("python3", path="/usr/bin") is None, reason="users need a Python of their own"
 )
 def test_two_users_of_a_site_neither_read_nor_end_runs_of_each_other(two: Served, tmp_path: Path) -> None:
-    def engine(name: str, owner: str) -> UnicoreEngine:
+    def engine(name: str, owner: str) -> SiteEngine:
         directory = two.site.users[owner].directory / "tarmac"
         settings = {
             "url": two.url,

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from engine_harness import make_launch
+from tarmac.engines.sites import login_hooks
 from tarmac.engines.slurm.settings import PoolSettings
-from tarmac.engines.unicore import description, login_hooks
+from tarmac.engines.unicore import description
 from tarmac.engines.unicore.jobs import offers
 from tarmac.engines.unicore.settings import check_credentials, read_settings
 from tarmac.model.errors import InvalidInput

@@ -28,6 +28,8 @@ _COMPONENT = re.compile(r"([0-9]+)\+[0-9]+")
 class FirecrestJobs:
     """Implements `SiteJobs`."""
 
+    at_login = False
+
     def __init__(self, api: Api, files: SiteFiles, cluster: str, settings: SlurmSettings) -> None:
         self._api = api
         self._files = files

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from tarmac.engines.firecrest.settings import CREDENTIALS, read_settings
 from tarmac.engines.hosts.installing import Supplies
-from tarmac.engines.sites.settings import check_credentials, credential_values, of_login
+from tarmac.engines.sites.settings import SiteSettings, check_credentials, credential_values
 from tarmac.engines.slurm.settings import refuse_pool_rules
 from tarmac.model.cluster import Cluster
 
 if TYPE_CHECKING:  # a server without such a cluster does not load its engine: see `open`
-    from tarmac.engines.sites.engine import SiteEngine
+    from tarmac.engines.sites.engine import SiteOfLogins
 
 NAME = "firecrest"
-E = TypeVar("E", bound="SiteEngine")
 
 
 class FirecrestKind:
@@ -29,35 +28,23 @@ class FirecrestKind:
         refuse_pool_rules(cluster)
         check_credentials(cluster.credentials, [CREDENTIALS], NAME)
 
-    def open(self, cluster: Cluster) -> SiteEngine:
+    def open(self, cluster: Cluster) -> SiteOfLogins:
         """The engine of a cluster."""
         from tarmac.engines.firecrest.api import Api  # noqa: PLC0415
         from tarmac.engines.firecrest.files import FirecrestFiles  # noqa: PLC0415
         from tarmac.engines.firecrest.jobs import FirecrestJobs  # noqa: PLC0415
-        from tarmac.engines.sites.engine import OfLogins, SiteEngine  # noqa: PLC0415
-
-        class FirecrestOfLogins(OfLogins, SiteEngine):
-            """The engine of all logins."""
+        from tarmac.engines.sites.engine import SiteOfLogins  # noqa: PLC0415
+        from tarmac.engines.sites.wire import Reached  # noqa: PLC0415
 
         settings = read_settings(cluster.settings)
 
-        def make(engine: type[E], login: str | None, beside: SiteEngine | None = None) -> E:
+        def reach(site: SiteSettings, login: str | None) -> Reached:
             def credentials() -> tuple[str, str]:
                 found = credential_values(cluster, self._supplies, login)
                 return found["client_id"], found["client_secret"]
 
-            site, supplies = of_login(settings.site, self._supplies, cluster, login)
             api = Api(site.url, settings.system, settings.token_url, credentials)
             files = FirecrestFiles(api, site.slurm.pools[0].terms.get("account"))
-            jobs = FirecrestJobs(api, files, cluster.name, site.slurm)
-            return engine(
-                *(NAME, cluster.name, site, supplies),
-                files=files,
-                jobs=jobs,
-                release=api.close,
-                beside=beside,
-            )
+            return Reached(files, FirecrestJobs(api, files, cluster.name, site.slurm), api.close)
 
-        own = make(FirecrestOfLogins, None)
-        own.serve_logins(cluster.name, self._supplies, lambda login: make(SiteEngine, login, own))
-        return own
+        return SiteOfLogins(NAME, cluster, settings.site, self._supplies, reach)

@@ -1,21 +1,25 @@
 """`SiteEngine`: attempts as jobs of a Slurm at a site. Made by the kinds of engines for sites."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from urllib.parse import quote
 
 from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.sites.access import TAKE_KEY, SiteAccess
 from tarmac.engines.sites.host import SiteHost
+from tarmac.engines.sites.login_hooks import login_scripts, without_login_hooks
 from tarmac.engines.sites.packing import unpacking
-from tarmac.engines.sites.settings import SiteSettings
-from tarmac.engines.sites.wire import SiteFiles, SiteJobs
+from tarmac.engines.sites.settings import SiteSettings, of_login
+from tarmac.engines.sites.wire import Reached
 from tarmac.engines.slurm.delivery import COMPILE
 from tarmac.engines.slurm.engine import SlurmEngine
+from tarmac.engines.slurm.script import SlurmRequest
 from tarmac.engines.slurm.settings import Tempo
 from tarmac.engines.slurm.users import OfUsers
 from tarmac.launch.quoting import join
+from tarmac.model import codec
 from tarmac.model.abilities import Pace
-from tarmac.model.codec import replace
+from tarmac.model.cluster import Cluster
 from tarmac.node.attempt.document import Launch
 
 IDLE_S = 60.0
@@ -24,10 +28,7 @@ REPORT_LAG_S = 150.0
 
 
 class SiteEngine(SlurmEngine):
-    """The engine of one cluster at a site; `kind` is the name of its engine.
-
-    `release` closes its connections.
-    """
+    """The engine of one cluster at a site; `kind` is the name of its engine."""
 
     def __init__(
         self,
@@ -35,22 +36,20 @@ class SiteEngine(SlurmEngine):
         cluster: str,
         settings: SiteSettings,
         supplies: Supplies,
+        reached: Reached,
         *,
-        files: SiteFiles,
-        jobs: SiteJobs,
-        release: Callable[[], None],
         tempo: Tempo | None = None,
         beside: SlurmEngine | None = None,
     ) -> None:
         self.name = kind
-        self._release = release
+        self._reached = reached
         copies = supplies.copies / cluster
-        host = SiteHost(settings.slurm.directory, files, f"at {cluster}", copies=copies)
+        host = SiteHost(settings.slurm.directory, reached.files, f"at {cluster}", copies=copies)
         poll_s = settings.poll_s
         tempo = tempo or Tempo(
             query_s=poll_s, idle_s=max(IDLE_S, poll_s), look_s=poll_s, report_lag_s=REPORT_LAG_S
         )
-        access = SiteAccess(jobs, host)
+        access = SiteAccess(reached.jobs, host)
         super().__init__(
             cluster, settings.slurm, supplies, host=host, access=access, tempo=tempo, beside=beside
         )
@@ -60,10 +59,18 @@ class SiteEngine(SlurmEngine):
         self._host.seen.staging = self._host.seen.home / f"staging-{name}"
 
     def close(self) -> None:
-        self._release()
+        self._reached.close()
+
+    def render(self, launch: Launch) -> SlurmRequest:
+        """Commands for the login node run there if the site can do that, else on the first node."""
+        if not self._reached.jobs.at_login:
+            return super().render(launch)
+        directory = self._host.directory(launch.attempt_id)
+        request = super().render(without_login_hooks(launch, directory))
+        return replace(request, login_scripts=login_scripts(launch, directory))
 
     def pace(self) -> Pace:
-        return replace(super().pace(), read_s=self._tempo.look_s)
+        return codec.replace(super().pace(), read_s=self._tempo.look_s)
 
     def _preparation(self, launch: Launch) -> str:
         """The job unpacks what came in parts, and takes the key of its secrets."""
@@ -77,18 +84,29 @@ class SiteEngine(SlurmEngine):
         )
 
 
-class OfLogins(OfUsers):
-    """A part of the engine of a site whose runs have logins of their own: inherited before a `SiteEngine`,
-    which then answers questions about the site and shows all attempts.
+class SiteOfLogins(OfUsers, SiteEngine):
+    """The engine of a site whose runs have logins of their own. That of the user who added the cluster:
+    it answers questions about the site, and shows all attempts.
 
     Each login has an engine with connections, tokens and a directory of its own, opened at first use. So the
-    users of one site neither read nor end each other's jobs.
+    users of one site neither read nor end each other's jobs. `reach` connects a login (None: its own).
     """
 
-    def serve_logins(self, cluster: str, supplies: Supplies, make: Callable[[str], SiteEngine]) -> None:
-        """Begin; `make` gives the engine of a login, beside this one."""
-        self._begin(cluster, supplies)
-        self._make = make
+    def __init__(
+        self,
+        kind: str,
+        cluster: Cluster,
+        settings: SiteSettings,
+        supplies: Supplies,
+        reach: Callable[[SiteSettings, str | None], Reached],
+    ) -> None:
+        def given(login: str | None) -> tuple[SiteSettings, Supplies, Reached]:
+            of_one, supplies_of_one = of_login(settings, supplies, cluster, login)
+            return of_one, supplies_of_one, reach(of_one, login)
+
+        super().__init__(kind, cluster.name, *given(None))
+        self._begin(cluster.name, supplies)
+        self._given = given
 
     def close(self) -> None:
         for engine in self._opened.values():
@@ -96,6 +114,6 @@ class OfLogins(OfUsers):
         super().close()
 
     def _open(self, user: str) -> SiteEngine:
-        engine = self._make(user)
+        engine = SiteEngine(self.name, self._cluster, *self._given(user), beside=self)
         engine.separate(quote(user, safe=""))
         return engine

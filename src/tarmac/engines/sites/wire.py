@@ -4,7 +4,7 @@ Implemented by an engine for each interface; used by `SiteHost` and `SiteAccess`
 the interface's answers, and decides nothing else. Thread-safe.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, NamedTuple, Protocol
 
 from tarmac.engines.slurm.partition import Partition
@@ -63,7 +63,12 @@ class SiteFiles(Protocol):
 
 
 class SiteJobs(Protocol):
-    """The jobs of one user at a site. Calls raise Unavailable."""
+    """The jobs of one user at a site. Calls raise Unavailable.
+
+    `at_login`: whether it runs the login scripts in a job's directory around the job, on the login node.
+    """
+
+    at_login: bool
 
     def submit(self, *, name: str, script: str, directory: str) -> str | None:
         """Submit a script that runs in a directory; its id, or None if the answer lacks it.
@@ -91,3 +96,11 @@ class SiteJobs(Protocol):
 
     def examine(self) -> Iterator[Finding]:
         """Try each step of a run: token, system, directory, queue, account. The first failure is the last."""
+
+
+class Reached(NamedTuple):
+    """A site, reached by one login; `close` ends the connections."""
+
+    files: SiteFiles
+    jobs: SiteJobs
+    close: Callable[[], None]

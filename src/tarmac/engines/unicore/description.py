@@ -8,8 +8,8 @@ If a site forbids the type, UNICORE writes the directives itself, from the resou
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from tarmac.engines.sites.login_hooks import AFTER, BEFORE
 from tarmac.engines.slurm.script import JOB_VARIABLE
-from tarmac.engines.unicore.login_hooks import AFTER, BEFORE
 from tarmac.model.errors import InvalidInput, listed
 
 SCRIPT = "tarmac.sh"

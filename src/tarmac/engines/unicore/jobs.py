@@ -54,6 +54,8 @@ _RANGE = re.compile(r"[0-9.]+-([0-9]+)(?:\.[0-9]+)?")
 class UnicoreJobs:
     """Implements `SiteJobs`."""
 
+    at_login = True
+
     def __init__(
         self, cluster: str, site: Unicore, files: UnicoreFiles, settings: SlurmSettings, *, group: str | None
     ) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from tarmac.engines.hosts.installing import Supplies
-from tarmac.engines.sites.settings import credential_values, of_login, of_user
+from tarmac.engines.sites.settings import SiteSettings, credential_values, of_user
 from tarmac.engines.slurm.settings import refuse_pool_rules
 from tarmac.engines.unicore.settings import NAME, check_credentials, read_settings
 from tarmac.model.cluster import Cluster
 
 if TYPE_CHECKING:  # a server without such a cluster does not load its engine: see `open`
-    from tarmac.engines.unicore.engine import UnicoreEngine
-
-
-E = TypeVar("E", bound="UnicoreEngine")
+    from tarmac.engines.sites.engine import SiteOfLogins
 
 
 class UnicoreKind:
@@ -29,36 +26,24 @@ class UnicoreKind:
         refuse_pool_rules(cluster)
         check_credentials(read_settings(cluster.settings), cluster.credentials)
 
-    def open(self, cluster: Cluster) -> UnicoreEngine:
+    def open(self, cluster: Cluster) -> SiteOfLogins:
         """The engine of a cluster."""
-        from tarmac.engines.sites.engine import OfLogins  # noqa: PLC0415
+        from tarmac.engines.sites.engine import SiteOfLogins  # noqa: PLC0415
+        from tarmac.engines.sites.wire import Reached  # noqa: PLC0415
         from tarmac.engines.unicore.client import Unicore  # noqa: PLC0415
-        from tarmac.engines.unicore.engine import UnicoreEngine  # noqa: PLC0415
         from tarmac.engines.unicore.files import UnicoreFiles  # noqa: PLC0415
         from tarmac.engines.unicore.jobs import UnicoreJobs  # noqa: PLC0415
 
-        class UnicoreOfLogins(OfLogins, UnicoreEngine):
-            """The engine of all logins."""
-
         settings = read_settings(cluster.settings)
 
-        def make(engine: type[E], login: str | None, beside: UnicoreEngine | None = None) -> E:
+        def reach(site: SiteSettings, login: str | None) -> Reached:
             def credentials() -> Mapping[str, str]:
                 named = {} if settings.user is None else {"user": of_user(settings.user, cluster, login)}
                 return {**named, **credential_values(cluster, self._supplies, login)}
 
-            site, supplies = of_login(settings.site, self._supplies, cluster, login)
             interface = Unicore(site.url, credentials, group=settings.group, ca=settings.ca)
             files = UnicoreFiles(interface, str(site.slurm.directory))
             jobs = UnicoreJobs(cluster.name, interface, files, site.slurm, group=settings.group)
-            return engine(
-                *(NAME, cluster.name, site, supplies),
-                files=files,
-                jobs=jobs,
-                release=interface.close,
-                beside=beside,
-            )
+            return Reached(files, jobs, interface.close)
 
-        own = make(UnicoreOfLogins, None)
-        own.serve_logins(cluster.name, self._supplies, lambda login: make(UnicoreEngine, login, own))
-        return own
+        return SiteOfLogins(NAME, cluster, settings.site, self._supplies, reach)

@@ -1,6 +1,6 @@
-"""The hooks of a run for the login node, as scripts that UNICORE runs there around the job (K6). Pure.
+"""The hooks of a run for the login node, as scripts that a site runs there around the job (K6). Pure.
 
-Called by `UnicoreEngine`. The output of the first one is in the attempt's directory before its nodes are
+Called by `SiteEngine`. The output of the first one is in the attempt's directory before its nodes are
 known: the runner of the first node copies it into the log of the setup. The second one appends to that log.
 """
 
