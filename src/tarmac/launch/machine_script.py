@@ -26,22 +26,20 @@ def machine_script(
     admitted: str,
     machine_key: str,
     limit_s: float | None,
-    silence_s: int = SILENCE_S,
-    every_s: int = LOOK_EVERY_S,
     directory: str = DIRECTORY,
     sshd_config: str = "/etc/ssh/sshd_config",
 ) -> str:
     """The script. `admitted` is a public key, `machine_key` a private one, both as OpenSSH writes them.
 
-    The machine shuts down after `limit_s` of running (None: no limit), and `silence_s` after the last change
-    of the time of the file `sign` in the directory; both are checked every `every_s`.
+    The machine shuts down after `limit_s` of running (None: no limit), and SILENCE_S after the last change
+    of the time of the file `sign` in the directory; both are checked every LOOK_EVERY_S.
     """
     return _SCRIPT.format(
         admitted=admitted.strip(),
         machine_key=machine_key.strip(),
         limit="" if limit_s is None else math.ceil(limit_s),
-        silence=silence_s,
-        every=every_s,
+        silence=SILENCE_S,
+        every=LOOK_EVERY_S,
         directory=quote(directory),
         config=quote(sshd_config),
         user=USER,

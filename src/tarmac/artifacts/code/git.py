@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from tarmac.artifacts.code.gitcache import Git, GitFailed, Repo, cached
@@ -45,45 +45,39 @@ class _Budget:
     submodules_left: int
 
 
+@dataclass
 class RepositoryCodeStore:
     """Implements the ports `CodeStore` and `FetchesCode`; thread-safe. `directories` stores the snapshots."""
 
-    def __init__(
-        self,
-        directories: CodeStore,
-        root: Path,
-        *,
-        rules: GitRules,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
-        limit_bytes: int = DEFAULT_LIMIT_BYTES,
-        secrets: SecretValues = no_secrets,
-    ) -> None:
-        self._directories = directories
-        self._root = root
-        self._rules = rules
-        self._timeout_s = timeout_s
-        self._limit_bytes = limit_bytes
-        self._secrets = secrets
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for leftover in root.glob(f"{_PARTIAL}*"):  # of an interrupted server: a home has only one
+    directories: CodeStore
+    root: Path
+    _: KW_ONLY
+    rules: GitRules
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    limit_bytes: int = DEFAULT_LIMIT_BYTES
+    secrets: SecretValues = no_secrets
+
+    def __post_init__(self) -> None:
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for leftover in self.root.glob(f"{_PARTIAL}*"):  # of an interrupted server: a home has only one
             shutil.rmtree(leftover, ignore_errors=True)
 
     def stage(self, code: LocalDirectory | Repository) -> StagedCode:
         if isinstance(code, Repository):
             return self.fetch(code, lambda: True)
-        return self._directories.stage(code)
+        return self.directories.stage(code)
 
     def check_sent(self, code: LocalDirectory) -> None:
-        self._directories.check_sent(code)
+        self.directories.check_sent(code)
 
     def fetch(
         self, code: Repository, proceed: Callable[[], bool], *, secret: SecretUse | None = None
     ) -> StagedCode:
         if secret is None:
-            return self._fetch(code, proceed, self._rules, owner="")
-        value = self._secrets([secret])[secret.name]
+            return self._fetch(code, proceed, self.rules, owner="")
+        value = self.secrets([secret])[secret.name]
         with _key_in_memory(value) as path:
-            rules = self._rules._replace(key=path)
+            rules = self.rules._replace(key=path)
             return self._fetch(code, proceed, rules, owner=hashlib.sha256(value.encode()).hexdigest())
 
     def _fetch(
@@ -93,14 +87,14 @@ class RepositoryCodeStore:
         url = gitrules.shown(code.url)
         git = Git(
             rules=rules,
-            deadline=time.monotonic() + self._timeout_s,
-            limit_bytes=self._limit_bytes,
+            deadline=time.monotonic() + self.timeout_s,
+            limit_bytes=self.limit_bytes,
             proceed=proceed,
             owner=owner,
         )
-        budget = _Budget(self._limit_bytes, MOST_ENTRIES, MOST_SUBMODULES)
+        budget = _Budget(self.limit_bytes, MOST_ENTRIES, MOST_SUBMODULES)
         try:
-            with tempfile.TemporaryDirectory(prefix=_PARTIAL, dir=self._root) as partial:
+            with tempfile.TemporaryDirectory(prefix=_PARTIAL, dir=self.root) as partial:
                 tree = Path(partial) / "tree"
                 tree.mkdir(mode=0o755)
                 commit = self._place(git, code, tree, budget, depth=0)
@@ -111,13 +105,13 @@ class RepositoryCodeStore:
             hint = gitrules.hint_for(failed.lines)
             raise InvalidInput(f"git could not fetch {url}: {failed}", hint=hint) from None
         except OSError as error:
-            raise Unavailable(f"what git fetched cannot be kept in {self._root}: {error.strerror}") from None
+            raise Unavailable(f"what git fetched cannot be kept in {self.root}: {error.strerror}") from None
         return StagedCode(digest=staged.digest, commit=commit)
 
     def _snapshot(self, tree: Path, name: str) -> StagedCode:
         """The snapshot of the tree; problems are reported with the repository's own paths."""
         try:
-            return self._directories.stage(LocalDirectory(path=str(tree), whole=True))
+            return self.directories.stage(LocalDirectory(path=str(tree), whole=True))
         except InvalidInput as refused:
             problems = [
                 f"{(problem.file or '').removeprefix(f'{tree}/')} {problem.message}".strip()
@@ -128,7 +122,7 @@ class RepositoryCodeStore:
     def _place(self, git: Git, code: Repository, tree: Path, budget: _Budget, *, depth: int) -> str:
         """Write the files of a repository into `tree`; returns their commit."""
         url = gitrules.check_url(code.url, git.rules)
-        with cached(self._root, url, git) as repo:
+        with cached(self.root, url, git) as repo:
             commit = _resolved(repo, code)
             repo.ensure(commit)
             links = _extract(git, repo.objects, commit, tree, budget)

@@ -188,23 +188,19 @@ def unreadable(path: str | Path, error: OSError, hint: str = LEAVE_OUT_HINT) -> 
     return Problem(message=f"cannot be read: {error.strerror}", file=str(path), hint=hint)
 
 
+@dataclass
 class _Scanner:
     """One walk over a tree; problems are collected on the way."""
 
-    def __init__(
-        self,
-        root: Path,
-        forbidden: frozenset[tuple[int, int]],
-        code: LocalDirectory,
-        check_time: Callable[[], None],
-    ) -> None:
-        self._hint = leave_out_hint(code)
-        self._extra = code.extra_files
+    root: Path
+    forbidden: frozenset[tuple[int, int]]
+    code: LocalDirectory
+    check_time: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self.problems: list[Problem] = []
-        self._root = root
-        self._real_root = os.path.realpath(root)
-        self._forbidden = forbidden
-        self._check_time = check_time
+        self._hint = leave_out_hint(self.code)
+        self._real_root = os.path.realpath(self.root)
         self._pending: list[tuple[str, Rules]] = []
 
     def walk(self, rules: Rules) -> Iterator[Entry]:
@@ -215,18 +211,18 @@ class _Scanner:
 
     def _below(self, directory: str, rules: Rules) -> Iterator[Entry]:
         try:
-            with os.scandir(self._root / directory) as listing:
+            with os.scandir(self.root / directory) as listing:
                 items = list(listing)
         except FileNotFoundError:
             return  # removed since its parent was listed
         except OSError as error:
-            self.problems.append(unreadable(self._root / directory, error, self._hint))
+            self.problems.append(unreadable(self.root / directory, error, self._hint))
             return
         prefix = f"{directory}/" if directory else ""
         for item in items:
-            self._check_time()
+            self.check_time()
             path = prefix + item.name
-            if path in self._extra:
+            if path in self.code.extra_files:
                 continue
             is_directory = item.is_dir(follow_symlinks=False)
             if rules.ignores(path, is_directory=is_directory):
@@ -243,15 +239,15 @@ class _Scanner:
                 yield from self._link(path, rules)
 
     def _directory(self, path: str, status: os.stat_result, rules: Rules) -> Iterator[Entry]:
-        if (status.st_dev, status.st_ino) in self._forbidden:
+        if (status.st_dev, status.st_ino) in self.forbidden:
             return
-        inner = rules.within(self._root, path)
+        inner = rules.within(self.root, path)
         if inner is not None:
             yield Entry(path, Kind.DIRECTORY, stat.S_IMODE(status.st_mode) & 0o777 | OWNER_MAY_ENTER)
             self._pending.append((path, inner))
 
     def _link(self, path: str, rules: Rules) -> Iterator[Entry]:
-        full = self._root / path
+        full = self.root / path
         try:
             target = os.readlink(full)  # noqa: PTH115 - the very text, not a tidied path
         except OSError:
@@ -267,7 +263,7 @@ class _Scanner:
         if target.startswith("/"):
             return False
         written = os.path.normpath(os.path.join(os.path.dirname(path), target))  # noqa: PTH118, PTH120
-        followed = os.path.realpath(self._root / path)
+        followed = os.path.realpath(self.root / path)
         inside = self._real_root.rstrip("/") + "/"
         return written != ".." and not written.startswith("../") and (followed + "/").startswith(inside)
 
