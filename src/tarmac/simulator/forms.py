@@ -6,6 +6,7 @@ A form is data; one reader reads all forms.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import isnan
 
 from tarmac.model.errors import InvalidInput, nearest
 from tarmac.simulator import swf
@@ -125,11 +126,7 @@ def form_of(first_line: str) -> Form | None:
 
 def is_number(text: str) -> bool:
     """Whether a field is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return not isnan(swf.value_of(text))
 
 
 def mapped(form: Form, columns: Mapping[Meaning, str]) -> Form:

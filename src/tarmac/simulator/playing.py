@@ -93,7 +93,9 @@ class Rules(Struct, frozen=True, kw_only=True):
 class Play:
     """One play: a control plane, its engine and its clock, and the jobs that are still to come."""
 
-    def __init__(self, jobs: Sequence[Job], cluster: Cluster, rules: Rules) -> None:
+    def __init__(
+        self, jobs: Sequence[Job], cluster: Cluster, rules: Rules, store: PlayStore | None = None
+    ) -> None:
         self.record = Record(jobs)
         self._rules = rules
         offset_s = EPOCH_S if jobs[0].submitted_at < NO_DATES_S else 0.0
@@ -101,7 +103,7 @@ class Play:
         self._jobs = jobs
         self._next = 0
         self._clock = clock.VirtualClock(self._arrivals[0])
-        self.store = PlayStore()
+        self.store = store or PlayStore()
         self._news: set[str] = set()
         self._specs: dict[tuple[object, ...], RunSpec] = {}  # one for all that differ in name and limit alone
         self._behaviours = [

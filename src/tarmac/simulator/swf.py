@@ -19,7 +19,7 @@ _HEADER = re.compile(r";\s*(MaxNodes|MaxProcs|UnixStartTime):\s*(\d+)")
 def begins(line: str) -> bool:
     """Whether a file that begins with this line is of this format."""
     fields = line.split()
-    return line.startswith(COMMENT) or (len(fields) == WIDTH and not any(map(isnan, map(_number, fields))))
+    return line.startswith(COMMENT) or (len(fields) == WIDTH and not any(map(isnan, map(value_of, fields))))
 
 
 def machine_of(text: str) -> tuple[str | None, float]:
@@ -38,20 +38,20 @@ def rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     running time as limit, which was not enforced.
     """
     for number, line in enumerate(lines, 1):
-        row = ["" if _number(field) == UNKNOWN else field for field in line.split()]
+        row = ["" if value_of(field) == UNKNOWN else field for field in line.split()]
         if not row or row[0].startswith(COMMENT):
             continue
         if len(row) == WIDTH:
-            if not row[ALLOCATED] or _number(row[ALLOCATED]) == 0:
+            if not row[ALLOCATED] or value_of(row[ALLOCATED]) == 0:
                 row[ALLOCATED] = row[REQUESTED]
-            if _number(row[LIMIT]) < _number(row[DURATION]):
+            if value_of(row[LIMIT]) < value_of(row[DURATION]):
                 row[LIMIT] = row[DURATION]
         yield number, row
 
 
 def is_complete(row: list[str]) -> bool:
     """Whether a row says how long its job ran and on how many processors."""
-    return bool(row[DURATION] and row[ALLOCATED]) and _number(row[ALLOCATED]) != 0
+    return bool(row[DURATION] and row[ALLOCATED]) and value_of(row[ALLOCATED]) != 0
 
 
 def column_of(line: str, at: int) -> int:
@@ -59,7 +59,8 @@ def column_of(line: str, at: int) -> int:
     return [match.start() for match in re.finditer(r"\S+", line)][at] + 1
 
 
-def _number(field: str) -> float:
+def value_of(field: str) -> float:
+    """The value of a field; NaN if the field is no number."""
     try:
         return float(field)
     except ValueError:

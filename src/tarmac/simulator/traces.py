@@ -237,10 +237,7 @@ class _Reading:
         text = row[at].strip() if at is not None else ""
         if not text and default is not None:
             return default
-        try:
-            value = float(text)
-        except ValueError:
-            value = float("nan")
+        value = swf.value_of(text)
         wrong = not abs(value) <= most or (whole and value != int(value)) or (positive and value <= 0)
         if wrong or (value < 0 and not negative):
             kind = "a whole number" if whole else "a number"
@@ -252,14 +249,11 @@ class _Reading:
         return value
 
     def _mode(self, row: list[str], line: int) -> Mode:
-        text = self._text(row, Meaning.MODE)
-        if text is None:
-            return Mode.BATCH
-        try:
-            return Mode(text.lower())
-        except ValueError:
-            self._wrong_field(row, line, Meaning.MODE, f"one of {', '.join(Mode)}")
-            return Mode.BATCH
+        text = (self._text(row, Meaning.MODE) or Mode.BATCH).lower()
+        if text in {*Mode}:
+            return Mode(text)
+        self._wrong_field(row, line, Meaning.MODE, f"one of {', '.join(Mode)}")
+        return Mode.BATCH
 
     def _text(self, row: list[str], meaning: Meaning) -> str | None:
         at = self._columns.get(meaning)
