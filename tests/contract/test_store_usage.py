@@ -92,8 +92,10 @@ def test_clusters_are_kept_replaced_and_removed(store: Store) -> None:
 
 def test_datasets_are_kept_replaced_and_removed(store: Store) -> None:
     """I8."""
-    mnist = Dataset(id="mnist", source="/data/mnist", user="ada", created_at=1.0)
-    other = Dataset(id="c4", source="s3://b/c4", user="bo", created_at=2.0, state=DatasetState.CACHING)
+    mnist = Dataset(id="mnist", source="/data/mnist", user="ada", created_at=1.0, server="local")
+    other = Dataset(
+        id="c4", source="s3://b/c4", user="bo", created_at=2.0, state=DatasetState.CACHING, server="local"
+    )
     assert store.datasets() == []
     store.put_dataset(mnist)
     store.put_dataset(other)

@@ -173,6 +173,7 @@ class _Filling:
                     created_at=now - number,
                     state=DatasetState.AVAILABLE,
                     path=f"/data/{number}",
+                    server="local",
                 )
             )
 

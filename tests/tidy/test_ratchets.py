@@ -20,7 +20,7 @@ CODE_LINES = {
     "": 75,
     "api": 1214,
     "artifacts": 4754,
-    "cli": 7872,
+    "cli": 7877,
     "client": 1826,
     "control": 8328,
     "dialects": 3697,

@@ -1,5 +1,7 @@
 """The selection of runs: by reference, `--name`, `--label` or `--all`. Used by `stop` and others."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NoReturn

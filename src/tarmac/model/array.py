@@ -18,8 +18,8 @@ from tarmac.model.codec import StoredRecord
 MOST_MEMBERS = 10_000
 LARGEST_INDEX = 4_000_000_000
 
-_PART = re.compile(r"(\d{1,10})(?:-(\d{1,10})(?::(\d{1,10}))?)?", re.ASCII)
-_MEMBER = re.compile(r"(.+)\[(\d{1,10})\]", re.ASCII)
+_PART = r"([0-9]{1,10})(?:-([0-9]{1,10})(?::([0-9]{1,10}))?)?"
+_MEMBER = r"(.+)\[([0-9]{1,10})\]"
 
 
 class RunArray(StoredRecord, frozen=True, kw_only=True):
@@ -52,14 +52,14 @@ def array_id_of(run_id: str) -> str:
 
 def split_member(reference: str) -> tuple[str, int] | None:
     """The array and the index of a reference such as `sweep[3]`; None for any other."""
-    found = _MEMBER.fullmatch(reference)
+    found = re.fullmatch(_MEMBER, reference)
     return (found[1], int(found[2])) if found else None
 
 
 def _values(indices: str) -> tuple[int, ...]:
     found: set[int] = set()
     for part in indices.split(","):
-        match = _PART.fullmatch(part)
+        match = re.fullmatch(_PART, part)
         if match is None:
             raise ValueError(f"{part!r} is no index and no range such as 0-99 or 0-99:10")
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)

@@ -10,8 +10,6 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from tarmac.model.cluster import LOCAL_CLUSTER
-
 MOST_CHARACTERS = 4_000
 
 
@@ -149,4 +147,4 @@ class Dataset(Struct, frozen=True, kw_only=True):
     done_bytes: int = 0
     total_bytes: int | None = None
     message: str | None = None
-    server: str = LOCAL_CLUSTER
+    server: str

@@ -13,20 +13,19 @@ COLOUR = r"\x1b\[[0-9;:]{0,24}m"
 MOVES = r"\x1b\[[0-9;]{0,12}[ABCDGK]|\r|\x08"
 
 _UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-_COLOUR_OR_UNSAFE = re.compile(f"({COLOUR})|{_UNSAFE}")
-_UNSAFE_IN_JSON = re.compile(_UNSAFE)
-_MOVES_OR_UNSAFE = re.compile(f"({COLOUR}|{MOVES})|{_UNSAFE}")
-_UNFINISHED = re.compile(r"\x1b(?:\[[0-9;:]{0,24})?\Z")
+_COLOUR_OR_UNSAFE = f"({COLOUR})|{_UNSAFE}"
+_MOVES_OR_UNSAFE = f"({COLOUR}|{MOVES})|{_UNSAFE}"
+_UNFINISHED = r"\x1b(?:\[[0-9;:]{0,24})?\Z"
 
 
 def lines_only(text: str) -> str:
     """`text` with its lines and colours; other control sequences are made visible."""
-    return text if text.isprintable() else _COLOUR_OR_UNSAFE.sub(_shown, text)
+    return text if text.isprintable() else re.sub(_COLOUR_OR_UNSAFE, _shown, text)
 
 
 def with_moves(text: str) -> str:
     """Like `lines_only`, but keeps sequences that redraw a line: for the output of a single worker."""
-    return text if text.isprintable() else _MOVES_OR_UNSAFE.sub(_shown, text)
+    return text if text.isprintable() else re.sub(_MOVES_OR_UNSAFE, _shown, text)
 
 
 def json_text(document: Any, *, indent: int | None = None) -> str:
@@ -71,13 +70,13 @@ def json_pieces(document: Any, indent: str = "") -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(_UNSAFE, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def split_unfinished(text: str) -> tuple[str, str]:
     """`text`, and an unfinished sequence at its end that the next piece will complete."""
-    found = _UNFINISHED.search(text, max(0, len(text) - 32))
-    return (text[: found.start()], found[0]) if found else (text, "")
+    found = re.search(_UNFINISHED, text[-32:])
+    return (text.removesuffix(found[0]), found[0]) if found else (text, "")
 
 
 def _shown(found: re.Match[str]) -> str:

@@ -1,5 +1,7 @@
 """The queue as tables, one for each pool, and what runs use at present. Used by `queue`, `top` and `show`."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
@@ -23,7 +25,7 @@ LISTED = 40
 """Maximum number of lines per pool on a terminal."""
 
 
-Used = Mapping[str, Sequence["NodeUtilization"]]
+Used = Mapping[str, Sequence[NodeUtilization]]
 """The current resource use of runs, by id."""
 
 
