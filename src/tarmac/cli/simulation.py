@@ -173,7 +173,7 @@ def _traces(request: Request) -> Iterator[tuple[Trace, Cluster]]:
             remark(f"{path}: jobs without a running time or processors, which are left out: {trace.left_out}")
         shape = shape_of(trace.cluster) if trace.cluster is not None else None
         if shape is None and request.cluster is None:
-            message = "a trace of this form says nothing of a cluster: name one with --cluster, such as 64x8"
+            message = "this trace names no cluster that can be played: name one with --cluster, such as 64x8"
             problems.append(Problem(message=message, file=path))
         found.append((trace, shape or Cluster(name="", groups=())))
     if problems:

@@ -18,9 +18,6 @@ from tarmac.model.codec import StoredRecord
 MOST_MEMBERS = 10_000
 LARGEST_INDEX = 4_000_000_000
 
-_PART = r"([0-9]{1,10})(?:-([0-9]{1,10})(?::([0-9]{1,10}))?)?"
-_MEMBER = r"(.+)\[([0-9]{1,10})\]"
-
 
 class RunArray(StoredRecord, frozen=True, kw_only=True):
     """The indices as written, and how many members may hold slots at once (None: all)."""
@@ -52,14 +49,14 @@ def array_id_of(run_id: str) -> str:
 
 def split_member(reference: str) -> tuple[str, int] | None:
     """The array and the index of a reference such as `sweep[3]`; None for any other."""
-    found = re.fullmatch(_MEMBER, reference)
+    found = re.fullmatch(r"(.+)\[([0-9]{1,10})\]", reference)
     return (found[1], int(found[2])) if found else None
 
 
 def _values(indices: str) -> tuple[int, ...]:
     found: set[int] = set()
     for part in indices.split(","):
-        match = re.fullmatch(_PART, part)
+        match = re.fullmatch(r"([0-9]{1,10})(?:-([0-9]{1,10})(?::([0-9]{1,10}))?)?", part)
         if match is None:
             raise ValueError(f"{part!r} is no index and no range such as 0-99 or 0-99:10")
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)

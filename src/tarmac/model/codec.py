@@ -30,11 +30,6 @@ _WORDS = {
     "array": "a list",
     "object": "an object",
 }
-# Compiled at first use: only errors need them.
-_MISMATCH = r"Expected `(.+?)(?: \| null)?`, got `.+`"
-_UNKNOWN = r"Object contains unknown field `(.+)`"
-_MISSING = r"Object missing required field `(.+)`"
-_STEP = r"\.(\w+)|\[(\d+)\]"
 
 if TYPE_CHECKING:
     from dataclasses import replace  # msgspec's takes any changes; type checkers check those of this one
@@ -111,14 +106,14 @@ def _plain(value: Any) -> Any:
 
 def _in_words(problem: str, path: str, value: Any) -> str:
     """A message of msgspec in our words, with the wrong value if its path leads there."""
-    if unknown := re.match(_UNKNOWN, problem):
+    if unknown := re.match(r"Object contains unknown field `(.+)`", problem):
         return f"unknown key {unknown[1]!r}"
-    if missing := re.match(_MISSING, problem):
+    if missing := re.match(r"Object missing required field `(.+)`", problem):
         return f"{missing[1]!r} is missing"
-    mismatch = re.match(_MISMATCH, problem)
+    mismatch = re.match(r"Expected `(.+?)(?: \| null)?`, got `.+`", problem)
     if mismatch is None or "[...]" in path:  # msgspec names no key of a mapping
         return problem
-    for name, index in re.findall(_STEP, path):
+    for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", path):
         value = value[name or int(index)]
     expected = " or ".join(_WORDS.get(word, word) for word in mismatch[1].split(" | "))
     return f"{expected} is expected, not {type(value).__name__} {value!r:.60}"

@@ -13,7 +13,7 @@ WIDTH = 18
 COMMENT = ";"
 UNKNOWN = -1.0
 
-_HEADER = re.compile(r";\s*(MaxNodes|MaxProcs|UnixStartTime):\s*(\d+)")
+_HEADER = re.compile(r";\s*(MaxNodes|MaxProcs|UnixStartTime):\s*(\d{1,11})\b")
 
 
 def begins(line: str) -> bool:

@@ -58,6 +58,8 @@ def read_trace(
     text = content.decode("utf-8-sig", errors="replace")
     if not text.partition("\n")[0].rstrip("\r").replace("\t", " ").isprintable():
         raise InvalidInput([Problem(message="this is not a text file", file=path)])
+    if not text.strip():
+        raise InvalidInput([Problem(message="this file is empty", file=path)])
     digest = hashlib.sha256(content).hexdigest()[:DIGEST_CHARACTERS]
     chosen = mapped(_form(path, text, form, bool(columns)), columns or {})
     chosen_window = window or WINDOWS.get(digest) or Window()
@@ -66,7 +68,8 @@ def read_trace(
     reading.conclude()
     if not jobs:
         where = " within the dates asked for" if window not in (None, Window()) else ""
-        raise InvalidInput([Problem(message=f"there is no job in it{where}", file=path)])
+        lost = f": {reading.left_out} have no running time or processors" if reading.left_out else ""
+        raise InvalidInput([Problem(message=f"there is no job in it{where}{lost}", file=path)])
     jobs.sort(key=lambda job: job.submitted_at)  # stable: jobs of one time stay in the order of the file
     return Trace(
         name=Path(path).stem,
@@ -134,7 +137,7 @@ class _Reading:
             if not row:
                 continue
             if len(row) < needed:
-                self._wrong_line(line, f"{len(row)} columns, and {needed} are needed")
+                self._wrong_line(line, f"columns: {len(row)}, and {needed} are needed")
                 continue
             if of_archive and not swf.is_complete(row):
                 self.left_out += 1
@@ -265,7 +268,7 @@ class _Reading:
         if self._text_lines:
             begins = swf.column_of(self._text_lines[line - 1], at)
         found = row[at].strip()
-        message = f"{self._titles[meaning]} is {found!r}, and has to be {allowed}"
+        message = f"{self._titles[meaning]} is {found!r:.60}, and has to be {allowed}"
         self._note(Problem(message=message, file=self._path, line=line, column=begins))
 
     def _wrong_line(self, line: int, message: str) -> None:

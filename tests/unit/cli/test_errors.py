@@ -54,6 +54,11 @@ def test_colour_marks_the_label_and_the_place() -> None:
     assert text == "\x1b[31merror:\x1b[0m \x1b[1ma:7\x1b[0m: bad"
 
 
+def test_a_quoted_line_is_cut_where_there_is_no_terminal() -> None:
+    error = InvalidInput([Problem(message="bad", file="a", line=7)])
+    assert len(render_error(error, Terminal(), lambda _file, _line: "x" * 10**6)) < 400
+
+
 def test_a_quoted_line_is_cut_to_the_terminal() -> None:
     error = InvalidInput([Problem(message="bad", file="a", line=1, column=90)])
     text = render_error(error, Terminal(width=40), lambda _file, _line: "x" * 100)

@@ -100,7 +100,12 @@ def test_a_log_of_the_parallel_workloads_archive_is_read_by_its_own_columns(tmp_
 
 @pytest.mark.parametrize(
     ("headers", "cluster"),
-    [((), None), (("; MaxNodes: 5",), "5x1"), (("; MaxNodes: 5", "; MaxProcs: 12"), "12x1")],
+    [
+        ((), None),
+        (("; MaxNodes: 5",), "5x1"),
+        (("; MaxNodes: 5", "; MaxProcs: 12"), "12x1"),
+        (("; MaxNodes: 5", "; MaxProcs: " + "9" * 5000), "5x1"),
+    ],
 )
 def test_a_log_names_its_cluster_in_its_header(
     tmp_path: Path, headers: tuple[str, ...], cluster: str
@@ -115,6 +120,13 @@ def test_mistakes_in_a_log_are_told_with_line_and_column(tmp_path: Path) -> None
     assert [(item.line, item.column) for item in found] == [(6, None), (7, 15)]
     assert "18 are needed" in found[0].message
     assert "column 4 is 'soon'" in found[1].message
+    long = problems(written(tmp_path / "long", *SWF[:5], SWF[5].replace("60", "9" * 100_000)))
+    assert max(len(item.message) for item in long) < 200
+
+
+def test_a_log_that_began_at_no_time_counts_from_zero(tmp_path: Path) -> None:
+    late = written(tmp_path / "log.swf", "; UnixStartTime: " + "9" * 20, SWF[4])
+    assert read_trace(late).jobs[0].submitted_at < 1e9
 
 
 def test_a_csv_whose_columns_have_our_names_needs_no_mapping(tmp_path: Path) -> None:
@@ -155,7 +167,13 @@ def test_of_many_problems_the_first_are_told_and_the_others_counted(tmp_path: Pa
         (("a,b,c", "1,2,3"), {}, "the form of this trace is not known"),
         (("submitted,duration,slot", "1,2,3"), {"form": "csv"}, "no column 'slots' (slots)"),
         (("submitted,duration,slots",), {}, "there is no job in it"),
-        ((), {}, "the form of this trace is not known"),
+        ((), {}, "this file is empty"),
+        (("", ""), {}, "this file is empty"),
+        (
+            ("; MaxProcs: 4", "1 0 -1 -1 -1 -1 -1 -1 -1 -1 1 -1 -1 -1 -1 -1 -1 -1"),
+            {},
+            "in it: 1 have no running time",
+        ),
     ],
 )
 def test_a_file_that_is_no_trace_is_refused(

@@ -18,6 +18,9 @@ BROKEN_PIPE = 141
 INTERNAL = 70
 """Exit code of an internal error of tarmac (EX_SOFTWARE)."""
 
+WIDEST = 300
+"""Maximum width of a quoted line in an output that has no width."""
+
 LineReader = Callable[[str, int], str | None]
 
 
@@ -86,8 +89,7 @@ def _quote(problem: Problem, terminal: Terminal, text: str | None) -> Iterator[s
         return
     gutter = f"{problem.line} | "
     shown = "".join(one if one.isprintable() else "�" for one in text.expandtabs(1))
-    if terminal.width is not None:
-        shown = shown[: max(terminal.width - len(gutter) - 3, 20)]
+    shown = shown[: max((terminal.width or WIDEST) - len(gutter) - 3, 20)]
     yield f"  {terminal.paint(gutter, 'dim')}{shown}"
     if problem.column is not None and problem.column <= len(shown) + 1:
         bar = " " * (len(gutter) - 2) + "| "

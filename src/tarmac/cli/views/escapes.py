@@ -15,7 +15,6 @@ MOVES = r"\x1b\[[0-9;]{0,12}[ABCDGK]|\r|\x08"
 _UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 _COLOUR_OR_UNSAFE = f"({COLOUR})|{_UNSAFE}"
 _MOVES_OR_UNSAFE = f"({COLOUR}|{MOVES})|{_UNSAFE}"
-_UNFINISHED = r"\x1b(?:\[[0-9;:]{0,24})?\Z"
 
 
 def lines_only(text: str) -> str:
@@ -75,7 +74,7 @@ def _escaped(text: str) -> str:
 
 def split_unfinished(text: str) -> tuple[str, str]:
     """`text`, and an unfinished sequence at its end that the next piece will complete."""
-    found = re.search(_UNFINISHED, text[-32:])
+    found = re.search(r"\x1b(?:\[[0-9;:]{0,24})?\Z", text[-32:])
     return (text.removesuffix(found[0]), found[0]) if found else (text, "")
 
 
