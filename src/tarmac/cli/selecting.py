@@ -142,7 +142,7 @@ def each_in_turn(
 
 def confirm(verb: str, runs: Sequence[RunSummary | api.Run]) -> None:
     """Ask the user for confirmation; raises Abort on a no, UsageError without a terminal."""
-    names = [f"{run.name} ({run.id}, {run.state})" for run in runs]
+    names = [f"{title(run)} ({run.id}, {run.state})" for run in runs]
     text = escapes.lines_only(f"{verb} {counted(len(runs), 'run')}: {listed(names, _SHOWN)}")
     if not sys.stdin.isatty():
         raise click.UsageError(f"this would {text}. Add -y to do it without a question")

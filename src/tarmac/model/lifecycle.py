@@ -177,8 +177,9 @@ def step(state: RunState, event: RunEvent) -> RunState:
     following = RUN_TABLE[state].get(event)
     if following is None:
         asks = [_PHRASES[ask] for ask in USER_ASKS if ask in RUN_TABLE[state]]
+        verb = "has" if state is _S.ENDED else "is"
         raise IllegalStep(
-            f"a run that is {state} cannot be {_PHRASES.get(event, event)}",
+            f"a run that {verb} {state} cannot be {_PHRASES.get(event, event)}",
             hint=f"it can be {' or '.join(asks)}" if asks else None,
         )
     return following

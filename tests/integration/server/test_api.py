@@ -91,7 +91,7 @@ def test_many_runs_get_a_command_at_once_and_each_has_its_result(plane: Served) 
         *(None, None, "refused", "not_found", None, None)
     ]
     assert dict(client.array("many").counts) == {"paused": 3}
-    assert "a run that is ended cannot be paused" in str(paused[2].error)
+    assert "a run that has ended cannot be paused" in str(paused[2].error)
     many = [second.id] * (api.MOST_COMMANDED + 1)
     assert {each.run.state for each in client.command("stop", many, now=True) if each.run} == {"ended"}
 

@@ -12,6 +12,7 @@ from answers import a_summary
 from tarmac import api
 from tarmac.cli.selecting import Selection, confirm, matching_runs, selection_of
 from tarmac.client import Client
+from tarmac.model.codec import replace
 
 
 class Pages:
@@ -71,8 +72,9 @@ def test_runs_are_selected_in_exactly_one_way(given: dict[str, Any], message: st
 def test_a_question_without_somebody_to_answer_is_an_error() -> None:
     @click.command()
     def command() -> None:
-        confirm("stop", cast(Any, Pages("a", "b").runs_there))
+        one, other = Pages("a", "b").runs_there
+        confirm("stop", [one, replace(other, array_index=7)])
 
     result = CliRunner().invoke(command)
     assert result.exit_code == 2
-    assert "stop 2 runs: a (r0, running), b (r1, running). Add -y" in result.output
+    assert "stop 2 runs: a (r0, running), b[7] (r1, running). Add -y" in result.output

@@ -152,7 +152,7 @@ def test_whoever_changes_their_mind_while_pausing_is_queued_again():
             RunEvent.PAUSE_REQUESTED,
             "a run that is pending cannot be paused (it can be stopped)",
         ),
-        (RunState.ENDED, RunEvent.STOP_REQUESTED, "a run that is ended cannot be stopped"),
+        (RunState.ENDED, RunEvent.STOP_REQUESTED, "a run that has ended cannot be stopped"),
     ],
 )
 def test_a_refused_step_says_in_words_what_is_possible(state, event, said):
