@@ -26,7 +26,7 @@ CODE_LINES = {
     "dialects": 3697,
     "engines": 10084,
     "launch": 1012,
-    "model": 3098,
+    "model": 3100,
     "node": 12252,
     "providers": 505,
     "samplers": 214,

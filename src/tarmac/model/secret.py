@@ -4,13 +4,17 @@ A record of a run names a secret (`SecretUse`); its value is stored sealed (`Sec
 attempt starts, and never part of a record, a request to an engine, or an answer.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from tarmac.model.cluster import Cluster
 from tarmac.model.codec import StoredRecord
+
+if TYPE_CHECKING:
+    from tarmac.model.cluster import Cluster
 
 SHARED = ""
 """The scope of a secret that every user of a server may use; administrators set it."""
@@ -153,7 +157,7 @@ def no_secrets(names: Sequence[SecretName]) -> Mapping[str, str]:
     return {}
 
 
-CredentialValues = Callable[[Cluster, str | None], Mapping[str, str]]
+CredentialValues = Callable[["Cluster", str | None], Mapping[str, str]]
 """The present credentials of a cluster, by use: those of a login, which is the scope of the secrets.
 
 None: those for questions about the cluster, of the user who added it. Raises as `SecretValues` does.
