@@ -43,7 +43,7 @@ RULES: Mapping[str, Rules] = MappingProxyType(
 )
 
 
-class Witness(PlayStore):
+class RecordingStore(PlayStore):
     """A store that remembers everything that a play writes, although the play forgets what has ended."""
 
     def __init__(self) -> None:
@@ -82,11 +82,11 @@ class Played:
 
 def play(jobs: Sequence[Job], cluster: Cluster, rules: Rules) -> Played:
     """Play these jobs. Runs are made in the order of the trace, one for each job that is not too large."""
-    witness = Witness()
-    record = Play(jobs, cluster, rules, witness).run()
+    store = RecordingStore()
+    record = Play(jobs, cluster, rules, store).run()
     fitting = (number for number, job in enumerate(jobs) if job.slots <= slots_of(cluster))
-    runs = dict(zip(fitting, witness.written.values(), strict=False))
-    attempts = {number: [*witness.attempts_of[run.id].values()] for number, run in runs.items()}
+    runs = dict(zip(fitting, store.written.values(), strict=False))
+    attempts = {number: [*store.attempts_of[run.id].values()] for number, run in runs.items()}
     return Played(jobs=jobs, cluster=cluster, rules=rules, runs=runs, attempts=attempts, record=record)
 
 
@@ -198,8 +198,8 @@ def main() -> int:
         for label, rules in RULES.items():
             found = faults(play(trace.jobs, cluster, rules))
             wrong += len(found)
-            verdict = "\n  ".join([f"{len(found)} faults:", *found[:20]]) if found else "nothing wrong"
-            print(f"{trace.name:<20} {label:<34} {len(trace.jobs):>7,} jobs: {verdict}", flush=True)
+            result = "\n  ".join([f"{len(found)} faults:", *found[:20]]) if found else "nothing wrong"
+            print(f"{trace.name:<20} {label:<34} {len(trace.jobs):>7,} jobs: {result}", flush=True)
     return int(wrong > 0)
 
 
