@@ -38,7 +38,8 @@ def test_what_asks_about_a_run_need_not_know_what_a_run_is(
 ) -> None:
     variables = {"TARMAC_HOME": str(plane.home.root), "PWD": str(tmp_path)}
     loaded("run", "--detach", "--name", "asked", "--", "sleep", "60", **variables)
-    assert among(loaded(command, "asked", **variables), *CORE, "tarmac.simulator", "tarmac.store") == []
+    forbidden = (*CORE, "tarmac.simulator", "tarmac.store", "tarmac.model.cluster")
+    assert among(loaded(command, "asked", **variables), *forbidden) == []
 
 
 def test_a_server_imports_nothing_for_databases_and_clusters_that_it_does_not_have() -> None:
