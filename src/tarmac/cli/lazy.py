@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,11 +19,37 @@ JSON = "tarmac.json"
 """Where the context of a command records that the answer is JSON."""
 
 
+def _note_form(context: click.Context, _param: click.Parameter, chosen: bool) -> None:
+    context.meta[JSON] = chosen
+
+
+_JSON_OPTION = click.Option(
+    ["--json"], is_flag=True, help="Print JSON instead of text.", expose_value=False, callback=_note_form
+)
+
+
+class AnsweringCommand(click.Command):
+    """A command whose answer is a text, or JSON with its last option."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.params.append(_JSON_OPTION)
+
+
+command = partial(click.command, cls=AnsweringCommand)
+
+
 class Subcommands(click.Group):
     """A group of commands in one module (`nodes`, `server`), with the nearest name for a mistyped one."""
 
+    command_class = AnsweringCommand
     synonyms: Mapping[str, str] = {}
     """Words of other programs, each with a command of ours."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        if self.invoke_without_command:
+            self.params.append(_JSON_OPTION)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tarmac.cli.lazy import JSON
 from tarmac.cli.views.amounts import parse_duration
 
 if TYPE_CHECKING:
@@ -113,13 +112,6 @@ complete_run, complete_node, complete_cluster = map(_completion, ("run", "node",
 
 run_argument = click.argument("run", metavar="RUN", shell_complete=complete_run)
 runs_argument = click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
-
-
-def _note_form(context: click.Context, _param: click.Parameter, chosen: bool) -> None:
-    context.meta[JSON] = chosen
-
-
-json_option = flag("--json", help="Print JSON instead of text.", expose_value=False, callback=_note_form)
 
 
 def _plottable(_ctx: click.Context, _param: click.Parameter, file: str | None) -> str | None:

@@ -7,7 +7,7 @@ import click
 from tarmac.cli.commands.clusters import FINDINGS
 from tarmac.cli.dialogue import answer, connect, print_list
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import json_option, pairs_option
+from tarmac.cli.options import pairs_option
 from tarmac.cli.views.amounts import age
 from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import stdout_terminal
@@ -37,7 +37,6 @@ def providers() -> None:
 
 
 @providers.command()
-@json_option
 def ls() -> None:
     """List providers. OWNER is the tag of everything that this server rents there."""
     print_list("providers", connect().providers(), PROVIDERS, empty="there is no provider")
@@ -50,7 +49,6 @@ def ls() -> None:
 @pairs_option(
     "--credential", "credentials", metavar="USE=SECRET", help="The secret for a use; may be repeated."
 )
-@json_option
 def add(*, name: str, kind: str, **pairs: tuple[tuple[str, str], ...]) -> None:
     """Add a provider, once it has answered; the settings of each kind are in docs/operating/burst.md.
 
@@ -65,7 +63,6 @@ def add(*, name: str, kind: str, **pairs: tuple[tuple[str, str], ...]) -> None:
 
 @providers.command()
 @_name_argument
-@json_option
 def rm(*, name: str) -> None:
     """Remove a provider and its shapes; refused while machines of it exist."""
     removed = connect().remove_provider(name)
@@ -74,7 +71,6 @@ def rm(*, name: str) -> None:
 
 @providers.command()
 @_name_argument
-@json_option
 def check(*, name: str) -> None:
     """Try what renting at a provider needs, and list what is there and was not rented by this server.
 

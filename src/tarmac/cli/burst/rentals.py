@@ -10,7 +10,7 @@ from tarmac import api
 from tarmac.cli import selecting
 from tarmac.cli.dialogue import answer, connect, print_text, remark
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import duration, json_option, run_argument, runs_argument
+from tarmac.cli.options import duration, run_argument, runs_argument
 from tarmac.cli.views.amounts import age, until
 from tarmac.cli.views.messages import title
 from tarmac.cli.views.offerview import OFFERS, money
@@ -54,7 +54,6 @@ def burst() -> None:
 @click.option(
     "--since", "ago_s", type=duration, default="1d", show_default=True, metavar="TIME", help="How far back."
 )
-@json_option
 def ls(*, ago_s: float) -> None:
     """List runs that wait for an approval, and rentals, with what each has cost until now."""
     client = connect()
@@ -65,7 +64,6 @@ def ls(*, ago_s: float) -> None:
 
 @burst.command()
 @run_argument
-@json_option
 def show(*, run: str) -> None:
     """Show each try to rent machines for a run, and the shapes that would be tried next."""
     client = connect()
@@ -78,7 +76,6 @@ def show(*, run: str) -> None:
 @burst.command()
 @runs_argument
 @selecting.yes_option
-@json_option
 def approve(*, runs: tuple[str, ...], yes: bool) -> None:
     """Approve that machines are rented for burst runs.
 

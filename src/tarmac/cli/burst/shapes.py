@@ -9,7 +9,7 @@ from tarmac import api
 from tarmac.cli.burst.market import present_rates
 from tarmac.cli.dialogue import answer, connect, print_list, remark, wants_json
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import flag, json_option, key_value
+from tarmac.cli.options import flag, key_value
 from tarmac.cli.runfile import read_text
 from tarmac.cli.views.amounts import age, counted
 from tarmac.cli.views.offerview import money, slots_text
@@ -53,7 +53,6 @@ def shapes() -> None:
 @click.option("--region", metavar="NAME", help="Only those in this region.")
 @click.option("--type", "slot_type", metavar="TYPE", help="Only those with such slots: h100; gpu is any.")
 @click.option("--spot/--on-demand", default=None, help="Only one of the two.")
-@json_option
 def ls(*, slot_type: str | None, **filters: Any) -> None:
     """List shapes, the cheapest slots first.
 
@@ -72,7 +71,6 @@ def ls(*, slot_type: str | None, **filters: Any) -> None:
 
 @shapes.command()
 @click.argument("shape_id", metavar="ID")
-@json_option
 def show(*, shape_id: str) -> None:
     """Show a shape, with the fields of a shapes file."""
     known = {shape.id: shape for shape in connect().shapes()}
@@ -87,7 +85,6 @@ def show(*, shape_id: str) -> None:
 @shapes.command()
 @click.argument("shape_id", metavar="ID")
 @click.argument("fields", metavar="FIELD=VALUE...", nargs=-1, required=True, type=key_value)
-@json_option
 def add(*, shape_id: str, fields: tuple[tuple[str, str], ...]) -> None:
     """Add a shape, or replace the one of its id, with the fields of a shapes file. For admins.
 
@@ -103,7 +100,6 @@ def add(*, shape_id: str, fields: tuple[tuple[str, str], ...]) -> None:
 
 @shapes.command()
 @click.argument("shape_id", metavar="ID")
-@json_option
 def rm(*, shape_id: str) -> None:
     """Remove a shape. Machines of it that are rented stay until their run ends. For admins."""
     removed = connect().remove_shape(shape_id)
@@ -113,7 +109,6 @@ def rm(*, shape_id: str) -> None:
 @shapes.command("import")
 @click.argument("file", metavar="FILE", type=click.Path())
 @click.option("--replace", metavar="PROVIDER", help="Remove the shapes of this provider that FILE lacks.")
-@json_option
 def import_(*, file: str, replace: str | None) -> None:
     """Add the shapes of a TOML file: a table for each, named by its id. For admins.
 
@@ -128,7 +123,6 @@ def import_(*, file: str, replace: str | None) -> None:
 @shapes.command()
 @flag("--gpuhunt", help="Through gpuhunt, an extra: pip install 'tarmac[shapes]'.")
 @click.argument("providers", metavar="[PROVIDER]...", nargs=-1)
-@json_option
 def refresh(*, gpuhunt: bool, providers: tuple[str, ...]) -> None:
     """Ask the providers for the present rates of all shapes. For admins.
 

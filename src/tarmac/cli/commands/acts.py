@@ -10,7 +10,8 @@ import click
 from tarmac import api
 from tarmac.cli import selecting
 from tarmac.cli.dialogue import connect, print_json, print_refusals, print_text, remark, tell, wants_json
-from tarmac.cli.options import duration, flag, json_option
+from tarmac.cli.lazy import command
+from tarmac.cli.options import duration, flag
 from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.cli.views.messages import checkpoint_text, ending, lost_text, state_of, title
 from tarmac.cli.views.runview import counts_text, written
@@ -25,12 +26,11 @@ from tarmac.model.summary import RunSummary
 _wait_option = flag("--wait", help="Wait until it is done.")
 
 
-@click.command()
+@command()
 @selecting.selection_options
 @selecting.yes_option
 @flag("--now", help="Without their grace, also where they are stopping already.")
 @_wait_option
-@json_option
 def stop(*, now: bool, **options: Any) -> None:
     """End runs for good. Their workers are asked to leave, and killed after their grace.
 
@@ -40,11 +40,10 @@ def stop(*, now: bool, **options: Any) -> None:
     _act("stop", RunState.ENDED, states, {**options, "now": now})
 
 
-@click.command()
+@command()
 @selecting.selection_options
 @selecting.yes_option
 @_wait_option
-@json_option
 def pause(**options: Any) -> None:
     """Pause runs: workers are asked to save and leave, their slots come free, `resume` queues them again.
 
@@ -54,11 +53,10 @@ def pause(**options: Any) -> None:
     _act("pause", RunState.PAUSED, states, options)
 
 
-@click.command()
+@command()
 @selecting.selection_options
 @selecting.yes_option
 @_wait_option
-@json_option
 def resume(**options: Any) -> None:
     """Queue paused runs again; they go on from their checkpoint.
 
@@ -67,10 +65,9 @@ def resume(**options: Any) -> None:
     _act("resume", RunState.RUNNING, {RunState.PAUSED, RunState.PAUSING}, options)
 
 
-@click.command()
+@command()
 @selecting.selection_options
 @selecting.yes_option
-@json_option
 def rm(*, yes: bool, **options: Any) -> None:
     """Remove runs that have ended: their record, logs, work directories and artifacts. You are asked first.
 
@@ -87,12 +84,11 @@ def rm(*, yes: bool, **options: Any) -> None:
     selecting.each_in_turn(found, client.remove, done="was removed", key="runs", refusals=refusals)
 
 
-@click.command()
+@command()
 @selecting.selection_options
 @click.option(
     "--timeout", "timeout_s", type=duration, metavar="DURATION", help="Give up after this time, as 10m."
 )
-@json_option
 def wait(*, timeout_s: float | None, **options: Any) -> None:
     """Wait until runs have ended, all of them.
 

@@ -8,7 +8,7 @@ import click
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_list, wants_json
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import complete_run, json_option
+from tarmac.cli.options import complete_run
 from tarmac.cli.views.amounts import age, counted, size
 from tarmac.cli.views.bars import BytesBar
 from tarmac.cli.views.table import Cell, Column, Table
@@ -59,7 +59,6 @@ def artifacts() -> None:
 
 @artifacts.command()
 @click.argument("run", metavar="[RUN]", required=False, shell_complete=complete_run)
-@json_option
 def ls(*, run: str | None) -> None:
     """List the artifacts of RUN, or of all runs.
 
@@ -76,7 +75,6 @@ def ls(*, run: str | None) -> None:
     "--kind", type=click.Choice(ARTIFACT_KINDS), default="checkpoint", help="Which kind of a RUN's artifacts."
 )
 @click.option("-o", "--output", metavar="DIR", default=".", help="Where to put it; by default right here.")
-@json_option
 def get(*, artifact: str, path: str | None, kind: str, output: str) -> None:
     """Fetch one version: that of an ID, or the latest of a RUN; only PATH of it, if given.
 
@@ -96,7 +94,6 @@ def get(*, artifact: str, path: str | None, kind: str, output: str) -> None:
 
 @artifacts.command()
 @click.argument("artifact", metavar="ID")
-@json_option
 def rm(*, artifact: str) -> None:
     """Remove one version; refused while a run resumes from it or reads it."""
     gone = connect().remove_artifact(artifact).artifact
@@ -109,7 +106,6 @@ def datasets() -> None:
 
 
 @datasets.command("ls")
-@json_option
 def ls_datasets() -> None:
     """List the datasets and how far they have come."""
     empty = "there is no dataset; tarmac datasets add ID PATH adds one"
@@ -119,7 +115,6 @@ def ls_datasets() -> None:
 @datasets.command("add")
 @click.argument("dataset", metavar="ID")
 @click.argument("source", metavar="PATH|URL")
-@json_option
 def add_dataset(*, dataset: str, source: str) -> None:
     """Take up a dataset: a directory or file of the server's machine, or a URL that is fetched once.
 
@@ -136,7 +131,6 @@ def add_dataset(*, dataset: str, source: str) -> None:
 
 @datasets.command("rm")
 @click.argument("dataset", metavar="ID")
-@json_option
 def rm_dataset(*, dataset: str) -> None:
     """Forget a dataset, and what was fetched of it; refused while a run reads it.
 

@@ -12,7 +12,7 @@ import click
 from tarmac.artifacts.code.store import missing_image, refuse_unfit, with_own_image
 from tarmac.cli import runfile
 from tarmac.cli.dialogue import print_error, print_json, print_verbatim, print_warnings, tell, wants_json
-from tarmac.cli.options import json_option
+from tarmac.cli.lazy import command
 from tarmac.dialects.dialect import Extras, Reading
 from tarmac.dialects.native.reader import write
 from tarmac.model.codec import encode
@@ -23,10 +23,9 @@ from tarmac.systems.registry import check_program, read
 INVALID = 2
 
 
-@click.command()
+@command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 @runfile.reading_options
-@json_option
 def check(*, files: tuple[str, ...], **options: Any) -> None:
     """Check run files of any dialect without a server; exit code 2 when something is wrong.
 
@@ -75,11 +74,10 @@ def _report(finding: dict[str, Any]) -> None:
         tell(f"{name}: ok, {kind} of {finding['run']['name']}")
 
 
-@click.command()
+@command()
 @click.argument("file", type=click.Path())
 @runfile.reading_options
 @click.option("--output", "-o", metavar="FILE", help="Write it to a new file instead of printing it.")
-@json_option
 def convert(*, file: str, output: str | None, **options: Any) -> None:
     """Print a run file of any dialect as a native one that runs the same.
 

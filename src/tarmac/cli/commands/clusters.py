@@ -14,7 +14,7 @@ from tarmac import api
 from tarmac.cli.cluster_words import cluster_text, login_of_shell, nested, rule_value
 from tarmac.cli.dialogue import answer, connect, print_list, print_text, print_warnings, remark, wants_json
 from tarmac.cli.lazy import Subcommands, calls_subcommand
-from tarmac.cli.options import complete_cluster, flag, json_option, key_value, pairs_option, together
+from tarmac.cli.options import complete_cluster, flag, key_value, pairs_option, together
 from tarmac.cli.runfile import STDIN, read_text
 from tarmac.cli.views.amounts import age, counted, duration, number, size
 from tarmac.cli.views.table import Cell, Column, Table, table_text
@@ -131,7 +131,6 @@ _name_argument = click.argument("name", metavar="NAME", shell_complete=complete_
 
 
 @click.group(cls=Subcommands, invoke_without_command=True)
-@json_option
 @click.pass_context
 def clusters(ctx: click.Context) -> None:
     """List clusters, their slots and pools."""
@@ -141,7 +140,6 @@ def clusters(ctx: click.Context) -> None:
 
 @clusters.command()
 @_name_argument
-@json_option
 def show(*, name: str) -> None:
     """Show a cluster: its pools with their rules, its nodes by shard and type."""
     cluster = connect().cluster(name)
@@ -150,7 +148,6 @@ def show(*, name: str) -> None:
 
 @clusters.command()
 @_name_argument
-@json_option
 def check(*, name: str) -> None:
     """Try what a run needs on a cluster, and print what was found.
 
@@ -180,7 +177,6 @@ def check(*, name: str) -> None:
     help="With --engine: a setting, as partition=gpu or pools.train.qos=long; may be repeated.",
 )
 @flag("--replace", help="In place of the cluster of the same name.")
-@json_option
 def add(
     *,
     file: str,
@@ -216,7 +212,6 @@ def add(
 @clusters.command("set")
 @click.argument("pool", metavar="CLUSTER/POOL")
 @click.argument("rules", metavar="RULE=VALUE...", nargs=-1, required=True, type=key_value)
-@json_option
 def set_pool(*, pool: str, rules: tuple[tuple[str, str], ...]) -> None:
     """Change rules of a pool of a cluster that was added: policy=fair_share, shares.ada=2, preemption=true.
 
@@ -232,7 +227,6 @@ def set_pool(*, pool: str, rules: tuple[tuple[str, str], ...]) -> None:
 
 @clusters.command()
 @_name_argument
-@json_option
 def rm(*, name: str) -> None:
     """Forget a cluster that was added; refused while runs hold its nodes or need them.
 
@@ -251,7 +245,6 @@ def cluster() -> None:
 @click.argument("file", metavar="HOSTS.txt", type=click.Path())
 @click.option("--name", metavar="NAME", help="Name of the cluster; else that of the file.")
 @flag("--install", help="Install Ray where it is missing, in a directory of its own.")
-@json_option
 def up(*, file: str, name: str | None, install: bool) -> None:
     """Have a cluster run on the servers that HOSTS.txt lists, and no others.
 
@@ -274,7 +267,6 @@ def up(*, file: str, name: str | None, install: bool) -> None:
 @_name_argument
 @flag("--force", help="Stop the runs on it; give up servers that cannot be reached.")
 @flag("--purge", help="Remove the directories of runs on the servers too.")
-@json_option
 def down(*, name: str, force: bool, purge: bool) -> None:
     """End a cluster that `up` started; refused while runs are on it.
 
@@ -288,7 +280,6 @@ def down(*, name: str, force: bool, purge: bool) -> None:
 
 @cluster.command()
 @_name_argument
-@json_option
 def status(*, name: str) -> None:
     """Show the servers of a cluster that `up` started, and whether Ray runs on each.
 

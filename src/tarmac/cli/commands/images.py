@@ -13,7 +13,7 @@ from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_list, remark, wants_json
 from tarmac.cli.following import follow_submitted
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import complete_node, json_option, repeated, together
+from tarmac.cli.options import complete_node, repeated, together
 from tarmac.cli.views.amounts import age, size
 from tarmac.cli.views.runview import DIGEST_CHARACTERS
 from tarmac.cli.views.table import Column, Table
@@ -44,7 +44,6 @@ def images() -> None:
 
 @images.command()
 @place_options
-@json_option
 def ls(*, cluster: str | None, node: str | None) -> None:
     """List the images that nodes have: name, digest, size, and when a run last used them."""
     found = connect().images(cluster=cluster, node=node)
@@ -61,7 +60,6 @@ def ls(*, cluster: str | None, node: str | None) -> None:
 @click.option("--cluster", metavar="NAME", help="On the nodes of this cluster; else on those of the server.")
 @repeated("--node", "nodes", shell_complete=complete_node, help="Only on this node; may be repeated.")
 @click.option("--secret", metavar="NAME", help="The secret with the credentials for its registry.")
-@json_option
 def pull(*, image: str, cluster: str | None, nodes: tuple[str, ...], secret: str | None) -> None:
     """Fetch an image, also where a node has an older one of that name.
 
@@ -80,7 +78,6 @@ def pull(*, image: str, cluster: str | None, nodes: tuple[str, ...], secret: str
 @images.command()
 @click.argument("image", metavar="IMAGE")
 @place_options
-@json_option
 def rm(*, image: str, cluster: str | None, node: str | None) -> None:
     """Remove an image, by name or digest, from all nodes; refused while a run uses it."""
     gone = connect().remove_image(image, cluster=cluster, node=node)

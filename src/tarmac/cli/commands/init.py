@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from tarmac.cli.dialogue import answer
-from tarmac.cli.options import flag, json_option
+from tarmac.cli.lazy import command
+from tarmac.cli.options import flag
 from tarmac.dialects.names import fit
 from tarmac.model.errors import InvalidInput, Problem
 
@@ -25,7 +26,7 @@ look first: tarmac check {file}; tarmac run {file} --dry-run
 then pause: tarmac pause @last --wait; tarmac resume @last"""
 
 
-@click.command()
+@command()
 @click.argument("directory", metavar="[DIR]", default=".", type=click.Path())
 @click.option(
     "--framework",
@@ -35,7 +36,6 @@ then pause: tarmac pause @last --wait; tarmac resume @last"""
     help="What trains: torchrun is PyTorch on several GPUs.",
 )
 @flag("--force", help="Overwrite files that exist.")
-@json_option
 def init(*, directory: str, framework: str, force: bool) -> None:
     """Write a run file and a training script to begin with into DIR, by default right here.
 

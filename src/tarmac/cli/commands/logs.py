@@ -13,7 +13,8 @@ import click
 from tarmac import api
 from tarmac.cli.dialogue import connect, remark, wants_json
 from tarmac.cli.following import View, expected_workers, follow, standard_view
-from tarmac.cli.options import COUNT, duration, flag, json_option, run_argument, tail_option
+from tarmac.cli.lazy import command
+from tarmac.cli.options import COUNT, duration, flag, run_argument, tail_option
 from tarmac.cli.selecting import means_all, member_ids
 from tarmac.cli.views.logview import LineRule
 from tarmac.cli.views.messages import state_of, title
@@ -31,7 +32,7 @@ def _pattern(text: str) -> re.Pattern[str]:
         raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None
 
 
-@click.command()
+@command()
 @run_argument
 @flag("--follow", "-f", "following", help="Go on until the run ends; exit with its code.")
 @click.option("--role", metavar="NAME", help="Only workers of this role.")
@@ -54,7 +55,6 @@ def _pattern(text: str) -> re.Pattern[str]:
 @flag("--timestamps", "-t", "times", help="Begin each line with the time it was written.")
 @flag("--raw", help="To a terminal, too, write just what the workers wrote.")
 @as_option
-@json_option
 def logs(
     *,
     run: str,
@@ -116,10 +116,9 @@ def _print(client: Client, run: api.Run, choice: LogChoice, view: View) -> None:
 _ATTACHED_LINES = 20
 
 
-@click.command()
+@command()
 @run_argument
 @tail_option(_ATTACHED_LINES, "Begin with its last N lines.")
-@json_option
 def attach(*, run: str, tail: int) -> None:
     """Follow a run as `tarmac run` does: what its first worker writes, and what happens to the run.
 

@@ -15,7 +15,8 @@ import click
 from msgspec import convert, to_builtins
 
 from tarmac.cli.dialogue import connect, print_json, print_text, remark, wants_json
-from tarmac.cli.options import flag, json_option, pairs_option
+from tarmac.cli.lazy import command
+from tarmac.cli.options import flag, pairs_option
 from tarmac.cli.selecting import PAGE, pages
 from tarmac.cli.views import runview
 from tarmac.cli.views.terminal import stdout_terminal
@@ -35,7 +36,7 @@ _LIFE = frozenset(RunState)
 _MODES = ("batch", "cycle", "interruptible", "burst")
 
 
-@click.command()
+@command()
 @flag("--all", "-a", "everything", help="Every run, also those that ended long ago.")
 @click.option(
     "--state",
@@ -55,7 +56,6 @@ _MODES = ("batch", "cycle", "interruptible", "burst")
 @click.option("--sort", metavar="NAME,...", help="Sort by these columns; -NAME: the largest first.")
 @flag("--expand", help="A line for each member of an array, not one for all.")
 @as_option
-@json_option
 def ls(
     *,
     everything: bool,

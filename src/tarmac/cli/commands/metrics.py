@@ -11,7 +11,8 @@ import click
 
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_json, print_text, print_warnings, remark, wants_json
-from tarmac.cli.options import flag, json_option, plot_option, repeated, runs_argument
+from tarmac.cli.lazy import command
+from tarmac.cli.options import flag, plot_option, repeated, runs_argument
 from tarmac.cli.views.errors import written
 from tarmac.cli.views.metricview import (
     not_finite,
@@ -33,7 +34,7 @@ MOST_NEW = 1000
 """Maximum number of new points per series that following shows at once."""
 
 
-@click.command()
+@command()
 @runs_argument
 @repeated("--name", "-n", "names", metavar="METRIC", help="Only this metric; repeatable.")
 @click.option("--group", metavar="GROUP", help="Only this group, such as validation.")
@@ -42,7 +43,6 @@ MOST_NEW = 1000
 @plot_option("Draw curves: here, or into FILE.png or .svg.")
 @flag("--csv", "as_csv", help="Print every point as CSV.")
 @click.option("--tensorboard", metavar="DIR", help="Write event files for TensorBoard below DIR.")
-@json_option
 def metrics(
     *,
     runs: tuple[str, ...],

@@ -11,7 +11,7 @@ import click
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_list, remark, wants_json
 from tarmac.cli.lazy import Subcommands, calls_subcommand
-from tarmac.cli.options import complete_node, duration, flag, json_option, local_time, together
+from tarmac.cli.options import complete_node, duration, flag, local_time, together
 from tarmac.cli.views.amounts import number, size
 from tarmac.cli.views.messages import state_cell
 from tarmac.cli.views.table import Column, Table, table_text
@@ -105,7 +105,6 @@ RESERVATIONS: Table[api.Reservation] = (
 @click.option("--pool", metavar="NAME", help="Only nodes of this pool.")
 @click.option("--shard", metavar="NAME", help="Only nodes of this shard.")
 @flag("--all", "-a", "everything", help="A line for each node, however many there are.")
-@json_option
 @click.pass_context
 def nodes(ctx: click.Context, /, *, everything: bool, **parts: str | None) -> None:
     """List nodes, their slots and what runs on them; on a terminal, many nodes are shown in groups."""
@@ -138,7 +137,6 @@ choice_options = together(
 @nodes.command()
 @choice_options
 @click.option("--reason", metavar="TEXT", default="", help="Why; shown by `nodes` and `why`.")
-@json_option
 def drain(*, names: tuple[str, ...], reason: str, **parts: str | None) -> None:
     """Give nodes no new work; what runs there goes on.
 
@@ -156,7 +154,6 @@ def drain(*, names: tuple[str, ...], reason: str, **parts: str | None) -> None:
 
 @nodes.command()
 @choice_options
-@json_option
 def undrain(*, names: tuple[str, ...], **parts: str | None) -> None:
     """Give drained nodes work again."""
     _one_choice(names, parts)
@@ -179,7 +176,6 @@ def undrain(*, names: tuple[str, ...], **parts: str | None) -> None:
 @click.option("--reason", metavar="TEXT", default="", help="Why; shown by `nodes` and `why`.")
 @click.option("--name", metavar="NAME", help="Name of the reservation; by default from its begin.")
 @flag("--preempt", help="Preempt other runs that are still there at the begin.")
-@json_option
 def reserve(*, names: tuple[str, ...], begin_at: float | None, name: str | None, **options: Any) -> None:
     """Reserve nodes for a time: for users and projects, or without these for maintenance.
 
@@ -199,7 +195,6 @@ def reserve(*, names: tuple[str, ...], begin_at: float | None, name: str | None,
 
 
 @nodes.command()
-@json_option
 def reservations() -> None:
     """List the reservations of nodes that have not ended."""
     print_list("reservations", connect().reservations(), RESERVATIONS, empty="no nodes are reserved")
@@ -207,7 +202,6 @@ def reservations() -> None:
 
 @nodes.command()
 @click.argument("name", metavar="NAME")
-@json_option
 def release(*, name: str) -> None:
     """End a reservation of nodes now, or cancel it."""
     ended = connect().release(name)

@@ -19,7 +19,7 @@ from msgspec import to_builtins
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_json, print_text, remark, wants_json
 from tarmac.cli.lazy import Subcommands, calls_subcommand
-from tarmac.cli.options import complete_run, flag, json_option
+from tarmac.cli.options import complete_run, flag
 from tarmac.cli.views.queueview import LISTED, queue_pieces, queue_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client import Client
@@ -54,7 +54,6 @@ _MOVES = frozenset({"ahead_of", "behind_of"})
 @flag("--mine", help="Only your own runs.")
 @flag("--all", "-a", "everything", help="All of a long queue, also on a terminal.")
 @flag("--expand", help="A line for each member of an array, not one for all.")
-@json_option
 @click.pass_context
 def queue(ctx: click.Context, /, *, everything: bool, expand: bool, **chosen: Any) -> None:
     """Show the queue of each pool: running and waiting runs, in scheduling order.
@@ -85,7 +84,6 @@ def queue(ctx: click.Context, /, *, everything: bool, expand: bool, **chosen: An
 @click.option(
     "--pool", "--resource-pool", metavar="NAME", help="Another pool; a run that runs starts again there."
 )
-@json_option
 def set_(*, words: tuple[str, ...], **options: str | None) -> None:
     """Change the priority, weight or pool of runs, all or none.
 
@@ -113,7 +111,6 @@ def set_(*, words: tuple[str, ...], **options: str | None) -> None:
 @click.option("--ahead-of", metavar="RUN", shell_complete=complete_run, help="Right before this run.")
 @click.option("--behind-of", metavar="RUN", shell_complete=complete_run, help="Right after this run.")
 @flag("--top", help="Before all batch runs of its pool.")
-@json_option
 def move(*, run: str, **options: str | bool | None) -> None:
     """Move a run to another place in the queue of its pool.
 

@@ -15,7 +15,8 @@ import click
 
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_text, wants_json
-from tarmac.cli.options import complete_run, flag, json_option, pairs_option
+from tarmac.cli.lazy import AnsweringCommand, command
+from tarmac.cli.options import complete_run, flag, pairs_option
 from tarmac.cli.overriding import override_options, overrides
 from tarmac.cli.runfile import from_command, how_of, read_run_file, reading_options
 from tarmac.cli.views.errors import INTERRUPTED
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _COMMAND = "tarmac.command"
 
 
-class RunCommand(click.Command):
+class RunCommand(AnsweringCommand):
     """`run`, where everything after `--` is the command to run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -43,7 +44,7 @@ class RunCommand(click.Command):
         return ["[OPTIONS]", "[FILE]", "[-- COMMAND...]"]
 
 
-@click.command(cls=RunCommand, context_settings={"allow_extra_args": True})
+@command(cls=RunCommand, context_settings={"allow_extra_args": True})
 @click.argument("file", required=False, type=click.Path())
 @click.option("--file", "-f", "file_option", metavar="FILE", type=click.Path(), help="The same as FILE.")
 @override_options
@@ -61,7 +62,6 @@ class RunCommand(click.Command):
 )
 @flag("--detach", "-d", help="Do not follow it: print its id and return.")
 @click.option("--idempotency-key", metavar="KEY", help="Submitting twice with the same key is one run.")
-@json_option
 @click.pass_context
 def run(
     ctx: click.Context,

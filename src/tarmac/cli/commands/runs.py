@@ -8,7 +8,8 @@ import click
 
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_json, print_list, print_text, remark, wants_json
-from tarmac.cli.options import complete_run, json_option, run_argument
+from tarmac.cli.lazy import command
+from tarmac.cli.options import complete_run, run_argument
 from tarmac.cli.views.amounts import age, counted, duration, size
 from tarmac.cli.views.messages import elapsed_s, named, state_of
 from tarmac.cli.views.metricview import metric_text, series_name
@@ -19,10 +20,9 @@ from tarmac.client import Client
 from tarmac.model.errors import InvalidInput, NotFound
 
 
-@click.command()
+@command()
 @run_argument
 @click.argument("changes", metavar="[K=V|K-]...", nargs=-1)
-@json_option
 def label(*, run: str, changes: tuple[str, ...]) -> None:
     """Set labels of a run with K=V, remove them with K-; without either, print them."""
     parsed = dict(map(_change, changes))
@@ -32,10 +32,9 @@ def label(*, run: str, changes: tuple[str, ...]) -> None:
     answer(record, text, empty=f"{record.name} ({record.id}) has no labels")
 
 
-@click.command()
+@command()
 @run_argument
 @click.argument("text", metavar="[TEXT]...", nargs=-1)
-@json_option
 def note(*, run: str, text: tuple[str, ...]) -> None:
     """Add a note to a run; without TEXT, print its notes and the changes of its labels."""
     client = connect()
@@ -69,10 +68,9 @@ CODE: Table[api.CodeChange] = (
 )
 
 
-@click.command()
+@command()
 @click.argument("before", metavar="RUN", shell_complete=complete_run)
 @click.argument("after", metavar="RUN", shell_complete=complete_run)
-@json_option
 def diff(*, before: str, after: str) -> None:
     """Show what differs between two runs: spec, code files, variables, last metrics, outcome."""
     client = connect()
@@ -191,7 +189,7 @@ FILES: Table[api.WorkFile] = (
 )
 
 
-@click.command()
+@command()
 @run_argument
 @click.argument("path", required=False, default="")
 @click.option(
@@ -199,7 +197,6 @@ FILES: Table[api.WorkFile] = (
 )
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Of this attempt, not the newest.")
 @click.option("--node", metavar="NAME", help="On this node, not the attempt's first.")
-@json_option
 def files(*, run: str, path: str, output: str | None, attempt: int | None, node: str | None) -> None:
     """List what lies in the working directory of a run, or in a directory PATH below it; fetch it with -o."""
     client = connect()

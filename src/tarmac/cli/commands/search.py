@@ -14,7 +14,8 @@ import click
 
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_list, print_text, print_warnings, remark, wants_json
-from tarmac.cli.options import flag, json_option, pairs_option, plot_option
+from tarmac.cli.lazy import command
+from tarmac.cli.options import flag, pairs_option, plot_option
 from tarmac.cli.runfile import read_text
 from tarmac.cli.views import experimentview
 from tarmac.cli.views.errors import written
@@ -76,11 +77,10 @@ def act_on_search(verb: str, reference: str) -> bool:
     return True
 
 
-@click.command("ls")
+@command("ls")
 @flag("--all", "-a", "everything", help="Also those that were archived.")
 @flag("--mine", help="Only your own.")
 @click.option("--limit", type=click.IntRange(min=1, max=1000), default=50, metavar="N", help="At most N.")
-@json_option
 def list_searches(*, everything: bool, mine: bool, limit: int) -> None:
     """List searches, newest first."""
     page = connect().experiments(archived=None if everything else False, mine=mine, limit=limit)
@@ -90,10 +90,9 @@ def list_searches(*, everything: bool, mine: bool, limit: int) -> None:
         remark("there are older ones: --limit shows more")
 
 
-@click.command("show")
+@command("show")
 @_ARGUMENT
 @plot_option("Draw the curves of its trials: here, or into FILE.png or .svg with its parameters.")
-@json_option
 def show(*, reference: str, plot_to: str | None) -> None:
     """Show an experiment, its trials and the best of them."""
     client = connect()
@@ -134,9 +133,8 @@ def _plot(client: Client, record: api.Experiment, plot_to: str) -> None:
     remark(f"drawn: {plot_to}")
 
 
-@click.command("trials")
+@command("trials")
 @_ARGUMENT
-@json_option
 def trials(*, reference: str) -> None:
     """Print the parameters of every trial against its metrics."""
     client = connect()
@@ -146,10 +144,9 @@ def trials(*, reference: str) -> None:
     answer(found, experimentview.trials_table(record, found, stdout_terminal(), metrics))
 
 
-@click.command("best")
+@command("best")
 @_ARGUMENT
 @click.option("-n", "count", type=click.IntRange(min=1), default=1, metavar="N", help="The best N.")
-@json_option
 def best(*, reference: str, count: int) -> None:
     """Print the trial with the best metric, or the best N."""
     client = connect()
@@ -169,37 +166,33 @@ def best(*, reference: str, count: int) -> None:
     answer(found, text)
 
 
-@click.command("preview")
+@command("preview")
 @click.argument("file", type=click.Path())
 @pairs_option("--sweep", help="As with tarmac run.")
-@json_option
 def preview(*, file: str, sweep: tuple[tuple[str, str], ...]) -> None:
     """Print how many trials of what length a file's search comes to; nothing is started."""
     more = {"sweep": sweep_of(sweep)} if sweep else {}
     print_preview(connect(), read_text(file, what="a run file").request() | more)
 
 
-@click.command("continue")
+@command("continue")
 @_ARGUMENT
-@json_option
 def go_on(*, reference: str) -> None:
     """Continue a search that has ended: trials that failed or were stopped run again."""
     _print(connect().continue_experiment(reference))
 
 
-@click.command("fork")
+@command("fork")
 @_ARGUMENT
 @pairs_option("--set", "changes", metavar="PATH=VALUE", help="Change a field of its file.")
-@json_option
 def fork(*, reference: str, changes: tuple[tuple[str, str], ...]) -> None:
     """Begin another search of the same file and code, with changes."""
     record = connect().create_experiment(fork=reference, extras={"changes": dict(changes)} if changes else {})
     answer(record, record.id)
 
 
-@click.command("rm")
+@command("rm")
 @_ARGUMENT
-@json_option
 def remove(*, reference: str) -> None:
     """Remove a search that has ended, with the runs of its trials, their logs and artifacts."""
     record = connect().remove_experiment(reference)

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from tarmac.cli.dialogue import answer, connect, print_list
-from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import flag, json_option
+from tarmac.cli.lazy import AnsweringCommand, Subcommands
+from tarmac.cli.options import flag
 from tarmac.cli.views.amounts import age, counted
 from tarmac.cli.views.table import Column, Table
 from tarmac.model.secret import (
@@ -63,7 +63,7 @@ def secret() -> None:
     """Set, list and remove secrets: keys that runs get by name."""
 
 
-class SetCommand(click.Command):
+class SetCommand(AnsweringCommand):
     """`set`, which refuses a value among the arguments without repeating it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -98,7 +98,6 @@ class SetCommand(click.Command):
 @project_option
 @shared_option
 @server_option
-@json_option
 def set(
     *,
     name: str,
@@ -129,7 +128,6 @@ def set(
 
 
 @secret.command()
-@json_option
 def ls() -> None:
     """List your secrets, those of your projects and those for everyone; no value is ever shown."""
     empty = "there is no secret; tarmac secret set NAME sets one"
@@ -144,7 +142,6 @@ def ls() -> None:
 @shared_option
 @server_option
 @click.option("--user", metavar="NAME", help="The secret of this user, for administrators.")
-@json_option
 def rm(*, name: str, force: bool, purge: bool, **owner: Any) -> None:
     """Remove a secret, your own unless you choose another one; refused while a run needs it.
 
@@ -155,7 +152,6 @@ def rm(*, name: str, force: bool, purge: bool, **owner: Any) -> None:
 
 
 @secret.command()
-@json_option
 def rotate() -> None:
     """Seal all secrets with a new key, and forget the old one."""
     done = connect().rotate_secrets()

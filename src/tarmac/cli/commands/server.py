@@ -13,7 +13,7 @@ import click
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_verbatim, remark, tell
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import duration, flag, json_option, local_time, tail_option
+from tarmac.cli.options import duration, flag, local_time, tail_option
 from tarmac.cli.views.amounts import age, until
 from tarmac.cli.views.terminal import one_line
 from tarmac.model.codec import json_form
@@ -39,14 +39,12 @@ def server() -> None:
     "--take-over",
     help="Serve the cluster although another home or machine did. Only where that one is gone for good.",
 )
-@json_option
 def start(*, take_over: bool) -> None:
     """Start the server, if it does not run already."""
     _print_version(connect(server_options=("--take-over",) if take_over else ()).version())
 
 
 @server.command()
-@json_option
 def stop() -> None:
     """Stop the server. Runs go on; the next command that needs a server starts one, which finds them."""
     stopped = _stop()
@@ -56,7 +54,6 @@ def stop() -> None:
 
 
 @server.command()
-@json_option
 def restart() -> None:
     """Stop the server and start it again, as after an upgrade. Runs go on meanwhile."""
     _stop()
@@ -64,7 +61,6 @@ def restart() -> None:
 
 
 @server.command()
-@json_option
 def status() -> None:
     """Say whether the server runs; exit code 1 when it does not."""
     found = _running_server()
@@ -81,7 +77,6 @@ def status() -> None:
 @click.option("--until", "until_at", type=local_time, metavar="TIME", help="Until then: 2026-11-01T08:00.")
 @click.option("--for", "for_s", type=duration, metavar="DURATION", help="For this time, as 2h.")
 @flag("--clear", help="Show it no longer.")
-@json_option
 def say(*, text: str | None, until_at: float | None, for_s: float | None, clear: bool) -> None:
     """Announce a text to all users: each of their commands shows it."""
     if clear != (not text) or (clear and (until_at or for_s)):
@@ -95,7 +90,7 @@ def say(*, text: str | None, until_at: float | None, for_s: float | None, clear:
     answer({"announcement": announced}, shown)
 
 
-@server.command()
+@server.command(cls=click.Command)
 @flag("--follow", "-f", "following", help="Go on until Ctrl-C.")
 @tail_option(_LINES_SHOWN, "The last N lines.")
 def logs(*, following: bool, tail: int) -> None:
@@ -114,7 +109,6 @@ def logs(*, following: bool, tail: int) -> None:
 
 
 @server.command()
-@json_option
 def ca() -> None:
     """Print the certificate of the lab's own authority, which clients of this server need.
 
@@ -141,7 +135,6 @@ without_key = flag("--without-key", help="Without the key of the secrets, which 
 @server.command()
 @directory_argument
 @without_key
-@json_option
 def backup(*, directory: Path, without_key: bool) -> None:
     """Back up the database and the home into a new directory. The server and its runs continue."""
     answer(_back_up(directory, without_key=without_key), f"backup: {directory}")
@@ -155,7 +148,6 @@ def backup(*, directory: Path, without_key: bool) -> None:
 @click.option("--key", type=click.Path(path_type=Path), metavar="FILE", help="The key, if it is elsewhere.")
 @without_key
 @flag("--without-database", help="The home alone, for a database that is restored already.")
-@json_option
 def restore(
     *, directory: Path, home: Path | None, key: Path | None, without_key: bool, without_database: bool
 ) -> None:
@@ -170,7 +162,6 @@ def restore(
 
 @server.command()
 @directory_argument
-@json_option
 def upgrade(*, directory: Path) -> None:
     """Back up into a new directory, and replace the server by the installed version. Runs continue."""
     _back_up(directory, without_key=False)

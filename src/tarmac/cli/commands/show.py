@@ -6,11 +6,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import click
-
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_json, print_text, print_verbatim, wants_json
-from tarmac.cli.options import flag, json_option, run_argument
+from tarmac.cli.lazy import command
+from tarmac.cli.options import flag, run_argument
 from tarmac.cli.selecting import means_all
 from tarmac.cli.views import messages
 from tarmac.cli.views.amounts import age, duration, number, size, until
@@ -56,12 +55,11 @@ EVENTS: Table[Event] = (
 )
 
 
-@click.command()
+@command()
 @run_argument
 @flag("--events", help="Also its history, event by event.")
 @flag("--source", help="Only the run file it was submitted with, verbatim.")
 @as_option
-@json_option
 def show(*, run: str, events: bool, source: bool, system: str | None) -> None:
     """Show one run: its state, attempts, workers and the latest it reported."""
     client = connect()

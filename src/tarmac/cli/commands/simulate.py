@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from tarmac.cli.options import duration, flag, json_option, repeated
+from tarmac.cli.lazy import command
+from tarmac.cli.options import duration, flag, repeated
 
 FORMS = ("philly", "muri", "shockwave", "swf", "csv")
 POLICIES = ("priority", "fair_share", "least_attained")
@@ -16,7 +17,7 @@ RULE = "when: wait > 2h, rate: 2.50/h, budget: 10000"
 """A copy of names in `simulator` and `model`: importing those would make `--help` slow."""
 
 
-@click.command()
+@command()
 @click.argument("traces", metavar="TRACE...", nargs=-1, type=click.Path())
 @click.option(
     "--form", type=click.Choice(FORMS), help="The form of the traces (default: found from their content)."
@@ -52,7 +53,6 @@ RULE = "when: wait > 2h, rate: 2.50/h, budget: 10000"
 @repeated("--published", metavar="NAME=S", help="A published result, to compare with.")
 @click.option("--jobs", "rows_to", type=click.Path(), help="Write what became of each job: FILE.csv.")
 @click.option("--plot", "plot_to", type=click.Path(), help="Draw queue and utilisation: FILE.png or .svg.")
-@json_option
 def simulate(**options: Any) -> None:
     """Play traces through the real scheduler in virtual time, and compare policies.
 

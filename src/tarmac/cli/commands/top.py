@@ -9,12 +9,11 @@ import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import click
-
 from tarmac import api
 from tarmac.cli.commands.nodes import node_table
 from tarmac.cli.dialogue import connect, print_json, print_text, wants_json
-from tarmac.cli.options import flag, json_option
+from tarmac.cli.lazy import command
+from tarmac.cli.options import flag
 from tarmac.cli.views import escapes
 from tarmac.cli.views.queueview import queue_text
 from tarmac.cli.views.terminal import Terminal, fit, stdout_terminal
@@ -38,9 +37,8 @@ _HOME = "\x1b[H"
 _UP, _DOWN = (b"\x1b[A", b"\x1bOA", b"k"), (b"\x1b[B", b"\x1bOB", b"j")
 
 
-@click.command()
+@command()
 @flag("--once", help="Print it once, as in a pipe.")
-@json_option
 def top(*, once: bool) -> None:
     """Show nodes, slots, the queue, and what runs use, again every second.
 

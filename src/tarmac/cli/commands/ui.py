@@ -3,17 +3,15 @@
 import os
 import webbrowser
 
-import click
-
 from tarmac.cli.dialogue import answer, connect, remark
-from tarmac.cli.options import flag, json_option
+from tarmac.cli.lazy import command
+from tarmac.cli.options import flag
 
 _REMOTE = ("SSH_CONNECTION", "SSH_TTY")
 
 
-@click.command()
+@command()
 @flag("--print", "only_print", help="Print the address, and open no browser.")
-@json_option
 def ui(*, only_print: bool) -> None:
     """Open the page of the server in a browser.
 

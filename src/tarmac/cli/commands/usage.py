@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from tarmac.cli.dialogue import answer, connect, print_list, wants_json
-from tarmac.cli.options import flag, json_option, local_time, repeated
+from tarmac.cli.lazy import command
+from tarmac.cli.options import flag, local_time, repeated
 from tarmac.cli.views.amounts import age, parse_duration
 from tarmac.cli.views.table import Cell, Column, Table, table_text
 from tarmac.cli.views.terminal import stdout_terminal
@@ -58,12 +59,11 @@ def utc_moment(text: str) -> float:
     return moment(text, UTC)
 
 
-@click.command()
+@command()
 @repeated("--by", metavar="|".join(BY), type=click.Choice(BY), default=BY[:1], help="A line for each.")
 @click.option("--since", type=utc_moment, metavar="TIME", help="From then on (UTC): 7d (ago), or 2026-11-01.")
 @click.option("--until", type=utc_moment, metavar="TIME", help="Until then (UTC); by default until now.")
 @flag("--csv", "as_csv", help="Print CSV instead of a table.")
-@json_option
 def usage(*, by: tuple[str, ...], since: float | None, until: float | None, as_csv: bool) -> None:
     """Show the slot-hours of users, projects or pools, in total or by day or month (UTC).
 
@@ -101,8 +101,7 @@ def _totals(parts: list[UsedSlots], by: Sequence[str]) -> list[dict[str, Any]]:
     )
 
 
-@click.command()
-@json_option
+@command()
 def projects() -> None:
     """List projects: the name of each is its id."""
     empty = "no run yet, and so no project"

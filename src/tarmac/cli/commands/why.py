@@ -6,11 +6,10 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
-import click
-
 from tarmac import api
 from tarmac.cli.dialogue import answer, connect, wants_json
-from tarmac.cli.options import json_option, run_argument
+from tarmac.cli.lazy import command
+from tarmac.cli.options import run_argument
 from tarmac.cli.views.amounts import counted
 from tarmac.cli.views.offerview import offers_text
 from tarmac.cli.views.table import Column, Table, table_text
@@ -31,9 +30,8 @@ NAMES_SHOWN = 4
 """Maximum number of nodes named per reason."""
 
 
-@click.command()
+@command()
 @run_argument
-@json_option
 def why(*, run: str) -> None:
     """Say why a run is waiting and what would let it start, or why it ended."""
     client = connect()

@@ -8,14 +8,12 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-import click
-
 import tarmac
 from tarmac import api
 from tarmac.cli.commands.server import version_text
 from tarmac.cli.dialogue import answer, connect
 from tarmac.cli.doctor.machine import Finding, State, machine_findings, missing, ok, program_findings, warn
-from tarmac.cli.options import json_option
+from tarmac.cli.lazy import command
 from tarmac.cli.views.terminal import Terminal, stdout_terminal
 from tarmac.client import Client
 from tarmac.model import cluster as clusters
@@ -28,8 +26,7 @@ _STATE_COLUMNS = 9
 _WHAT_COLUMNS = 19
 
 
-@click.command()
-@json_option
+@command()
 def doctor() -> None:
     """Say what works on this machine and on the clusters of its server, and what to do about the rest.
 

@@ -7,7 +7,7 @@ import click
 
 from tarmac.cli.dialogue import answer, connect, print_list
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import COUNT, duration, flag, json_option, together
+from tarmac.cli.options import COUNT, duration, flag, together
 from tarmac.cli.views.amounts import duration as length
 from tarmac.cli.views.table import Cell, Column, Table
 from tarmac.model.people.limits import CreditAccount, CreditEntry, Limit
@@ -79,7 +79,6 @@ def limits() -> None:
 
 
 @limits.command()
-@json_option
 def ls() -> None:
     """List the limits."""
     print_list("limits", connect().limits(), LIMITS, empty="there are no limits; tarmac limits set sets one")
@@ -88,7 +87,6 @@ def ls() -> None:
 @limits.command()
 @scope_options
 @limit_options
-@json_option
 def set(**given: Any) -> None:
     """Set limits of a user, a project, a pool, or of several of these together; others stay as they are.
 
@@ -107,7 +105,6 @@ def set(**given: Any) -> None:
 @limits.command()
 @scope_options
 @click.argument("names", metavar="[LIMIT]...", nargs=-1, type=click.Choice([*map(_word, _OPTIONS)]))
-@json_option
 def unset(names: tuple[str, ...], **scope: str | None) -> None:
     """Remove the named limits, or all of the user, project or pool."""
     fields = [name for name in _OPTIONS if not names or _word(name) in names]
@@ -125,7 +122,6 @@ def _account(user: str | None, project: str | None) -> str | None:
 
 
 @credits.command("ls")
-@json_option
 def accounts() -> None:
     """List the accounts; users and projects without one use no credits."""
     empty = "no credits are granted, and so none are needed; tarmac credits grant grants some"
@@ -137,7 +133,6 @@ def accounts() -> None:
 @account_options
 @click.option("--note", default="", metavar="TEXT", help="Why, for the ledger.")
 @flag("--correction", help="Correct an account: AMOUNT may be negative, and is no new grant.")
-@json_option
 def grant(amount: float, user: str | None, project: str | None, **options: Any) -> None:
     """Grant credits to a user or a project. From the first grant on, its runs use credits."""
     name = _account(user, project)
@@ -153,7 +148,6 @@ def grant(amount: float, user: str | None, project: str | None, **options: Any) 
     "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="Only N."
 )
 @click.option("--before", type=click.IntRange(min=1), metavar="ID", help="Only entries before this one.")
-@json_option
 def ledger(limit: int, **whose: str | None) -> None:
     """Print the ledger, the newest entries first."""
     account = next((f"{kind}:{name}" for kind, name in whose.items() if name is not None), None)

@@ -7,7 +7,7 @@ import click
 from tarmac import api
 from tarmac.cli.dialogue import connect, print_list
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import duration, json_option, repeated
+from tarmac.cli.options import duration, repeated
 from tarmac.cli.views.amounts import duration as length
 from tarmac.cli.views.table import Cell, Column, Table
 from tarmac.model.notification import ENDED, Channel, Occasion
@@ -38,7 +38,6 @@ def notifications() -> None:
 
 @notifications.command()
 @click.option("--user", metavar="NAME", help="Those of another user, for admins.")
-@json_option
 def ls(*, user: str | None) -> None:
     """List the receivers; of a URL only its host is shown."""
     _print(connect().subscriptions(user=user))
@@ -49,7 +48,6 @@ def ls(*, user: str | None) -> None:
 @click.option("--as", "channel", type=FORMS, help="The form of messages; by default that of the address.")
 @repeated("--on", type=click.Choice(EVENTS), metavar="EVENT", help=f"One of {', '.join(EVENTS)}.")
 @click.option("--after", "waiting_s", type=duration, metavar="TIME", help="After a wait of this length.")
-@json_option
 def set(*, to: str, on: tuple[str, ...], waiting_s: float | None, **form: Any) -> None:
     """Notify ADDRESS of events of all your runs: an address of mail, a URL, or a secret that has a URL.
 
@@ -66,7 +64,6 @@ def set(*, to: str, on: tuple[str, ...], waiting_s: float | None, **form: Any) -
 
 @notifications.command()
 @click.argument("to", metavar="[ADDRESS]", required=False)
-@json_option
 def unset(*, to: str | None) -> None:
     """Remove the receivers of this ADDRESS, as typed for set or as ls shows it, or all."""
     _print(connect().subscribe(to, on=()))

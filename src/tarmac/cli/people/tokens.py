@@ -11,8 +11,8 @@ import click
 from tarmac import api
 from tarmac.cli.commands.usage import moment
 from tarmac.cli.dialogue import answer, connect, print_list
-from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import COUNT, duration, flag, json_option, repeated
+from tarmac.cli.lazy import Subcommands, command
+from tarmac.cli.options import COUNT, duration, flag, repeated
 from tarmac.cli.people.users import typed_password
 from tarmac.cli.views.amounts import age, until
 from tarmac.cli.views.table import Column, Table
@@ -53,14 +53,13 @@ AUDIT: Table[AuditEntry] = (
 )
 
 
-@click.command()
+@command()
 @click.argument("url", metavar="URL")
 @click.option("--user", metavar="NAME", help="The user; by default the one of this shell.")
 @flag("--sso", help="Log in through the identity provider of the server: by a code, or by a browser.")
 @flag("--browser", help="By a browser on this machine, also where the provider has codes.")
 @click.option("--token-file", metavar="PATH", help="Take a token from this file (- is standard input).")
 @click.option("--ca", metavar="FILE", help="The file of the authority that signed the server's certificate.")
-@json_option
 def login(
     *, url: str, user: str | None, sso: bool, browser: bool, token_file: str | None, ca: str | None
 ) -> None:
@@ -106,8 +105,7 @@ def _show_page(begun: api.SignOn) -> None:
         click.launch(begun.url)
 
 
-@click.command()
-@json_option
+@command()
 def logout() -> None:
     """Revoke the token of the login, and forget it."""
     from tarmac.client import Client
@@ -137,7 +135,6 @@ def tokens() -> None:
 @tokens.command()
 @click.option("--user", metavar="NAME", help="Those of another user, for admins.")
 @flag("--all", "everybody", help="Those of all users, for admins.")
-@json_option
 def ls(*, user: str | None, everybody: bool) -> None:
     """List tokens; no text of one is ever shown again."""
     found = connect().tokens(user=user, everybody=everybody)
@@ -158,7 +155,6 @@ def ls(*, user: str | None, everybody: bool) -> None:
     help="Its lifetime.",
 )
 @flag("--no-end", help="Without an end, for service accounts.")
-@json_option
 def add(*, label: str, user: str | None, scopes: tuple[str, ...], lifetime_s: float, no_end: bool) -> None:
     """Print a new token, once. LABEL says what it is for.
 
@@ -177,18 +173,16 @@ def add(*, label: str, user: str | None, scopes: tuple[str, ...], lifetime_s: fl
 
 @tokens.command()
 @click.argument("token", metavar="ID")
-@json_option
 def revoke(*, token: str) -> None:
     """Revoke a token, by its id."""
     gone = connect().revoke_token(token)
     answer(gone, f"the token {gone.id} ({gone.label}) of {gone.user} is revoked")
 
 
-@click.command()
+@command()
 @click.option("--user", metavar="NAME", help="Only those of this user.")
 @click.option("--since", type=moment, metavar="TIME", help="From then on: 7d (ago), or 2026-11-01T08:00.")
 @click.option("--limit", type=COUNT, default=100, show_default=True, metavar="N", help="At most N.")
-@json_option
 def audit(*, user: str | None, since: float | None, limit: int) -> None:
     """List changes and refusals on a shared server, with user, time and address. For admins."""
     found = connect().audit(user=user, since=since or 0.0, limit=max(limit, 1))

@@ -9,7 +9,7 @@ import click
 
 from tarmac.cli.dialogue import answer, connect, print_list
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import flag, json_option
+from tarmac.cli.options import flag
 from tarmac.cli.views.amounts import age
 from tarmac.cli.views.table import Column, Table
 from tarmac.model.actor import ActorRole
@@ -49,7 +49,6 @@ def users() -> None:
 
 
 @users.command()
-@json_option
 def ls() -> None:
     """List the accounts."""
     empty = "there is no account; tarmac users add NAME, on the server's machine, adds the first"
@@ -72,7 +71,6 @@ def _user_options(function: Any) -> Any:
 @click.argument("name", metavar="NAME")
 @_user_options
 @flag("--service", help="An account of a program: its tokens may live without end.")
-@json_option
 def add(*, name: str, **fields: Any) -> None:
     """Add an account. The first one is an admin, and is added on the server's own machine.
 
@@ -94,7 +92,6 @@ def add(*, name: str, **fields: Any) -> None:
 @click.option(
     "--disable/--enable", "disabled", default=None, help="Refuse all its requests, or not any more."
 )
-@json_option
 def set_(*, name: str, **fields: Any) -> None:
     """Change an account. A disabled one loses its tokens."""
     client = connect()
@@ -108,7 +105,6 @@ def set_(*, name: str, **fields: Any) -> None:
 
 @users.command()
 @click.argument("name", metavar="NAME")
-@json_option
 def rm(*, name: str) -> None:
     """Remove an account, its tokens and notifications. Its runs stay."""
     gone = connect().remove_user(name)
@@ -121,7 +117,6 @@ def organisations() -> None:
 
 
 @organisations.command(name="ls")
-@json_option
 def ls_organisations() -> None:
     """List the organisations."""
     print_list(
@@ -138,7 +133,6 @@ def ls_organisations() -> None:
     type=click.Choice([each.value for each in Visibility]),
     help="control: view and change those of all members; view: view all, change their own; own: their own.",
 )
-@json_option
 def set_organisation(*, name: str, visibility: str) -> None:
     """Set what its members may do with the runs of each other."""
     made = connect().set_organisation(name, Visibility(visibility))
@@ -152,7 +146,6 @@ def members() -> None:
 
 @members.command(name="ls")
 @click.argument("project", metavar="PROJECT")
-@json_option
 def ls_members(*, project: str) -> None:
     """List the members of a project."""
     empty = f"{project} has no members: all members of the server may use it"
@@ -163,7 +156,6 @@ def ls_members(*, project: str) -> None:
 @click.argument("project", metavar="PROJECT")
 @click.argument("user", metavar="USER")
 @click.option("--role", type=ROLES, default=ActorRole.MEMBER.value, show_default=True, help="The role there.")
-@json_option
 def set_member(*, project: str, user: str, role: str) -> None:
     """Give a user, or with * every account, a role in a project: viewer, member or admin."""
     found = connect().set_member(project, user, ActorRole(role))
@@ -173,7 +165,6 @@ def set_member(*, project: str, user: str, role: str) -> None:
 @members.command(name="rm")
 @click.argument("project", metavar="PROJECT")
 @click.argument("user", metavar="USER")
-@json_option
 def rm_member(*, project: str, user: str) -> None:
     """End a membership."""
     found = connect().set_member(project, user, None)

@@ -15,7 +15,7 @@ from tarmac.cli.commands.show import show
 from tarmac.cli.dialogue import answer, connect
 from tarmac.cli.following import follow_submitted
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import complete_run, json_option, pairs_option
+from tarmac.cli.options import complete_run, pairs_option
 from tarmac.cli.overriding import override_options, overrides
 from tarmac.cli.runfile import read_text
 from tarmac.cli.selecting import pages
@@ -63,7 +63,6 @@ def experiment() -> None:
 @click.option("--test", "--test-mode", is_flag=True, hidden=True)
 @click.option("--local", is_flag=True, hidden=True)
 @click.option("--template", metavar="NAME", hidden=True)
-@json_option
 def create(
     *,
     config: str,
@@ -118,7 +117,6 @@ def create(
 
 @experiment.command("list")
 @click.option("--all", "-a", "everything", is_flag=True, help="Every one, also those that ended long ago.")
-@json_option
 @click.pass_context
 def list_(ctx: click.Context, *, everything: bool) -> None:
     """List experiments, as tarmac ls --as determined."""
@@ -127,7 +125,6 @@ def list_(ctx: click.Context, *, everything: bool) -> None:
 
 @experiment.command()
 @click.argument("experiment_", metavar="EXPERIMENT", shell_complete=complete_run)
-@json_option
 @click.pass_context
 def describe(ctx: click.Context, *, experiment_: str) -> None:
     """Describe one experiment: its trials, or, of a single run, as tarmac show --as determined."""
@@ -142,7 +139,6 @@ def describe(ctx: click.Context, *, experiment_: str) -> None:
 @click.option(
     "--resource-pool", default=DEFAULT_POOL, metavar="NAME", help="Of this pool, not the default one."
 )
-@json_option
 def queued(*, resource_pool: str) -> None:
     """List what runs and waits in a pool, in scheduling order, as det job list."""
     pools = [joined(pages) for pages in connect().queue_pages(pool=resource_pool, limit=PAGE)]
@@ -156,7 +152,6 @@ def queued(*, resource_pool: str) -> None:
 @click.option("--resource-pool", metavar="NAME", help="Another pool; a trial that runs starts again there.")
 @click.option("--ahead-of", metavar="EXPERIMENT", help="Right before this one.")
 @click.option("--behind-of", metavar="EXPERIMENT", help="Right after this one.")
-@json_option
 def update(*, experiment_: str, **options: str | None) -> None:
     """Change the priority, weight, pool or place of one, as det job update."""
     values = {field: value for field, value in options.items() if value is not None}
@@ -181,7 +176,6 @@ def _verb(name: str, command: click.Command, help_text: str) -> None:
         "experiments", metavar="EXPERIMENT...", nargs=-1, required=True, shell_complete=complete_run
     )
     @click.option("--wait", is_flag=True, help="Wait until it is done.")
-    @json_option
     @click.pass_context
     def act(ctx: click.Context, *, experiments: tuple[str, ...], wait: bool) -> None:
         references = [_reference(item) for item in experiments]

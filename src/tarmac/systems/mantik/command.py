@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 
-import click
-
 from tarmac.cli.dialogue import answer
-from tarmac.cli.options import json_option
+from tarmac.cli.lazy import command
 from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.systems.mantik.sites import SITES, Site
@@ -18,8 +16,7 @@ TABLE: Sequence[Column[Site]] = (
 )
 
 
-@click.command()
-@json_option
+@command()
 def sites() -> None:
     """List known HPC sites: their machines, and the URLs that a configuration names.
 
