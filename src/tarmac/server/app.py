@@ -3,6 +3,8 @@
 Called by `daemon`, and by tests over fakes.
 """
 
+from collections.abc import Callable, Sequence
+
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,26 +21,45 @@ from tarmac.server.http.connections import Bodies
 from tarmac.server.http.hosts import RequestChecks, machine_names
 from tarmac.server.http.openapi import openapi
 from tarmac.server.http.rates import Rates
-from tarmac.server.http.routing import Routes
+from tarmac.server.http.routing import Handlers, Routes
 from tarmac.server.logs.streams import OpenInTurn
 from tarmac.server.page.files import PageFiles
-from tarmac.server.routes.accounts import add_account_routes
-from tarmac.server.routes.burst import add_burst_routes
-from tarmac.server.routes.clusters import add_cluster_routes
-from tarmac.server.routes.code import add_code_routes
-from tarmac.server.routes.experiments import add_experiment_routes
-from tarmac.server.routes.limits import add_limit_routes
-from tarmac.server.routes.nodes import add_node_routes
-from tarmac.server.routes.pages import add_page_routes, page_routes
-from tarmac.server.routes.queue import add_queue_routes
-from tarmac.server.routes.runs import add_following_routes, add_run_routes
-from tarmac.server.routes.server import add_server_routes
-from tarmac.server.routes.sessions import add_session_routes
-from tarmac.server.routes.storage import add_storage_routes
-from tarmac.server.routes.submitting import add_submitting_routes
-from tarmac.server.routes.tables import add_table_routes
+from tarmac.server.routes.accounts import AccountHandlers
+from tarmac.server.routes.burst import BurstHandlers
+from tarmac.server.routes.clusters import ClusterHandlers
+from tarmac.server.routes.code import CodeHandlers
+from tarmac.server.routes.experiments import ExperimentHandlers
+from tarmac.server.routes.limits import LimitHandlers
+from tarmac.server.routes.nodes import NodeHandlers
+from tarmac.server.routes.pages import PageHandlers, page_routes
+from tarmac.server.routes.queue import QueueHandlers
+from tarmac.server.routes.runs import RunHandlers
+from tarmac.server.routes.server import ServerHandlers
+from tarmac.server.routes.sessions import SessionHandlers
+from tarmac.server.routes.storage import StorageHandlers
+from tarmac.server.routes.submitting import SubmittingHandlers
+from tarmac.server.routes.tables import TableHandlers
 from tarmac.server.service import Service
 from tarmac.server.settings import AddressSettings
+
+_PARTS: Sequence[Callable[[Service], Handlers]] = (
+    SubmittingHandlers,
+    CodeHandlers,
+    RunHandlers,
+    SessionHandlers,
+    ExperimentHandlers,
+    QueueHandlers,
+    NodeHandlers,
+    LimitHandlers,
+    ClusterHandlers,
+    BurstHandlers,
+    StorageHandlers,
+    TableHandlers,
+    AccountHandlers,
+    ServerHandlers,
+    PageHandlers,
+)
+"""In the order of their routes: of those that match a path, the first answers."""
 
 
 def build(service: Service, *, home: Home, access: Access) -> AuthMiddleware:
@@ -80,20 +101,6 @@ def routed(service: Service, *, home: Home) -> Starlette:
 def routes_of(service: Service) -> Routes:
     """The routes of all operations."""
     routes = Routes()
-    add_submitting_routes(routes, service)
-    add_code_routes(routes, service)
-    add_run_routes(routes, service)
-    add_following_routes(routes, service)
-    add_session_routes(routes, service)
-    add_experiment_routes(routes, service)
-    add_queue_routes(routes, service)
-    add_node_routes(routes, service)
-    add_limit_routes(routes, service)
-    add_cluster_routes(routes, service)
-    add_burst_routes(routes, service)
-    add_storage_routes(routes, service)
-    add_table_routes(routes, service)
-    add_account_routes(routes, service)
-    add_server_routes(routes, service)
-    add_page_routes(routes, service)
+    for part in _PARTS:
+        routes.add(part(service))
     return routes

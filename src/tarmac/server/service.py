@@ -1,6 +1,6 @@
 """The common state of the routes: the control plane and some facts about this server, in a frozen record.
 
-Made by `wiring` (and by tests, over fakes); passed to every function that makes routes.
+Made by `wiring` (and by tests, over fakes); passed to the handlers of all routes.
 """
 
 import socket

@@ -3,10 +3,13 @@
 Used by `routes`. The records of an operation are the types of its handler's request and result.
 """
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
+from types import MethodType
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
@@ -22,6 +25,7 @@ from tarmac.model.codec import ready
 from tarmac.model.errors import InvalidInput
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CALLER, Caller
+from tarmac.server.service import Service
 
 Record = TypeVar("Record")
 
@@ -49,10 +53,55 @@ class Call(Generic[QueryOf, BodyOf]):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """An operation that the server offers, and its description."""
+    """An operation that the server offers, or another answer of one, and its description."""
 
     operation: Operation[Any, Any, Any]
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Served(Offer):
+    """An operation with its handler, a method of `Handlers`."""
+
+    method: Callable[[Any, Call[Any, Any]], Any]
+
+    def route(self, handlers: Handlers) -> Route:
+        """The route that calls the handler: a plain one in a thread, an async one in the event loop."""
+        operation, handler = self.operation, MethodType(self.method, handlers)
+
+        def in_thread(call: Call[Any, Any]) -> Response:
+            return _response(operation, handler(call))
+
+        async def endpoint(request: Request) -> Response:
+            if CALLER in request.scope:  # without one, the authentication has admitted an open operation
+                check(request.scope[CALLER].actor, operation.action)
+            call: Call[Any, Any] = Call(
+                request=request,
+                reference=next(iter(request.path_params.values()), ""),
+                query=decoded_query(operation.query or Query, request),
+                body=await _body(operation.body, request),
+            )
+            if inspect.iscoroutinefunction(handler):
+                return _response(operation, await handler(call))
+            return await run_in_threadpool(in_thread, call)
+
+        route = Route(f"{operation.base}{operation.path}", endpoint, methods=[operation.method])
+        route.methods = {operation.method}  # without the HEAD that Starlette adds
+        return route
+
+
+def serve(
+    operation: Operation[Answer, QueryOf, BodyOf],
+) -> Callable[[Callable[[Any, Call[QueryOf, BodyOf]], Answer | Response | Awaitable[Response]]], Served]:
+    """A decorator of the handler of an operation, whose docstring describes the operation."""
+    return lambda method: Served(operation, inspect.cleandoc(method.__doc__ or ""), method)
+
+
+class Handlers:
+    """The handlers of some operations, methods with `serve`, and descriptions of further answers."""
+
+    def __init__(self, service: Service) -> None:
+        self.service, self.plane = service, service.plane
 
 
 class Routes:
@@ -62,41 +111,13 @@ class Routes:
         self.offers: list[Offer] = []
         self.routes: list[Route] = []
 
-    def serve(
-        self, operation: Operation[Answer, QueryOf, BodyOf]
-    ) -> Callable[[Callable[[Call[QueryOf, BodyOf]], Answer | Response | Awaitable[Response]]], None]:
-        """A decorator of the handler of an operation, whose docstring describes the operation.
-
-        Plain handlers run in a thread, async ones in the event loop.
-        """
-
-        def bind(handler: Callable[[Call[QueryOf, BodyOf]], Any]) -> None:
-            def in_thread(call: Call[QueryOf, BodyOf]) -> Response:
-                return _response(operation, handler(call))
-
-            async def endpoint(request: Request) -> Response:
-                if CALLER in request.scope:  # without one, the authentication has admitted an open operation
-                    check(request.scope[CALLER].actor, operation.action)
-                call: Call[Any, Any] = Call(
-                    request=request,
-                    reference=next(iter(request.path_params.values()), ""),
-                    query=decoded_query(operation.query or Query, request),
-                    body=await _body(operation.body, request),
-                )
-                if inspect.iscoroutinefunction(handler):
-                    return _response(operation, await handler(call))
-                return await run_in_threadpool(in_thread, call)
-
-            route = Route(f"{operation.base}{operation.path}", endpoint, methods=[operation.method])
-            route.methods = {operation.method}  # without the HEAD that Starlette adds
-            self.routes.append(route)
-            self.describe(operation, handler.__doc__ or "")
-
-        return bind
-
-    def describe(self, operation: Operation[Any, Any, Any], text: str) -> None:
-        """Describe an operation, or another answer of one."""
-        self.offers.append(Offer(operation, inspect.cleandoc(text)))
+    def add(self, handlers: Handlers) -> None:
+        """Add the operations of these handlers, in the order of their definitions."""
+        for offer in vars(type(handlers)).values():
+            if isinstance(offer, Offer):
+                self.offers.append(offer)
+            if isinstance(offer, Served):
+                self.routes.append(offer.route(handlers))
 
 
 def _response(operation: Operation[Any, Any, Any], found: Any) -> Response:

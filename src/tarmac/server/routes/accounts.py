@@ -12,176 +12,152 @@ from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CALLER, SESSION_COOKIE
 from tarmac.server.http.origins import ORIGIN, network_of
 from tarmac.server.http.rates import RateKind
-from tarmac.server.http.routing import Call, Routes
+from tarmac.server.http.routing import Call, Handlers, serve
 from tarmac.server.notifying import personal
-from tarmac.server.service import Service
 
 
-def add_account_routes(routes: Routes, service: Service) -> None:
-    """Add the routes about logging in, users, members and tokens."""
-    accounts = service.accounts
+class AccountHandlers(Handlers):
+    """The routes about logging in, users, members and tokens."""
 
-    def limit(call: Call[Query, api.LoginBody]) -> None:
+    def _limit(self, call: Call[Query, api.LoginBody]) -> None:
         """Raise TooManyRequests if somebody may be guessing a password."""
-        service.rates.check(RateKind.LOGIN_ADDRESS, network_of(call.request.scope.get(ORIGIN, "")))
-        service.rates.check(RateKind.LOGIN_ACCOUNT, call.body.user)
+        self.service.rates.check(RateKind.LOGIN_ADDRESS, network_of(call.request.scope.get(ORIGIN, "")))
+        self.service.rates.check(RateKind.LOGIN_ACCOUNT, call.body.user)
 
-    @routes.serve(api.LOGIN)
-    def login(call: Call[Query, api.LoginBody]) -> api.NewToken:
+    @serve(api.LOGIN)
+    def login(self, call: Call[Query, api.LoginBody]) -> api.NewToken:
         """Return a new token for a user with the right password. 401 for any other."""
-        limit(call)
-        return accounts.login(call.body)
+        self._limit(call)
+        return self.service.accounts.login(call.body)
 
-    @routes.serve(api.BEGIN_SESSION)
-    def begin_session(call: Call[Query, api.LoginBody]) -> Response:
+    @serve(api.BEGIN_SESSION)
+    def begin_session(self, call: Call[Query, api.LoginBody]) -> Response:
         """Begin the session of a browser, in a cookie, for a user with the right password, or return 401."""
-        limit(call)
-        made = accounts.login(call.body, session=True)
-        answer = JsonAnswer(accounts.account(made.token.user))
+        self._limit(call)
+        made = self.service.accounts.login(call.body, session=True)
+        answer = JsonAnswer(self.service.accounts.account(made.token.user))
         answer.set_cookie(
             SESSION_COOKIE, made.text, max_age=int(SESSION_S), secure=True, httponly=True, samesite="lax"
         )
         return answer
 
-    @routes.serve(api.END_SESSION)
-    def end_session(call: Call) -> Response:
+    @serve(api.END_SESSION)
+    def end_session(self, call: Call) -> Response:
         """End the session of this browser."""
-        answer = JsonAnswer(_revoked(call))
+        answer = JsonAnswer(self._revoked(call))
         answer.delete_cookie(SESSION_COOKIE, secure=True, httponly=True, samesite="lax")
         return answer
 
-    @routes.serve(api.LOGOUT)
-    def logout(call: Call) -> Token:
+    @serve(api.LOGOUT)
+    def logout(self, call: Call) -> Token:
         """Revoke the token of this request."""
-        return _revoked(call)
+        return self._revoked(call)
 
-    def _revoked(call: Call) -> Token:
+    def _revoked(self, call: Call) -> Token:
         caller = call.request.scope.get(CALLER)
         if caller is None or caller.token is None:
             raise Refused("this request has no token of an account to revoke")
-        return accounts.revoke_token(caller.actor, caller.token)
+        return self.service.accounts.revoke_token(caller.actor, caller.token)
 
-    @routes.serve(api.WHO_AM_I)
-    def who_am_i(call: Call) -> Account:
+    @serve(api.WHO_AM_I)
+    def who_am_i(self, call: Call) -> Account:
         """Return the caller's account."""
-        return accounts.own(call.actor)
+        return self.service.accounts.own(call.actor)
 
-    @routes.serve(api.SET_PASSWORD)
-    def set_password(call: Call[Query, api.PasswordBody]) -> Account:
+    @serve(api.SET_PASSWORD)
+    def set_password(self, call: Call[Query, api.PasswordBody]) -> Account:
         """Set the caller's password, and revoke all of their tokens."""
-        return accounts.set_password(call.actor, call.body)
+        return self.service.accounts.set_password(call.actor, call.body)
 
-    _add_sign_on(routes, service)
-    _add_users(routes, service)
-    _add_groups(routes, service)
-    _add_tokens(routes, service)
-    _add_subscriptions(routes, service)
-
-
-def _add_sign_on(routes: Routes, service: Service) -> None:
-    @routes.serve(api.BEGIN_SIGN_ON)
-    def begin_sign_on(call: Call[Query, api.BeginSignOnBody]) -> api.SignOn:
+    @serve(api.BEGIN_SIGN_ON)
+    def begin_sign_on(self, call: Call[Query, api.BeginSignOnBody]) -> api.SignOn:
         """Begin a login by single sign-on. 409 if the server has none, 503 if its provider is down."""
-        service.rates.check(RateKind.LOGIN_ADDRESS, network_of(call.request.scope.get(ORIGIN, "")))
-        return service.sign_on.begin(call.body)
+        self.service.rates.check(RateKind.LOGIN_ADDRESS, network_of(call.request.scope.get(ORIGIN, "")))
+        return self.service.sign_on.begin(call.body)
 
-    @routes.serve(api.FINISH_SIGN_ON)
-    def finish_sign_on(call: Call[Query, api.SignOnBody]) -> api.SignOnProgress:
+    @serve(api.FINISH_SIGN_ON)
+    def finish_sign_on(self, call: Call[Query, api.SignOnBody]) -> api.SignOnProgress:
         """Return a new token for the user whom the provider names, once for each login.
 
         401 if the provider refuses the user, 503 if it is down.
         """
-        found = service.sign_on.finish(call.body)
+        found = self.service.sign_on.finish(call.body)
         if found.login is None:
             call.request.scope[UNCHANGED] = True  # the client asks again
         return found
 
-
-def _add_users(routes: Routes, service: Service) -> None:
-    accounts = service.accounts
-
-    @routes.serve(api.USERS)
-    def users(call: Call) -> list[Account]:
+    @serve(api.USERS)
+    def users(self, call: Call) -> list[Account]:
         """Return all accounts that the caller may see, by name."""
-        return accounts.users(call.actor)
+        return self.service.accounts.users(call.actor)
 
-    @routes.serve(api.SET_USER)
-    def set_user(call: Call[Query, api.UserBody]) -> Account:
+    @serve(api.SET_USER)
+    def set_user(self, call: Call[Query, api.UserBody]) -> Account:
         """Create an account, or change fields of one. A disabled account loses its tokens.
 
         409 for the first account from another machine.
         """
-        return accounts.set_user(call.caller, call.reference, call.body)
+        return self.service.accounts.set_user(call.caller, call.reference, call.body)
 
-    @routes.serve(api.REMOVE_USER)
-    def remove_user(call: Call) -> Account:
+    @serve(api.REMOVE_USER)
+    def remove_user(self, call: Call) -> Account:
         """Remove an account, its tokens and subscriptions, and return it. Its runs stay under its name."""
-        return accounts.remove_user(call.actor, call.reference)
+        return self.service.accounts.remove_user(call.actor, call.reference)
 
-
-def _add_groups(routes: Routes, service: Service) -> None:
-    accounts = service.accounts
-
-    @routes.serve(api.ORGANISATIONS)
-    def organisations(call: Call) -> list[Organisation]:
+    @serve(api.ORGANISATIONS)
+    def organisations(self, call: Call) -> list[Organisation]:
         """Return the organisations, by name."""
-        return accounts.organisations(call.actor)
+        return self.service.accounts.organisations(call.actor)
 
-    @routes.serve(api.SET_ORGANISATION)
-    def set_organisation(call: Call[Query, api.OrganisationBody]) -> Organisation:
+    @serve(api.SET_ORGANISATION)
+    def set_organisation(self, call: Call[Query, api.OrganisationBody]) -> Organisation:
         """Set what the members of an organisation may do with the runs of each other."""
         new = Organisation(name=call.reference, visibility=call.body.visibility)
-        return accounts.set_organisation(call.actor, new)
+        return self.service.accounts.set_organisation(call.actor, new)
 
-    @routes.serve(api.MEMBERS)
-    def members(call: Call) -> list[Membership]:
+    @serve(api.MEMBERS)
+    def members(self, call: Call) -> list[Membership]:
         """Return the members of a project, by name; none if all members of the server may use it."""
-        return accounts.members(call.actor, call.reference)
+        return self.service.accounts.members(call.actor, call.reference)
 
-    @routes.serve(api.SET_MEMBER)
-    def set_member(call: Call[Query, api.MemberBody]) -> list[Membership]:
+    @serve(api.SET_MEMBER)
+    def set_member(self, call: Call[Query, api.MemberBody]) -> list[Membership]:
         """Give a user a role in a project, or end the membership. For admins of the project or the server."""
-        return accounts.set_member(call.actor, call.reference, call.body)
+        return self.service.accounts.set_member(call.actor, call.reference, call.body)
 
-
-def _add_tokens(routes: Routes, service: Service) -> None:
-    accounts = service.accounts
-
-    @routes.serve(api.TOKENS)
-    def tokens(call: Call[api.TokensQuery]) -> list[Token]:
+    @serve(api.TOKENS)
+    def tokens(self, call: Call[api.TokensQuery]) -> list[Token]:
         """Return tokens without their texts, oldest first: the caller's, or for an admin those of others."""
-        return accounts.tokens(call.actor, call.query)
+        return self.service.accounts.tokens(call.actor, call.query)
 
-    @routes.serve(api.ADD_TOKEN)
-    def add_token(call: Call[Query, api.TokenBody]) -> api.NewToken:
+    @serve(api.ADD_TOKEN)
+    def add_token(self, call: Call[Query, api.TokenBody]) -> api.NewToken:
         """Return a new token with its text, which no later answer has."""
-        return accounts.add_token(call.actor, call.body)
+        return self.service.accounts.add_token(call.actor, call.body)
 
-    @routes.serve(api.REVOKE_TOKEN)
-    def revoke_token(call: Call) -> Token:
+    @serve(api.REVOKE_TOKEN)
+    def revoke_token(self, call: Call) -> Token:
         """Revoke a token, by its id."""
-        return accounts.revoke_token(call.actor, call.reference)
+        return self.service.accounts.revoke_token(call.actor, call.reference)
 
-    @routes.serve(api.AUDIT)
-    def audit(call: Call[api.AuditQuery]) -> list[AuditEntry]:
+    @serve(api.AUDIT)
+    def audit(self, call: Call[api.AuditQuery]) -> list[AuditEntry]:
         """Return the newest changes and refusals, newest first."""
         query = call.query
-        return accounts.records.audit(user=query.user, since=query.since, limit=query.limit)
+        return self.service.accounts.records.audit(user=query.user, since=query.since, limit=query.limit)
 
-
-def _add_subscriptions(routes: Routes, service: Service) -> None:
-    @routes.serve(api.SUBSCRIPTIONS)
-    def subscriptions(call: Call[api.SubscriptionsQuery]) -> list[api.PersonalSubscription]:
+    @serve(api.SUBSCRIPTIONS)
+    def subscriptions(self, call: Call[api.SubscriptionsQuery]) -> list[api.PersonalSubscription]:
         """Return the receivers of messages about all runs of the caller, or for an admin of another user.
 
         No answer has a whole URL, because it is often a key.
         """
-        return personal.subscriptions(service, call.actor, call.query.user)
+        return personal.subscriptions(self.service, call.actor, call.query.user)
 
-    @routes.serve(api.SUBSCRIBE)
-    def subscribe(call: Call[Query, api.SubscriptionBody]) -> list[api.PersonalSubscription]:
+    @serve(api.SUBSCRIBE)
+    def subscribe(self, call: Call[Query, api.SubscriptionBody]) -> list[api.PersonalSubscription]:
         """Notify a receiver of events of all runs of the caller, or end that, and return the subscriptions.
 
         404 where there is none to end, 409 for a 21st one.
         """
-        return personal.subscribe(service, call.actor, call.body)
+        return personal.subscribe(self.service, call.actor, call.body)

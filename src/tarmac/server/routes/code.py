@@ -13,58 +13,52 @@ from starlette.responses import Response
 
 from tarmac import api
 from tarmac.api.operation import Query
-from tarmac.artifacts.code.arrivals import Arrivals, Receiver
+from tarmac.artifacts.code.arrivals import Receiver
 from tarmac.control.permissions import Action, check
 from tarmac.model.codec import common
 from tarmac.model.errors import InvalidInput, StorageFull, TarmacError, TooLarge
 from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.http.routing import Call, Routes
-from tarmac.server.service import Service
+from tarmac.server.http.routing import Call, Handlers, serve
 from tarmac.server.submitting.submissions import Draft, code_directory
 
 LARGEST_TREE_BYTES = 64 << 20
 PIECE_BYTES = 1 << 20
 
 
-def add_code_routes(routes: Routes, service: Service) -> None:
-    """Add the routes about code: its changes, and the upload of a client's directory in four requests."""
-    plane, arrivals = service.plane, service.arrivals
+class CodeHandlers(Handlers):
+    """The routes about code: its changes, and the upload of a client's directory in four requests."""
 
-    @routes.serve(api.CODE_CHANGES)
-    def changes(call: Call[api.CodeChangesQuery]) -> list[api.CodeChange]:
+    @serve(api.CODE_CHANGES)
+    def changes(self, call: Call[api.CodeChangesQuery]) -> list[api.CodeChange]:
         """Return the files that differ between the code of this run and of the run `after`.
 
         404 if the code of one of them is no longer stored.
         """
         runs = (call.reference, call.query.after)
-        before, then = (plane.find_here(call.actor, each).code_digest for each in runs)
-        return service.code.changes(before, then)
+        before, then = (self.plane.find_here(call.actor, each).code_digest for each in runs)
+        return self.service.code.changes(before, then)
 
-    @routes.serve(api.CODE_NEEDED)
-    def needed(call: Call[Query, api.SubmissionBody]) -> api.CodeNeeded:
+    @serve(api.CODE_NEEDED)
+    def needed(self, call: Call[Query, api.SubmissionBody]) -> api.CodeNeeded:
         """Return the client's directory that a submission needs, and its exclusions."""
         check(call.actor, Action.SUBMIT)
-        code = code_directory(Draft(caller=call.caller, body=call.body, rules=service.reading), plane)
+        code = code_directory(
+            Draft(caller=call.caller, body=call.body, rules=self.service.reading), self.plane
+        )
         if code is None:
             return api.CodeNeeded(directory=None)
-        limit_bytes = arrivals.limit_bytes if code.limit_bytes is None else code.limit_bytes
+        limit_bytes = self.service.arrivals.limit_bytes if code.limit_bytes is None else code.limit_bytes
         shared = common(api.CodeDirectory, code, but=["limit_bytes"])
         return api.CodeNeeded(directory=api.CodeDirectory(**shared, limit_bytes=limit_bytes))
 
-    @routes.serve(api.MISSING_CONTENTS)
-    def missing(call: Call[Query, api.ContentsBody]) -> api.MissingContents:
+    @serve(api.MISSING_CONTENTS)
+    def missing(self, call: Call[Query, api.ContentsBody]) -> api.MissingContents:
         """Return the contents that the client has to send."""
         check(call.actor, Action.SUBMIT)
-        return api.MissingContents(missing=arrivals.missing(call.body.contents))
+        return api.MissingContents(missing=self.service.arrivals.missing(call.body.contents))
 
-    _add_receiving(routes, arrivals)
-
-
-def _add_receiving(routes: Routes, arrivals: Arrivals) -> None:
-    """Add the routes that receive contents and the tree of a directory, as streams."""
-
-    @routes.serve(api.SEND_PACK)
-    async def packs(call: Call) -> Response:
+    @serve(api.SEND_PACK)
+    async def packs(self, call: Call) -> Response:
         """Store contents. The answer follows when they are durable; a pack is stored whole or not at all.
 
         The body has the contents one after another. In front of each are its SHA-256 (32 bytes) and its
@@ -72,15 +66,15 @@ def _add_receiving(routes: Routes, arrivals: Arrivals) -> None:
         """
         check(call.actor, Action.SUBMIT)
         try:
-            kept = await _take(call.request, arrivals.receive())
+            kept = await _take(call.request, self.service.arrivals.receive())
         except ClientDisconnect:
             return Response(status_code=400)  # the client has disconnected
         except OSError as error:
             raise StorageFull(f"the pack cannot be kept: {error.strerror}") from error
         return JsonAnswer(api.UploadedPack(kept=kept), status_code=201)
 
-    @routes.serve(api.SEND_TREE)
-    async def trees(call: Call) -> Response:
+    @serve(api.SEND_TREE)
+    async def trees(self, call: Call) -> Response:
         """Make a snapshot of a tree whose contents are all on the server. 409 if contents are missing.
 
         The body is a directory, `{"path", "entries", "limit_bytes"}`, or an archive that was sent as a
@@ -100,7 +94,7 @@ def _add_receiving(routes: Routes, arrivals: Arrivals) -> None:
             sent = await run_in_threadpool(json.loads, body)
         except (ValueError, RecursionError) as error:
             raise InvalidInput(f"the tree is not JSON: {error}") from None
-        digest = await run_in_threadpool(arrivals.commit, sent)
+        digest = await run_in_threadpool(self.service.arrivals.commit, sent)
         return JsonAnswer(api.UploadedTree(digest=digest), status_code=201)
 
 

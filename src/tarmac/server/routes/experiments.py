@@ -16,52 +16,40 @@ from tarmac.model.experiment import Experiment, ExperimentQuery
 from tarmac.model.metrics import NO_STEP
 from tarmac.model.run_records import NumberKind
 from tarmac.node.files.masking import Mask
-from tarmac.server.http.routing import Call, Routes, whole
+from tarmac.server.http.routing import Call, Handlers, serve, whole
 from tarmac.server.records import source_shown
 from tarmac.server.service import Service
 from tarmac.server.submitting.hook_calls import after_hook_here
 from tarmac.server.submitting.submissions import Draft, planned, prepare
 
 
-def add_experiment_routes(routes: Routes, service: Service) -> None:
-    """Add the routes about experiments, metrics and numbers."""
-    _add_creating(routes, service)
-    _add_questions(routes, service)
-    _add_commands(routes, service)
-    _add_numbers(routes, service)
+class ExperimentHandlers(Handlers):
+    """The routes about experiments, metrics and numbers."""
 
-
-def _add_creating(routes: Routes, service: Service) -> None:
-    plane = service.plane
-
-    @routes.serve(api.CREATE_EXPERIMENT)
-    def create(call: Call[Query, api.ExperimentBody]) -> api.Experiment:
+    @serve(api.CREATE_EXPERIMENT)
+    def create(self, call: Call[Query, api.ExperimentBody]) -> api.Experiment:
         """Start a search: from a run file with one, from `sweep`, or with `fork` from another experiment.
 
         The runs of the first trials exist when the answer is sent.
         """
-        draft = Draft(caller=call.caller, body=call.body, rules=service.reading)
+        draft = Draft(caller=call.caller, body=call.body, rules=self.service.reading)
         parent = None
         if call.body.fork is not None:
-            original = plane.experiments.find(call.actor, call.body.fork)
+            original = self.plane.experiments.find(call.actor, call.body.fork)
             draft, parent = replace(draft, base=original.spec), original.id
-        prepared = prepare(after_hook_here(service, draft), plane)
-        created = plane.experiments.create(prepared.submission, parent=parent)
+        prepared = prepare(after_hook_here(self.service, draft), self.plane)
+        created = self.plane.experiments.create(prepared.submission, parent=parent)
         return experiment_record(created, warnings=prepared.warnings)
 
-    @routes.serve(api.PREVIEW_SEARCH)
-    def preview(call: Call[Query, api.ExperimentBody]) -> list[api.PreviewLine]:
+    @serve(api.PREVIEW_SEARCH)
+    def preview(self, call: Call[Query, api.ExperimentBody]) -> list[api.PreviewLine]:
         """Return the number and lengths of a search's trials; stores nothing."""
-        draft = Draft(caller=call.caller, body=call.body, rules=service.reading)
-        prepared = planned(draft, plane)
-        return list(plane.experiments.preview(prepared.submission))
+        draft = Draft(caller=call.caller, body=call.body, rules=self.service.reading)
+        prepared = planned(draft, self.plane)
+        return list(self.plane.experiments.preview(prepared.submission))
 
-
-def _add_questions(routes: Routes, service: Service) -> None:
-    plane, found = service.plane, service.plane.experiments
-
-    @routes.serve(api.EXPERIMENTS)
-    def experiments(call: Call[api.ExperimentsQuery]) -> api.ExperimentPage:
+    @serve(api.EXPERIMENTS)
+    def experiments(self, call: Call[api.ExperimentsQuery]) -> api.ExperimentPage:
         """Return a page of the list of experiments, newest first."""
         chosen = call.query
         query = ExperimentQuery(
@@ -72,93 +60,89 @@ def _add_questions(routes: Routes, service: Service) -> None:
             before_id=chosen.before,
             limit=chosen.limit,
         )
-        page = found.experiments(call.actor, query)
+        page = self.plane.experiments.experiments(call.actor, query)
         following = page[-1].id if len(page) == query.limit else None
         return api.ExperimentPage(experiments=[experiment_record(each) for each in page], next=following)
 
-    @routes.serve(api.METRICS)
-    def metrics(call: Call[api.MetricsQuery]) -> list[api.MetricSeries]:
+    @serve(api.METRICS)
+    def metrics(self, call: Call[api.MetricsQuery]) -> list[api.MetricSeries]:
         """Return the metrics of these runs, in their order: a summary of each, and points if requested.
 
         404 for a name that none of the runs has reported.
         """
-        series = plane.metrics(call.actor, call.query.run, call.query)
+        series = self.plane.metrics(call.actor, call.query.run, call.query)
         runs = {each.run.id: each.run for each in series}
-        masks = {run_id: service.secrets.mask(of) for run_id, of in runs.items()}
+        masks = {run_id: self.service.secrets.mask(of) for run_id, of in runs.items()}
         return [series_record(each, masks[each.run.id]) for each in series]
 
-    @routes.serve(api.EXPERIMENT)
-    def experiment(call: Call) -> api.Experiment:
+    @serve(api.EXPERIMENT)
+    def experiment(self, call: Call) -> api.Experiment:
         """Return an experiment, by id, unique beginning of an id, or name (the newest of that name)."""
-        return experiment_record(found.find(call.actor, call.reference))
+        return experiment_record(self.plane.experiments.find(call.actor, call.reference))
 
-    @routes.serve(api.TRIALS)
-    def trials(call: Call) -> list[api.Trial]:
+    @serve(api.TRIALS)
+    def trials(self, call: Call) -> list[api.Trial]:
         """Return all trials of an experiment with their runs, by number."""
-        rows = found.trials(call.actor, found.find(call.actor, call.reference))
+        rows = self.plane.experiments.trials(
+            call.actor, self.plane.experiments.find(call.actor, call.reference)
+        )
         return [trial_record(row) for row in rows]
 
-    @routes.serve(api.BEST_TRIALS)
-    def best_trials(call: Call[api.BestQuery]) -> list[api.Trial]:
+    @serve(api.BEST_TRIALS)
+    def best_trials(self, call: Call[api.BestQuery]) -> list[api.Trial]:
         """Return the trials with the best metric, best first."""
-        experiment = found.find(call.actor, call.reference)
-        rows = found.best(call.actor, experiment, limit=call.query.limit)
+        experiment = self.plane.experiments.find(call.actor, call.reference)
+        rows = self.plane.experiments.best(call.actor, experiment, limit=call.query.limit)
         return [trial_record(row) for row in rows]
 
-
-def _add_commands(routes: Routes, service: Service) -> None:
-    experiments = service.plane.experiments
-
-    @routes.serve(api.REMOVE_EXPERIMENT)
-    def remove(call: Call) -> api.Experiment:
+    @serve(api.REMOVE_EXPERIMENT)
+    def remove(self, call: Call) -> api.Experiment:
         """Remove an ended experiment, with its trials' runs, files and artifacts."""
-        found, trials = experiments.remove(call.actor, call.reference)
+        found, trials = self.plane.experiments.remove(call.actor, call.reference)
         for trial in trials:
-            service.remover.remove_if_there(call.actor, trial.run_id)
+            self.service.remover.remove_if_there(call.actor, trial.run_id)
         return experiment_record(found)
 
-    @routes.serve(api.STOP_EXPERIMENT)
-    def stop(call: Call[api.StopQuery]) -> api.Experiment:
+    @serve(api.STOP_EXPERIMENT)
+    def stop(self, call: Call[api.StopQuery]) -> api.Experiment:
         """End an experiment and its trials for good (`now`: without their grace)."""
-        return experiment_record(experiments.stop(call.actor, call.reference, at_once=call.query.now))
+        return experiment_record(
+            self.plane.experiments.stop(call.actor, call.reference, at_once=call.query.now)
+        )
 
-    @routes.serve(api.ARCHIVE_EXPERIMENT)
-    def archive(call: Call[api.ArchiveQuery]) -> api.Experiment:
+    @serve(api.ARCHIVE_EXPERIMENT)
+    def archive(self, call: Call[api.ArchiveQuery]) -> api.Experiment:
         """Hide an ended experiment from plain lists, or (`archived=false`) show it again."""
         archived = call.query.archived
-        return experiment_record(experiments.set_archived(call.actor, call.reference, archived))
+        return experiment_record(self.plane.experiments.set_archived(call.actor, call.reference, archived))
 
-    @routes.serve(api.PAUSE_EXPERIMENT)
-    def pause_experiment(call: Call) -> api.Experiment:
+    @serve(api.PAUSE_EXPERIMENT)
+    def pause_experiment(self, call: Call) -> api.Experiment:
         """Pause every active trial with its checkpoint, and start no further trials."""
-        return experiment_record(experiments.pause(call.actor, call.reference))
+        return experiment_record(self.plane.experiments.pause(call.actor, call.reference))
 
-    @routes.serve(api.ACTIVATE_EXPERIMENT)
-    def activate_experiment(call: Call) -> api.Experiment:
+    @serve(api.ACTIVATE_EXPERIMENT)
+    def activate_experiment(self, call: Call) -> api.Experiment:
         """Resume the trials of a paused experiment."""
-        return experiment_record(experiments.activate(call.actor, call.reference))
+        return experiment_record(self.plane.experiments.activate(call.actor, call.reference))
 
-    @routes.serve(api.CONTINUE_EXPERIMENT)
-    def continue_experiment(call: Call) -> api.Experiment:
+    @serve(api.CONTINUE_EXPERIMENT)
+    def continue_experiment(self, call: Call) -> api.Experiment:
         """Continue an ended experiment: trials that failed or were stopped run again."""
-        return experiment_record(experiments.go_on(call.actor, call.reference))
+        return experiment_record(self.plane.experiments.go_on(call.actor, call.reference))
 
-
-def _add_numbers(routes: Routes, service: Service) -> None:
-    """Add the routes about numbers. Only the gateway assigns them: without it there are none."""
-
-    @routes.serve(api.NUMBERS)
-    def numbers(call: Call[api.NumbersQuery]) -> dict[str, api.Numbers]:
+    @serve(api.NUMBERS)
+    def numbers(self, call: Call[api.NumbersQuery]) -> dict[str, api.Numbers]:
         """Return the numbers of runs in their system's command, by id; runs without a number are omitted."""
-        return numbers_of(service, call.query.run)
+        return numbers_of(self.service, call.query.run)
 
-    @routes.serve(api.NUMBERED_EXPERIMENT)
-    def numbered(call: Call) -> api.Numbered:
+    @serve(api.NUMBERED_EXPERIMENT)
+    def numbered(self, call: Call) -> api.Numbered:
         """Return the experiment, or the standalone run, with this number in its system's command."""
         number = whole(call.reference)
         if number is None:
             raise InvalidInput(f"number: {call.reference!r:.80} is not a whole number")
-        found = service.numbers.numbered(NumberKind.EXPERIMENT, number)
+        found = self.service.numbers.numbered(NumberKind.EXPERIMENT, number)
         if found is None:
             raise NotFound(f"nothing has the number {number}")
         return api.Numbered(id=found)

@@ -16,7 +16,7 @@ from tarmac.model.errors import NotFound, Refused, TarmacError
 from tarmac.server.accounts.account_service import SESSION_S
 from tarmac.server.http.answers import JsonAnswer, response
 from tarmac.server.http.auth import CALLER, SESSION_COOKIE
-from tarmac.server.http.routing import Call, Routes, decoded_query
+from tarmac.server.http.routing import Call, Handlers, decoded_query, serve
 from tarmac.server.page.files import PageFiles
 from tarmac.server.routes.tables import table_of
 from tarmac.server.service import Service
@@ -25,16 +25,16 @@ _DOCUMENTS = frozenset({"text/html", "application/xhtml+xml"})
 _TERMINAL = re.compile(r"/run/[^/]+/terminal")
 
 
-def add_page_routes(routes: Routes, service: Service) -> None:
-    """Add the routes about pages."""
+class PageHandlers(Handlers):
+    """The routes about pages."""
 
-    @routes.serve(api.PAGE)
-    def page(call: Call) -> api.PageFacts:
+    @serve(api.PAGE)
+    def page(self, call: Call) -> api.PageFacts:
         """Return the caller, with the actions that its roles allow somewhere, and the server."""
-        return _facts(service, call.request)
+        return _facts(self.service, call.request)
 
-    @routes.serve(api.OPEN_PAGE)
-    async def open_page(call: Call) -> Response:
+    @serve(api.OPEN_PAGE)
+    async def open_page(self, call: Call) -> Response:
         """Return the address of the page.
 
         For the owner of the server, on its machine, a server without TLS listens on a loopback address, and
@@ -46,7 +46,7 @@ def add_page_routes(routes: Routes, service: Service) -> None:
             return JsonAnswer(api.PageAddress(url=str(call.request.base_url), expires_at=None))
         if ActorRole.ADMIN not in caller.actor.roles:
             raise Refused("only the owner of this server can open its page without an account")
-        url, expires_at = service.door.open(service.listen)
+        url, expires_at = self.service.door.open(self.service.listen)
         return JsonAnswer(api.PageAddress(url=url, expires_at=expires_at))
 
 

@@ -8,42 +8,40 @@ from tarmac.model.cluster import Pool
 from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound, suggestion
 from tarmac.sched import Part
-from tarmac.server.http.routing import Call, Routes
-from tarmac.server.service import Service
+from tarmac.server.http.routing import Call, Handlers, serve
 
 
-def add_queue_routes(routes: Routes, service: Service) -> None:
-    """Add the routes about the queue."""
-    plane = service.plane
+class QueueHandlers(Handlers):
+    """The routes about the queue."""
 
-    @routes.serve(api.QUEUE)
-    def queue(call: Call[api.QueueQuery]) -> list[api.QueuePool]:
+    @serve(api.QUEUE)
+    def queue(self, call: Call[api.QueueQuery]) -> list[api.QueuePool]:
         """Return the queue of each pool: its runs that hold slots or wait, in scheduling order.
 
         Ended runs are left out.
         """
         query = call.query
-        pools = _selected_pools(plane.pools(call.actor), query)
+        pools = _selected_pools(self.plane.pools(call.actor), query)
         owner = call.actor.user if query.mine else None
         part = Part(limit=query.limit, after=query.after - 1, owner=owner)
         chosen = {"cluster": query.cluster, "pool": query.pool}
-        return _joined(plane.queue(call.actor, part, **chosen, by_array=query.arrays), pools)
+        return _joined(self.plane.queue(call.actor, part, **chosen, by_array=query.arrays), pools)
 
-    @routes.serve(api.CHANGE_QUEUE)
-    def change(call: Call[api.QueueChangeQuery, api.ChangesBody]) -> list[api.QueuePool]:
+    @serve(api.CHANGE_QUEUE)
+    def change(self, call: Call[api.QueueChangeQuery, api.ChangesBody]) -> list[api.QueuePool]:
         """Make all of these changes in one transaction, and return the queues of the affected pools.
 
         The server checks the changes as if they were made one after another. If one of them is refused, none
         is made, and the error has every reason.
         """
-        changed = plane.reorder(call.actor, call.body.changes)
+        changed = self.plane.reorder(call.actor, call.body.changes)
         ids = frozenset(run.id for run in changed)
-        found = plane.queue(call.actor, Part(limit=call.query.limit, also=ids))
+        found = self.plane.queue(call.actor, Part(limit=call.query.limit, also=ids))
         touched = {_key(page) for page in found if any(entry.id in ids for entry in page.runs)}
         # A run that holds slots is listed with these until it has left them.
         moved = {run.place.pool for run in changed if run.place.pool is not None}
         touched |= {(cluster, pool) for cluster, _ in touched for pool in moved}
-        pools = [pool for pool in plane.pools(call.actor) if pool.key in touched]
+        pools = [pool for pool in self.plane.pools(call.actor) if pool.key in touched]
         return _joined([page for page in found if _key(page) in touched], pools)
 
 

@@ -11,48 +11,48 @@ from tarmac.api.operation import Query
 from tarmac.control.permissions import Action, check
 from tarmac.server.exposition import CONTENT_TYPE, rendered
 from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.http.routing import Call, Routes
+from tarmac.server.http.routing import Call, Handlers, serve
 from tarmac.server.operation import failures, metrics
 from tarmac.server.service import Service
 
 
-def add_server_routes(routes: Routes, service: Service) -> None:
-    """Add the routes about the server itself, and those at the usual paths for monitoring."""
+class ServerHandlers(Handlers):
+    """The routes about the server itself, and those at the usual paths for monitoring."""
 
-    @routes.serve(api.VERSION)
-    async def version(_call: Call) -> Response:
+    @serve(api.VERSION)
+    async def version(self, _call: Call) -> Response:
         """Return the version of the server."""
-        return JsonAnswer(_version(service))
+        return JsonAnswer(_version(self.service))
 
-    @routes.serve(api.ANNOUNCE)
-    def announce(call: Call[Query, api.AnnouncementBody]) -> api.Version:
+    @serve(api.ANNOUNCE)
+    def announce(self, call: Call[Query, api.AnnouncementBody]) -> api.Version:
         """Announce a text to everyone who uses the servers on this database, or clear the announcement.
 
         Every answer then has the header `tarmac-announcement`, percent-encoded.
         """
         check(call.actor, Action.MANAGE)
         body = call.body
-        service.announcements.announce(body.text, user=call.actor.user, until_at=body.until_at)
-        return _version(service)
+        self.service.announcements.announce(body.text, user=call.actor.user, until_at=body.until_at)
+        return _version(self.service)
 
-    @routes.serve(api.STOP_SERVER)
-    async def stop(call: Call) -> Response:
+    @serve(api.STOP_SERVER)
+    async def stop(self, call: Call) -> Response:
         """Stop the server after this answer. Runs continue, and the next server finds them."""
         check(call.actor, Action.MANAGE)
-        return JsonAnswer({}, status_code=202, background=BackgroundTask(service.stop))
+        return JsonAnswer({}, status_code=202, background=BackgroundTask(self.service.stop))
 
-    @routes.serve(api.HEALTH)
-    def health(_call: Call) -> Response:
+    @serve(api.HEALTH)
+    def health(self, _call: Call) -> Response:
         """Return whether the server works: 200, or 503 with the reasons."""
-        reasons = failures(service)
+        reasons = failures(self.service)
         return JsonAnswer(
             api.Health(healthy=not reasons, reasons=reasons), status_code=503 if reasons else 200
         )
 
-    @routes.serve(api.SERVER_METRICS)
-    def numbers(_call: Call) -> Response:
+    @serve(api.SERVER_METRICS)
+    def numbers(self, _call: Call) -> Response:
         """Return the numbers of the server, in the text format of Prometheus."""
-        return Response(rendered(metrics(service)), media_type=CONTENT_TYPE)
+        return Response(rendered(metrics(self.service)), media_type=CONTENT_TYPE)
 
 
 def _version(service: Service) -> api.Version:

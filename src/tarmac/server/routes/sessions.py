@@ -18,7 +18,7 @@ from tarmac.model.errors import NotFound
 from tarmac.node.session import frames
 from tarmac.node.wire.frames import Splitter, pack_document
 from tarmac.server.accounts.auditing import UNCHANGED
-from tarmac.server.http.routing import Call, Routes, checked
+from tarmac.server.http.routing import Call, Handlers, checked, serve
 from tarmac.server.service import Service
 from tarmac.server.sessions import FarSide, SessionAnswer, opening_frame
 
@@ -28,13 +28,16 @@ LONGEST_COMMAND = 1000
 MOST_FORWARDS = 1000
 
 
-def add_session_routes(routes: Routes, service: Service) -> None:
-    """Add the routes of sessions."""
-    forwards = _Forwards()
-    keyed: WeakValueDictionary[tuple[str, str], FarSide] = WeakValueDictionary()
+class SessionHandlers(Handlers):
+    """The routes of sessions."""
 
-    @routes.serve(api.OPEN_SESSION)
-    async def sessions(call: Call) -> Response:
+    def __init__(self, service: Service) -> None:
+        super().__init__(service)
+        self._forwards = _Forwards()
+        self._keyed: WeakValueDictionary[tuple[str, str], FarSide] = WeakValueDictionary()
+
+    @serve(api.OPEN_SESSION)
+    async def sessions(self, call: Call) -> Response:
         """Open a session beside a worker, for the owner of the run and admins.
 
         The body of the request (chunked) and the answer are streams of frames: one byte of kind, four bytes
@@ -46,16 +49,16 @@ def add_session_routes(routes: Routes, service: Service) -> None:
         body: AsyncIterator[bytes] = call.request.stream()
         opening = await opening_frame(body, splitter)
         form = checked("", lambda: msgspec.json.decode(opening.content, type=ready(api.SessionBody)))
-        run = await run_in_threadpool(service.plane.find_here, actor, call.reference)
-        session = await run_in_threadpool(service.plane.open_session, actor, run.id, form)
+        run = await run_in_threadpool(self.plane.find_here, actor, call.reference)
+        session = await run_in_threadpool(self.plane.open_session, actor, run.id, form)
         far = FarSide(session.channel)
         try:
-            detail = _detail(form, session, service.secrets.mask(run).text)
-            if form.port is None or forwards.is_new(actor, run.id, session, form.port):
-                await run_in_threadpool(service.plane.record_session, actor, run.id, detail)
+            detail = _detail(form, session, self.service.secrets.mask(run).text)
+            if form.port is None or self._forwards.is_new(actor, run.id, session, form.port):
+                await run_in_threadpool(self.plane.record_session, actor, run.id, detail)
             begun = await far.begin(_opening(form, session))
             if form.key is not None:
-                keyed[actor.user, form.key] = far
+                self._keyed[actor.user, form.key] = far
                 body = _and_silence(body, call.request)
         except BaseException:
             far.close()
@@ -65,16 +68,16 @@ def add_session_routes(routes: Routes, service: Service) -> None:
             body,
             early=splitter.left(),
             begun=begun,
-            changes=service.changes,
+            changes=self.service.changes,
             run_id=run.id,
             node=session.worker.node,
-            attached=service.plane.control.attached,
+            attached=self.plane.control.attached,
         )
 
-    @routes.serve(api.WRITE_SESSION)
-    async def write(call: Call) -> Response:
+    @serve(api.WRITE_SESSION)
+    async def write(self, call: Call) -> Response:
         """Send frames to a session that the same user has opened with this key. 404 after its end."""
-        far = keyed.get((call.actor.user, call.reference))
+        far = self._keyed.get((call.actor.user, call.reference))
         frames_sent = await call.request.body()
         call.request.scope[UNCHANGED] = True  # the audit log has the start of the session
         try:

@@ -22,7 +22,7 @@ from tarmac.control.service import ControlPlane
 from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError
 from tarmac.model.spec import RunSpec
 from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.http.routing import Call, Routes
+from tarmac.server.http.routing import Call, Handlers, Offer, serve
 from tarmac.server.records import dry_run_record, run_record
 from tarmac.server.service import Service
 from tarmac.server.submitting.hook_calls import after_hook, after_hook_here
@@ -140,45 +140,46 @@ class SlotsNotice:
         return (text,)
 
 
-def add_submitting_routes(routes: Routes, service: Service) -> None:
-    """Add the routes that accept runs."""
-    submitter = BatchSubmitter(service.plane)
-    slots_notice = SlotsNotice(service.slots_note, service.home.slots_note_marker)
+class SubmittingHandlers(Handlers):
+    """The routes that accept runs."""
 
-    @routes.serve(api.SUBMIT)
-    async def submit(call: Call[api.SubmitQuery, api.SubmissionBody]) -> Response:
+    def __init__(self, service: Service) -> None:
+        super().__init__(service)
+        self._submitter = BatchSubmitter(service.plane)
+        self._slots_notice = SlotsNotice(service.slots_note, service.home.slots_note_marker)
+
+    @serve(api.SUBMIT)
+    async def submit(self, call: Call[api.SubmitQuery, api.SubmissionBody]) -> Response:
         """Submit a run.
 
         200 instead of 201 if its idempotency key is known; 409 if that key was used for another request.
         """
-        draft = Draft(caller=call.caller, body=call.body, rules=service.reading)
-        draft = await after_hook(service, draft, dry_run=call.query.dry_run)
+        draft = Draft(caller=call.caller, body=call.body, rules=self.service.reading)
+        draft = await after_hook(self.service, draft, dry_run=call.query.dry_run)
         if call.query.dry_run:
-            return await run_in_threadpool(_dry_run, service, draft)
-        accepted = await submitter.enter(draft)
-        run, note = accepted.run, slots_notice.take(accepted.run.spec)
+            return await run_in_threadpool(_dry_run, self.service, draft)
+        accepted = await self._submitter.enter(draft)
+        run, note = accepted.run, self._slots_notice.take(accepted.run.spec)
         record = run_record(run, warnings=accepted.warnings + note)
         return JsonAnswer(record, status_code=201 if accepted.created else 200)
 
-    @routes.serve(api.SUBMIT_ALL)
-    def submit_all(call: Call[Query, api.BatchBody]) -> list[api.Run]:
+    @serve(api.SUBMIT_ALL)
+    def submit_all(self, call: Call[Query, api.BatchBody]) -> list[api.Run]:
         """Submit runs that belong together: all are accepted in one transaction, or none."""
-        drafts = [Draft(caller=call.caller, body=item, rules=service.reading) for item in call.body.runs]
-        drafts = [after_hook_here(service, draft) for draft in drafts]
-        return [
-            run_record(each.run, warnings=each.warnings) for each in submit_together(drafts, service.plane)
-        ]
+        drafts = [Draft(caller=call.caller, body=item, rules=self.service.reading) for item in call.body.runs]
+        drafts = [after_hook_here(self.service, draft) for draft in drafts]
+        return [run_record(each.run, warnings=each.warnings) for each in submit_together(drafts, self.plane)]
 
-    @routes.serve(api.CHECK)
-    def check(call: Call[Query, api.CheckBody]) -> api.CheckReport:
+    @serve(api.CHECK)
+    def check(self, call: Call[Query, api.CheckBody]) -> api.CheckReport:
         """Return all problems of a run file, in an answer with status 200."""
         try:
-            reading = read_file(call.body.source, call.body, service.reading.dialects)
+            reading = read_file(call.body.source, call.body, self.service.reading.dialects)
         except InvalidInput as problem:
             return api.CheckReport(problems=problem.problems, warnings=())
         return api.CheckReport(problems=(), warnings=reading.warnings)
 
-    routes.describe(api.DRY_RUN, "With `dry_run=true`, return the result that a submission would have.")
+    dry_run = Offer(api.DRY_RUN, "With `dry_run=true`, return the result that a submission would have.")
 
 
 def _dry_run(service: Service, draft: Draft) -> Response:

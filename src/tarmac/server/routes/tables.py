@@ -21,7 +21,7 @@ from tarmac.model.summary import FACETS, Project, RunSummary, SavedView
 from tarmac.server.changes import EVERY_RUN
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CALLER, RENEW, Caller
-from tarmac.server.http.routing import Call, Routes, whole
+from tarmac.server.http.routing import Call, Handlers, serve, whole
 from tarmac.server.logs.streams import (
     COMMENT,
     KEEP_ALIVE_S,
@@ -48,36 +48,48 @@ MOST_EVENTS = 500
 _FIELDS = RunSummary.__struct_fields__
 
 
-def add_table_routes(routes: Routes, service: Service) -> None:
-    """Add the routes about tables of runs."""
-    plane = service.plane
+class TableHandlers(Handlers):
+    """The routes about tables of runs."""
 
-    @routes.serve(api.RUN_TABLE)
-    def table(call: Call[api.RunWindowQuery]) -> api.RunTable:
+    @serve(api.RUN_TABLE)
+    def table(self, call: Call[api.RunWindowQuery]) -> api.RunTable:
         """Return a window of the table of all runs, filtered and in any order.
 
         Filters and order see all runs, however many the window has.
         """
-        return table_of(service, call.actor, call.query)
+        return table_of(self.service, call.actor, call.query)
 
-    @routes.serve(api.RUN_COUNTS)
-    def counts(call: Call[api.RunCountsQuery]) -> dict[str, int]:
+    @serve(api.RUN_COUNTS)
+    def counts(self, call: Call[api.RunCountsQuery]) -> dict[str, int]:
         """Return the number of runs with each status, user, project, mode, cluster, pool or system."""
         _check_names("field", [call.query.field], FACETS)
         query = call.query
         if query.field == "status" and query.shown_as is not None:
-            return _word_counts(service, call.actor, query)
-        return plane.tables.counts(call.actor, query.field, _filtered(service, call.actor, query))
+            return _word_counts(self.service, call.actor, query)
+        return self.plane.tables.counts(call.actor, query.field, _filtered(self.service, call.actor, query))
 
-    @routes.serve(api.PROJECTS)
-    def projects(call: Call) -> list[Project]:
+    @serve(api.PROJECTS)
+    def projects(self, call: Call) -> list[Project]:
         """Return the projects, that of the newest run first. A project exists once a run names it."""
-        return plane.tables.projects(call.actor)
+        return self.plane.tables.projects(call.actor)
 
-    _add_views(routes, service)
+    @serve(api.VIEWS)
+    def views(self, call: Call) -> list[SavedView]:
+        """Return the views of the table of runs that the caller has saved, by name."""
+        return self.plane.tables.saved_views(call.actor)
 
-    @routes.serve(api.RUN_CHANGES)
-    async def changes(call: Call[api.ChangesQuery]) -> Response:
+    @serve(api.SAVE_VIEW)
+    def save_view(self, call: Call[Query, api.ViewBody]) -> list[SavedView]:
+        """Save a view in place of the one with its name, and return all. 409 for a 101st one."""
+        return self.plane.tables.save_view(call.actor, SavedView(name=call.body.name, query=call.body.query))
+
+    @serve(api.DELETE_VIEW)
+    def delete_view(self, call: Call[api.ViewQuery]) -> list[SavedView]:
+        """Delete a saved view, if there is one of this name, and return those that are left."""
+        return self.plane.tables.forget_view(call.actor, call.query.name)
+
+    @serve(api.RUN_CHANGES)
+    async def changes(self, call: Call[api.ChangesQuery]) -> Response:
         """Return the runs that have changed; as an event stream also those that change later.
 
         A stream has messages `runs` (`RunChanges`), at most four a second, which also name other things that
@@ -89,11 +101,11 @@ def add_table_routes(routes: Routes, service: Service) -> None:
             after = whole(last)
         seen = 0
         if after is None:
-            seen, _ = service.changes.paths_after(0)
-            after = await run_in_threadpool(plane.tables.last_change)
+            seen, _ = self.service.changes.paths_after(0)
+            after = await run_in_threadpool(self.plane.tables.last_change)
         if wants_stream(call.request):
-            return StreamResponse(_frames(service, call.request, fields, after, seen))
-        return JsonAnswer(await run_in_threadpool(_changes, service, call.caller, fields, after))
+            return StreamResponse(_frames(self.service, call.request, fields, after, seen))
+        return JsonAnswer(await run_in_threadpool(_changes, self.service, call.caller, fields, after))
 
 
 def table_of(service: Service, actor: Actor, query: api.RunWindowQuery) -> api.RunTable:
@@ -144,25 +156,6 @@ def _word_counts(service: Service, actor: Actor, query: api.RunCountsQuery) -> d
     for kind, number in service.plane.tables.counts(actor, "kind", query).items():
         found[status(report_in(kind))] += number
     return found
-
-
-def _add_views(routes: Routes, service: Service) -> None:
-    tables = service.plane.tables
-
-    @routes.serve(api.VIEWS)
-    def views(call: Call) -> list[SavedView]:
-        """Return the views of the table of runs that the caller has saved, by name."""
-        return tables.saved_views(call.actor)
-
-    @routes.serve(api.SAVE_VIEW)
-    def save_view(call: Call[Query, api.ViewBody]) -> list[SavedView]:
-        """Save a view in place of the one with its name, and return all. 409 for a 101st one."""
-        return tables.save_view(call.actor, SavedView(name=call.body.name, query=call.body.query))
-
-    @routes.serve(api.DELETE_VIEW)
-    def delete_view(call: Call[api.ViewQuery]) -> list[SavedView]:
-        """Delete a saved view, if there is one of this name, and return those that are left."""
-        return tables.forget_view(call.actor, call.query.name)
 
 
 def _chosen(names: Sequence[str]) -> Sequence[str]:
