@@ -21,7 +21,7 @@ BROAD_EXCEPTS = {
     "tarmac.artifacts.datasets:fetch": "the same: whatever it raises, the dataset could not be fetched",
     "tarmac.server.storage.site_artifacts:_look_again": "the top level of a thread: a bug must not end it",
     "tarmac.server.storage.site_artifacts:_try": "the same, of each site",
-    "tarmac.server.storage.janitor:_tidy_again": "the top level of a thread: a bug must not end clearing up",
+    "tarmac.server.storage.cleaners:_tidy_again": "the top level of a thread: a bug must not end clearing up",
     "tarmac.server.notifying.sending:_settle": "the top level of a thread: its message has failed, no other",
     "tarmac.engines.ray.far.program:call": "what Ray raises is known at that end alone: it travels as words",
     "tarmac.node.wire.connection:_answer": "the top level of a thread: whoever waits is told of a bug too",

@@ -29,12 +29,8 @@ from tarmac.server.routes.burst import BurstHandlers
 from tarmac.server.routes.clusters import ClusterHandlers
 from tarmac.server.routes.code import CodeHandlers
 from tarmac.server.routes.experiments import ExperimentHandlers
-from tarmac.server.routes.limits import LimitHandlers
-from tarmac.server.routes.nodes import NodeHandlers
 from tarmac.server.routes.pages import PageHandlers, page_routes
-from tarmac.server.routes.queue import QueueHandlers
 from tarmac.server.routes.runs import RunHandlers
-from tarmac.server.routes.server import ServerHandlers
 from tarmac.server.routes.sessions import SessionHandlers
 from tarmac.server.routes.storage import StorageHandlers
 from tarmac.server.routes.submitting import SubmittingHandlers
@@ -48,15 +44,11 @@ _PARTS: Sequence[Callable[[Service], Handlers]] = (
     RunHandlers,
     SessionHandlers,
     ExperimentHandlers,
-    QueueHandlers,
-    NodeHandlers,
-    LimitHandlers,
     ClusterHandlers,
     BurstHandlers,
     StorageHandlers,
     TableHandlers,
     AccountHandlers,
-    ServerHandlers,
     PageHandlers,
 )
 """In the order of their routes: of those that match a path, the first answers."""

@@ -58,11 +58,9 @@ from tarmac.server.serving import newest_run, take_cluster
 from tarmac.server.settings import Settings
 from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import TIDY_EVERY_S, ArtifactService
-from tarmac.server.storage.attempt_cleaner import AttemptCleaner
-from tarmac.server.storage.code_cleaner import CodeCleaner
+from tarmac.server.storage.cleaners import AttemptCleaner, CodeCleaner, Janitor
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.image_service import ImageService
-from tarmac.server.storage.janitor import Janitor
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import NO_NAMES, SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts

@@ -11,7 +11,7 @@ from tarmac.engines.sim.clock import VirtualClock
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import Outcome
 from tarmac.model.run import Run
-from tarmac.server.storage.attempt_cleaner import AttemptCleaner
+from tarmac.server.storage.cleaners import AttemptCleaner
 
 AT_THE_END = 18
 LATER = 11

@@ -19,7 +19,7 @@ from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
 from tarmac.node.attempt import clearing
-from tarmac.server.storage.attempt_cleaner import AttemptCleaner
+from tarmac.server.storage.cleaners import AttemptCleaner
 
 DAY_S = 86_400.0
 NOW = 1_700_000_000.0

@@ -17,7 +17,7 @@ from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.node.files.codestore import PACKS
-from tarmac.server.storage.code_cleaner import CodeCleaner
+from tarmac.server.storage.cleaners import CodeCleaner
 
 DAY_S = 86_400.0
 NOW = 1_700_000_000.0

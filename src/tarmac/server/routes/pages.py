@@ -1,22 +1,27 @@
-"""The page of the server: its document, its files, and how a browser gets in. Joined by `server.app`."""
+"""The server itself, and its page: the document, the files, and the way in. Joined by `server.app`."""
 
 import re
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 import tarmac
 from tarmac import api
+from tarmac.api.operation import Query
 from tarmac.control.permissions import ALLOWED, check
 from tarmac.model.actor import Action, Actor, ActorRole
 from tarmac.model.errors import NotFound, Refused, TarmacError
 from tarmac.server.accounts.account_service import SESSION_S
+from tarmac.server.exposition import CONTENT_TYPE, rendered
 from tarmac.server.http.answers import JsonAnswer, response
 from tarmac.server.http.auth import CALLER, SESSION_COOKIE
 from tarmac.server.http.routing import Call, Handlers, decoded_query, serve
+from tarmac.server.operation import failures, metrics
 from tarmac.server.page.files import PageFiles
 from tarmac.server.routes.tables import table_of
 from tarmac.server.service import Service
@@ -26,7 +31,42 @@ _TERMINAL = re.compile(r"/run/[^/]+/terminal")
 
 
 class PageHandlers(Handlers):
-    """The routes about pages."""
+    """The routes about the server itself and its pages, and those at the usual paths for monitoring."""
+
+    @serve(api.VERSION)
+    async def version(self, _call: Call) -> Response:
+        """Return the version of the server."""
+        return JsonAnswer(_version(self.service))
+
+    @serve(api.ANNOUNCE)
+    def announce(self, call: Call[Query, api.AnnouncementBody]) -> api.Version:
+        """Announce a text to everyone who uses the servers on this database, or clear the announcement.
+
+        Every answer then has the header `tarmac-announcement`, percent-encoded.
+        """
+        check(call.actor, Action.MANAGE)
+        body = call.body
+        self.service.announcements.announce(body.text, user=call.actor.user, until_at=body.until_at)
+        return _version(self.service)
+
+    @serve(api.STOP_SERVER)
+    async def stop(self, call: Call) -> Response:
+        """Stop the server after this answer. Runs continue, and the next server finds them."""
+        check(call.actor, Action.MANAGE)
+        return JsonAnswer({}, status_code=202, background=BackgroundTask(self.service.stop))
+
+    @serve(api.HEALTH)
+    def health(self, _call: Call) -> Response:
+        """Return whether the server works: 200, or 503 with the reasons."""
+        reasons = failures(self.service)
+        return JsonAnswer(
+            api.Health(healthy=not reasons, reasons=reasons), status_code=503 if reasons else 200
+        )
+
+    @serve(api.SERVER_METRICS)
+    def numbers(self, _call: Call) -> Response:
+        """Return the numbers of the server, in the text format of Prometheus."""
+        return Response(rendered(metrics(self.service)), media_type=CONTENT_TYPE)
 
     @serve(api.PAGE)
     def page(self, call: Call) -> api.PageFacts:
@@ -48,6 +88,17 @@ class PageHandlers(Handlers):
             raise Refused("only the owner of this server can open its page without an account")
         url, expires_at = self.service.door.open(self.service.listen)
         return JsonAnswer(api.PageAddress(url=url, expires_at=expires_at))
+
+
+def _version(service: Service) -> api.Version:
+    return api.Version(
+        version=tarmac.__version__,
+        pid=service.pid,
+        home=str(service.home.root),
+        started_at=service.started_at,
+        now=time.time(),
+        announcement=service.announcements.current(),
+    )
 
 
 def page_routes(service: Service, files: PageFiles) -> list[Route]:
