@@ -11,7 +11,7 @@ from actors import ADA
 from burst_labs import BurstLab, shape
 from fake_provider import CREATE, Fault, Knobs, lost, refused
 from sim_engine import Behaviour
-from tarmac.api.limit_operations import LimitBody
+from tarmac.api.account_operations import LimitBody
 from tarmac.model.burst.provider import Refusal, ThingKind
 from tarmac.model.burst.rentals import RentalEnd, RentalState
 from tarmac.model.burst.shapes import BurstRequest

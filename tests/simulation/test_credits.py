@@ -11,7 +11,7 @@ from actors import ADA as ADMIN
 from actors import member
 from sim_engine import Behaviour
 from simulated import Simulation, nodes, spec
-from tarmac.api.limit_operations import GrantBody, LedgerQuery
+from tarmac.api.account_operations import GrantBody, LedgerQuery
 from tarmac.control.service import Submission
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool

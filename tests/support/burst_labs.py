@@ -10,7 +10,7 @@ from fake_provider import Books, Entry, FakeProvider, Knobs
 from rented_clusters import FakeKind, FakeRented, limit_of
 from sim_engine import Behaviour
 from simulated import Simulation, nodes, spec
-from tarmac.api.limit_operations import GrantBody
+from tarmac.api.account_operations import GrantBody
 from tarmac.control.burst.market import BurstRules
 from tarmac.control.burst.renter import BurstParts
 from tarmac.control.service import ControlPlane, Submission

@@ -15,27 +15,24 @@ if TYPE_CHECKING:
     from tarmac.api.cluster_operations import *
     from tarmac.api.clusters import *
     from tarmac.api.experiment_operations import *
-    from tarmac.api.experiments import *
     from tarmac.api.files import *
     from tarmac.api.history_operations import *
-    from tarmac.api.limit_operations import *
-    from tarmac.api.numbers import *
     from tarmac.api.page_operations import *
     from tarmac.api.placement import *
-    from tarmac.api.queue import *
     from tarmac.api.run_operations import *
-    from tarmac.api.runs import *
     from tarmac.api.server import *
     from tarmac.api.storage_operations import *
     from tarmac.api.submit_operations import *
 else:
     _NAMES = {
         "account_operations": (
-            "ADD_TOKEN AUDIT AuditQuery BEGIN_SESSION BEGIN_SIGN_ON BeginSignOnBody END_SESSION "
-            "FINISH_SIGN_ON LOGIN LOGOUT LoginBody MEMBERS MemberBody NewToken ORGANISATIONS "
-            "OrganisationBody Password PasswordBody PersonalSubscription REMOVE_USER REVOKE_TOKEN SET_MEMBER "
-            "SET_ORGANISATION SET_PASSWORD SET_USER SUBSCRIBE SUBSCRIPTIONS SignOn SignOnBody SignOnProgress "
-            "SubscriptionBody SubscriptionsQuery TOKENS TokenBody TokensQuery USERS UserBody WHO_AM_I"
+            "ADD_TOKEN AUDIT AuditQuery BEGIN_SESSION BEGIN_SIGN_ON BeginSignOnBody CREDITS "
+            "CREDIT_ENTRIES END_SESSION FINISH_SIGN_ON GRANT_CREDITS GrantBody LIMITS LOGIN LOGOUT "
+            "LedgerQuery LimitBody LoginBody MEMBERS MOST_ENTRIES MemberBody NewToken ORGANISATIONS "
+            "OrganisationBody Password PasswordBody PersonalSubscription REMOVE_USER REVOKE_TOKEN "
+            "SET_LIMITS SET_MEMBER SET_ORGANISATION SET_PASSWORD SET_USER SUBSCRIBE SUBSCRIPTIONS SignOn "
+            "SignOnBody SignOnProgress SubscriptionBody SubscriptionsQuery TOKENS TokenBody TokensQuery "
+            "USERS UserBody WHO_AM_I"
         ),
         "attempts": (
             "Attempt LogChunk LogLine LogSource LogWindow Notification Report StreamNotice WorkFile "
@@ -56,15 +53,16 @@ else:
         ),
         "clusters": (
             "Amounts ChangeKind ChangeLine ChangeState Cluster ClusterChange ClusterKind ClusterMachine "
-            "ClusterStatus ImageList Node NodeKind NodeRun PoolRules Reservation"
+            "ClusterStatus Estimate ImageList Node NodeKind NodeRun PoolRules QueueEntry QueuePool "
+            "Reservation"
         ),
         "experiment_operations": (
             "ACTIVATE_EXPERIMENT ARCHIVE_EXPERIMENT ArchiveQuery BEST_TRIALS BestQuery "
-            "CONTINUE_EXPERIMENT CREATE_EXPERIMENT EXPERIMENT EXPERIMENTS ExperimentBody "
-            "ExperimentsQuery METRICS MOST_POINTS MetricChoice MetricsQuery NUMBERED_EXPERIMENT NUMBERS "
-            "NumbersQuery PAUSE_EXPERIMENT PREVIEW_SEARCH REMOVE_EXPERIMENT STOP_EXPERIMENT TRIALS"
+            "CONTINUE_EXPERIMENT CREATE_EXPERIMENT EXPERIMENT EXPERIMENTS Experiment ExperimentBody "
+            "ExperimentPage ExperimentsQuery METRICS MOST_POINTS MetricChoice MetricPoints MetricSeries "
+            "MetricsQuery NUMBERED_EXPERIMENT NUMBERS Numbered Numbers NumbersQuery PAUSE_EXPERIMENT "
+            "PREVIEW_SEARCH PreviewLine REMOVE_EXPERIMENT STOP_EXPERIMENT Search TRIALS Trial"
         ),
-        "experiments": "Experiment ExperimentPage MetricPoints MetricSeries PreviewLine Search Trial",
         "files": (
             "Artifact ArtifactContent ArtifactEntry CodeChange CodeDirectory CodeNeeded MissingContents "
             "Piece Rotation UploadedPack UploadedTree"
@@ -74,11 +72,6 @@ else:
             "LogChoice LogLinesQuery LogsQuery NOTE NOTIFICATIONS NoteBody OPEN_SESSION REPORTS ReportsQuery "
             "SESSION SessionBody TerminalBody WHY WRITE_SESSION WorkerChoice"
         ),
-        "limit_operations": (
-            "CREDITS CREDIT_ENTRIES GRANT_CREDITS GrantBody LIMITS LedgerQuery LimitBody MOST_ENTRIES "
-            "SET_LIMITS"
-        ),
-        "numbers": "Numbered Numbers",
         "page_operations": (
             "ChangesQuery DELETE_VIEW OPEN_PAGE PAGE PageAddress PageFacts RUN_CHANGES RUN_COUNTS RUN_TABLE "
             "RunChanges RunColumn RunCountsQuery RunTable RunWindowQuery SAVE_VIEW VIEWS ViewBody ViewQuery"
@@ -87,12 +80,11 @@ else:
             "DryRun NamedRun NodeLaunch Placement Prospects RunUtilization SlotHistory Why "
             "WhyEstimate WorkerLaunch"
         ),
-        "queue": "Estimate QueueEntry QueuePool",
         "run_operations": (
-            "ARRAY COMMAND_RUNS CommandBody LABEL LABEL_RUNS LabelRunsBody LabelsBody MOST_COMMANDED PAUSE "
-            "PROJECTS REMOVE_RUN RESUME RUN RUNS RunCommand RunsQuery STOP StopQuery"
+            "ARRAY Array COMMAND_RUNS CommandBody CycleReport LABEL LABEL_RUNS LabelRunsBody LabelsBody "
+            "MOST_COMMANDED PAUSE PROJECTS REMOVE_RUN RESUME RUN RUNS Run RunCommand RunPage RunResult "
+            "RunStatus RunsQuery STOP StopQuery"
         ),
-        "runs": "Array CycleReport Run RunPage RunResult RunStatus",
         "server": "CheckReport Error ErrorForm Health Version error_form",
         "storage_operations": (
             "ADD_DATASET ANNOUNCE ARTIFACT ARTIFACTS ARTIFACT_FILE ARTIFACT_PIECE AnnouncementBody "

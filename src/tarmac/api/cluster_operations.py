@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, field
 
-from tarmac.api.clusters import Cluster, ClusterChange, ClusterStatus, ImageList, Node, Reservation
+from tarmac.api.clusters import Cluster, ClusterChange, ClusterStatus, ImageList, Node, QueuePool, Reservation
 from tarmac.api.operation import LARGEST, Body, Lines, Operation, Query, Whole
 from tarmac.api.placement import RunUtilization, SlotHistory
-from tarmac.api.queue import QueuePool
 from tarmac.model.abilities import KeptImage
 from tarmac.model.actor import Action
 from tarmac.model.cluster import Finding

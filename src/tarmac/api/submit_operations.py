@@ -11,7 +11,7 @@ from msgspec import Meta, field
 from tarmac.api.files import CodeChange, CodeNeeded, MissingContents, UploadedPack, UploadedTree
 from tarmac.api.operation import BYTES, JSON, Body, Operation, Query
 from tarmac.api.placement import DryRun
-from tarmac.api.runs import Run
+from tarmac.api.run_operations import Run
 from tarmac.api.server import CheckReport
 from tarmac.model.actor import Action
 

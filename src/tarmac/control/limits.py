@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from tarmac.api.limit_operations import GrantBody, LedgerQuery, LimitBody
+from tarmac.api.account_operations import GrantBody, LedgerQuery, LimitBody
 from tarmac.api.operation import LARGEST
 from tarmac.control.permissions import Action, check, may_see_credits
 from tarmac.control.state.control_state import ControlState

@@ -11,11 +11,11 @@ from typing import Any
 
 from tarmac import api
 from tarmac.api.cluster_operations import NodeChoice, QueueChange
+from tarmac.api.clusters import QueuePool
 from tarmac.api.experiment_operations import MetricChoice
 from tarmac.api.history_operations import WorkerChoice
 from tarmac.api.operation import RunScope
 from tarmac.api.placement import Why
-from tarmac.api.queue import QueuePool
 from tarmac.control import draining, reports, sessions
 from tarmac.control.admission import (
     Accepted,

@@ -24,8 +24,8 @@ def test_a_question_to_a_running_server_imports_only_what_asks_it(
 
 def test_a_list_of_runs_imports_no_records_of_other_answers(plane: Served) -> None:
     modules = loaded("ls", TARMAC_HOME=str(plane.home.root))
-    assert "tarmac.api.runs" in modules
-    others = ("attempts", "clusters", "experiments", "files", "numbers", "placement", "queue")
+    assert "tarmac.api.run_operations" in modules
+    others = ("account_operations", "attempts", "clusters", "experiment_operations", "files", "placement")
     assert among(modules, *(f"tarmac.api.{name}" for name in others)) == []
     assert (
         among(modules, "tarmac.model.cluster", "tarmac.model.run_records", "tarmac.node.kernel.procfs") == []

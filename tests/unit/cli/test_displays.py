@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from answers import a_run, a_summary, an_attempt
-from tarmac.api.numbers import Numbers
+from tarmac.api.experiment_operations import Numbers
 from tarmac.cli.commands.ls import ls
 from tarmac.cli.views.terminal import Terminal
 from tarmac.dialects.dialect import Report

@@ -10,7 +10,7 @@ from actors import ADA as ADMIN
 from actors import member
 from sim_engine import Behaviour
 from simulated import Simulation, nodes, spec
-from tarmac.api.limit_operations import GrantBody, LedgerQuery, LimitBody
+from tarmac.api.account_operations import GrantBody, LedgerQuery, LimitBody
 from tarmac.control.service import Submission
 from tarmac.model.actor import Actor
 from tarmac.model.array import read_array
