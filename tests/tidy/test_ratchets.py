@@ -21,7 +21,7 @@ CODE_LINES = {
     "api": 1187,
     "artifacts": 4754,
     "cli": 7783,
-    "client": 1826,
+    "client": 1821,
     "control": 8328,
     "dialects": 3697,
     "engines": 10084,

@@ -33,17 +33,23 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
-    """A group of same-command replicas: fixed `replicas`, or `slots` in all."""
+class Replicas:
+    """The fields of a role that a run with a single one has itself."""
 
     command: Command | None = None
-    processes: Sequence[Process] | None = None
     replicas: int | None = None
     slots: int | None = None
     nodes: int | None = None
     uneven: bool | None = None
     resources: Resources | None = None
     on_failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role(Replicas):
+    """A group of same-command replicas: fixed `replicas`, or `slots` in all."""
+
+    processes: Sequence[Process] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +78,10 @@ class GitRepo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Replicas):
     """A run to launch: the fields of a run file. Give `command` for a single role, else `roles`."""
 
     name: str | None = None
-    command: Command | None = None
-    slots: int | None = None
-    nodes: int | None = None
-    uneven: bool | None = None
-    replicas: int | None = None
-    resources: Resources | None = None
     roles: Mapping[str, Role] | None = None
     code: LocalDir | GitRepo | str | None = None
     project: str | None = None
@@ -116,7 +116,6 @@ class Run:
     slurm: Mapping[str, str | bool | None] = field(default_factory=dict)
     unique_name: bool | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    on_failure: str | None = None
 
 
 def run_file(run: Run) -> str:
