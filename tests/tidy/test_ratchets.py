@@ -20,7 +20,7 @@ CODE_LINES = {
     "": 75,
     "api": 1187,
     "artifacts": 4754,
-    "cli": 7783,
+    "cli": 7771,
     "client": 1821,
     "control": 8328,
     "dialects": 3697,
@@ -32,10 +32,10 @@ CODE_LINES = {
     "samplers": 214,
     "sched": 5523,
     "search": 574,
-    "server": 8262,
+    "server": 8256,
     "simulator": 1603,
     "store": 3291,
-    "systems": 10900,
+    "systems": 10899,
     "vault": 619,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""

@@ -1,10 +1,15 @@
-"""Accounts, tokens and the audit log. Joined by `server.app`."""
+"""Accounts, tokens, the audit log, and subscriptions of people to their own runs. Joined by `server.app`."""
 
 from starlette.responses import Response
 
 from tarmac import api
 from tarmac.api.operation import Query
-from tarmac.model.errors import Refused
+from tarmac.control.permissions import Action, check
+from tarmac.control.state.event_bus import Wakeup
+from tarmac.dialects.native.notify import MOST_SUBSCRIPTIONS, named_receiver
+from tarmac.model.actor import Actor
+from tarmac.model.errors import NotFound, Refused
+from tarmac.model.notification import DEFAULT_WAIT_S, Occasion, Receiver, Subscription
 from tarmac.model.people.account import Account, AuditEntry, Membership, Organisation, Token
 from tarmac.server.accounts.account_service import SESSION_S
 from tarmac.server.accounts.auditing import UNCHANGED
@@ -13,7 +18,7 @@ from tarmac.server.http.auth import CALLER, SESSION_COOKIE
 from tarmac.server.http.origins import ORIGIN, network_of
 from tarmac.server.http.rates import RateKind
 from tarmac.server.http.routing import Call, Handlers, serve
-from tarmac.server.notifying import personal
+from tarmac.server.service import Service
 
 
 class AccountHandlers(Handlers):
@@ -152,7 +157,7 @@ class AccountHandlers(Handlers):
 
         No answer has a whole URL, because it is often a key.
         """
-        return personal.subscriptions(self.service, call.actor, call.query.user)
+        return _subscriptions(self.service, call.actor, call.query.user)
 
     @serve(api.SUBSCRIBE)
     def subscribe(self, call: Call[Query, api.SubscriptionBody]) -> list[api.PersonalSubscription]:
@@ -160,4 +165,49 @@ class AccountHandlers(Handlers):
 
         404 where there is none to end, 409 for a 21st one.
         """
-        return personal.subscribe(self.service, call.actor, call.body)
+        return _subscribe(self.service, call.actor, call.body)
+
+
+def _subscriptions(service: Service, actor: Actor, user: str | None = None) -> list[api.PersonalSubscription]:
+    """The subscriptions of the actor, or for an administrator of another user, without whole URLs."""
+    if user not in (None, actor.user):
+        check(actor, Action.MANAGE)
+    return [
+        api.PersonalSubscription(receiver=str(each.receiver), on=each.on, waiting_s=each.waiting_s)
+        for each in service.plane.control.store.notifications.subscriptions().get(user or actor.user, ())
+    ]
+
+
+def _subscribe(service: Service, actor: Actor, body: api.SubscriptionBody) -> list[api.PersonalSubscription]:
+    """Subscribe the actor to their own runs, or end subscriptions; returns those that the actor has now."""
+    control, new = service.plane.control, _read(service, actor, body)
+    with control.lock:
+        known = control.store.notifications.subscriptions().get(actor.user, ())
+        gone = [new.receiver] if new else [to for each in known if _matches(to := each.receiver, body.to)]
+        kept = [each for each in known if each.receiver not in gone]
+        if not (new or gone or body.to is None):
+            hint = "tarmac notifications ls lists yours"
+            raise NotFound(f"you have no subscription {body.to!r:.80}", hint=hint)
+        if len(kept) >= MOST_SUBSCRIPTIONS:
+            raise Refused(f"you have {len(kept)} subscriptions, the most", hint="tarmac notifications unset")
+        control.store.notifications.subscribe(actor.user, [*kept, *([new] if new else [])])
+        control.subscriptions.refresh(control.run_cache())
+    control.event_bus.notify(Wakeup.NOTIFY)
+    return _subscriptions(service, actor)
+
+
+def _read(service: Service, actor: Actor, body: api.SubscriptionBody) -> Subscription | None:
+    """The new subscription of a request; raises InvalidInput for a receiver that cannot or may not be."""
+    waiting = () if body.waiting_s is None else (Occasion.WAITING,)
+    on, sender = tuple(dict.fromkeys((*body.on, *waiting))), service.plane.sender
+    if not on:
+        return None
+    receiver = service.secrets.scoped(named_receiver(body.to or "", body.channel), actor)
+    if sender is not None:
+        sender.check(receiver)
+    return Subscription(receiver=receiver, on=on, waiting_s=body.waiting_s or DEFAULT_WAIT_S)
+
+
+def _matches(receiver: Receiver, to: str | None) -> bool:
+    """Whether a text is a receiver's address, as `set` takes it or as answers show it; None is every one."""
+    return to in (None, receiver.address, str(receiver), f"${{{{ secrets.{receiver.address} }}}}")

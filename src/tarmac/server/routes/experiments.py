@@ -19,8 +19,7 @@ from tarmac.node.files.masking import Mask
 from tarmac.server.http.routing import Call, Handlers, serve, whole
 from tarmac.server.records import source_shown
 from tarmac.server.service import Service
-from tarmac.server.submitting.hook_calls import after_hook_here
-from tarmac.server.submitting.submissions import Draft, planned, prepare
+from tarmac.server.submitting.submissions import Draft, after_hook_here, planned, prepare
 
 
 class ExperimentHandlers(Handlers):

@@ -25,8 +25,15 @@ from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.routing import Call, Handlers, Offer, serve
 from tarmac.server.records import dry_run_record, run_record
 from tarmac.server.service import Service
-from tarmac.server.submitting.hook_calls import after_hook, after_hook_here
-from tarmac.server.submitting.submissions import Draft, Prepared, planned, prepare, read_file
+from tarmac.server.submitting.submissions import (
+    Draft,
+    Prepared,
+    after_hook,
+    after_hook_here,
+    planned,
+    prepare,
+    read_file,
+)
 
 BATCH_LIMIT = 200
 """Maximum submissions in a transaction: enough to use the wait for the disk, and not much more."""

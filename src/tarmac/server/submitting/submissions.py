@@ -2,20 +2,22 @@
 
 Called by `routes.submitting`, in its thread, and by the routes for dry runs and checks. It finds all errors
 of a submission before the server stores any of it. Readers refuse most errors with their line; the remaining
-ones in repositories must not be stored, shown or passed to git.
+ones in repositories must not be stored, shown or passed to git. `after_hook` passes a draft through the
+site's submission hook, if the server has one.
 """
 
+import asyncio
 import dataclasses
 import hashlib
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from uuid import uuid4
 
 from tarmac.api.submit_operations import ExtrasBody, FileBody, SubmissionBody
 from tarmac.artifacts.code.store import missing_image, refuse_unfit, with_own_image
-from tarmac.control.admission import Submission
+from tarmac.control.admission import Submission, refuse_search
 from tarmac.control.service import ControlPlane
 from tarmac.dialects.dialect import Dialect, Extras, Reading
 from tarmac.dialects.native.sweeps import swept
@@ -34,10 +36,11 @@ from tarmac.model.spec import Checkout, LocalDirectory, Repository, RunSpec
 from tarmac.node.files import gitrules
 from tarmac.node.files.gitrules import TRANSPORTS, GitRules
 from tarmac.server.http.auth import Caller
-from tarmac.server.service import ReadingRules
+from tarmac.server.service import ReadingRules, Service
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.secret_service import SecretService
+from tarmac.server.submission_hook import SubmissionHook
 from tarmac.server.submitting.containers import image_in_full, use_containers
 from tarmac.systems.registry import changed, dialect_of, read
 
@@ -332,3 +335,42 @@ def _problems(repository: Repository) -> Iterator[str]:
                 check(value)
         except gitrules.Refused as refused:
             yield str(refused)
+
+
+async def after_hook(service: Service, draft: Draft, *, dry_run: bool = False) -> Draft:
+    """The draft of a run with the hook's changes; raises Refused if the hook rejects it, or fails.
+
+    Raises IsExperiment for a search: its client then creates an experiment, and the hook is called once.
+    """
+    if (hook := service.hook) is None:
+        return draft
+    check = _any if dry_run else refuse_search
+    return await asyncio.wrap_future(
+        hook.begin(partial(_changed, draft, service.plane, hook, check, dry_run))
+    )
+
+
+def after_hook_here(service: Service, draft: Draft) -> Draft:
+    """Like `after_hook`, for runs and experiments, and for handlers that run in a thread."""
+    if (hook := service.hook) is None:
+        return draft
+    return hook.begin(partial(_changed, draft, service.plane, hook, _any, False)).result()
+
+
+Check = Callable[[RunSpec], None]
+
+
+def _any(_spec: RunSpec) -> None:
+    """The check of submissions that may be experiments."""
+
+
+def _changed(draft: Draft, plane: ControlPlane, hook: SubmissionHook, check: Check, dry_run: bool) -> Draft:
+    try:
+        reading = requested(draft, plane)
+    except RecursionError:
+        raise InvalidInput("the run file is nested too deeply") from None
+    check(reading.spec)
+    clone = draft.body.clone is not None or draft.base is not None
+    spec = hook.changed(reading.spec, user=draft.caller.actor.user, clone=clone, dry_run=dry_run)
+    warnings = (*reading.warnings, *spec.hook_changes)
+    return dataclasses.replace(draft, requested=dataclasses.replace(reading, spec=spec, warnings=warnings))

@@ -25,8 +25,7 @@ from tarmac.model.lifecycle import RunEvent, sources
 from tarmac.model.run_records import NumberKind
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.http.auth import Caller
-from tarmac.server.submitting.hook_calls import after_hook_here
-from tarmac.server.submitting.submissions import Draft, Prepared, planned, prepare
+from tarmac.server.submitting.submissions import Draft, Prepared, after_hook_here, planned, prepare
 from tarmac.systems.determined.gateway import model_definition
 from tarmac.systems.determined.gateway.calls import Call, Route, inner
 from tarmac.systems.determined.gateway.changing import NOTES, Changes, changed, changes_of
