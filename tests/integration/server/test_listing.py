@@ -68,3 +68,12 @@ def test_why_a_run_failed_comes_with_its_last_lines(tmp_path: Path) -> None:
         "  | no such file\ufffd[2J",
         f"more: tarmac logs {run}",
     ]
+
+
+def test_a_page_of_the_ledger_begins_before_an_entry(plane: Served) -> None:
+    """Also without an account: the entries of all are one list."""
+    for account in ("user:ada", "project:vision"):
+        plane.client().grant_credits(account, 5.0)
+    older, newer = sorted(entry.id for entry in plane.client().credit_entries())
+    found = tarmac(plane, "credits", "ledger", "--before", str(newer), "--json")
+    assert [entry["id"] for entry in json.loads(found.stdout)["entries"]] == [older]

@@ -11,7 +11,7 @@ from tarmac import api
 from tarmac.cli import selecting
 from tarmac.cli.dialogue import connect, print_json, print_refusals, print_text, remark, tell, wants_json
 from tarmac.cli.lazy import command
-from tarmac.cli.options import duration, flag
+from tarmac.cli.options import duration, flag, together
 from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.cli.views.messages import checkpoint_text, ending, lost_text, state_of, title
 from tarmac.cli.views.runview import counts_text, written
@@ -23,14 +23,14 @@ from tarmac.model.errors import TarmacError, WaitTimeout
 from tarmac.model.lifecycle import LIVE_STATES, RunState
 from tarmac.model.summary import RunSummary
 
-_wait_option = flag("--wait", help="Wait until it is done.")
+_act_options = together(
+    selecting.selection_options, selecting.yes_option, flag("--wait", help="Wait until it is done.")
+)
 
 
 @command()
-@selecting.selection_options
-@selecting.yes_option
+@_act_options
 @flag("--now", help="Without their grace, also where they are stopping already.")
-@_wait_option
 def stop(*, now: bool, **options: Any) -> None:
     """End runs for good. Their workers are asked to leave, and killed after their grace.
 
@@ -41,9 +41,7 @@ def stop(*, now: bool, **options: Any) -> None:
 
 
 @command()
-@selecting.selection_options
-@selecting.yes_option
-@_wait_option
+@_act_options
 def pause(**options: Any) -> None:
     """Pause runs: workers are asked to save and leave, their slots come free, `resume` queues them again.
 
@@ -54,9 +52,7 @@ def pause(**options: Any) -> None:
 
 
 @command()
-@selecting.selection_options
-@selecting.yes_option
-@_wait_option
+@_act_options
 def resume(**options: Any) -> None:
     """Queue paused runs again; they go on from their checkpoint.
 

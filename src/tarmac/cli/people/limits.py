@@ -148,12 +148,7 @@ def grant(amount: float, user: str | None, project: str | None, **options: Any) 
     "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="Only N."
 )
 @click.option("--before", type=click.IntRange(min=1), metavar="ID", help="Only entries before this one.")
-def ledger(limit: int, **whose: str | None) -> None:
+def ledger(user: str | None, project: str | None, **page: Any) -> None:
     """Print the ledger, the newest entries first."""
-    account = next((f"{kind}:{name}" for kind, name in whose.items() if name is not None), None)
-    print_list(
-        "entries",
-        connect().credit_entries(account=account, limit=limit),
-        ENTRIES,
-        empty="the ledger has no such entries",
-    )
+    found = connect().credit_entries(account=_account(user, project), **page)
+    print_list("entries", found, ENTRIES, empty="the ledger has no such entries")

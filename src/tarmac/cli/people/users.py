@@ -9,7 +9,7 @@ import click
 
 from tarmac.cli.dialogue import answer, connect, print_list
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import flag
+from tarmac.cli.options import flag, together
 from tarmac.cli.views.amounts import age
 from tarmac.cli.views.table import Column, Table
 from tarmac.model.actor import ActorRole
@@ -55,16 +55,13 @@ def ls() -> None:
     print_list("users", connect().users(), USERS, empty=empty)
 
 
-def _user_options(function: Any) -> Any:
-    for option in (
-        flag("--password", help="Ask for a password, for tarmac login.", default=False),
-        click.option("--identity", metavar="TEXT", help="The subject that single sign-on knows it by."),
-        click.option("--runs-as", "system_user", metavar="NAME", help="The system user of its runs."),
-        click.option("--organisation", metavar="NAME", help="The organisation of the account."),
-        click.option("--role", type=ROLES, help="What it may do; by default, and at most at first, member."),
-    ):
-        function = option(function)
-    return function
+_user_options = together(
+    click.option("--role", type=ROLES, help="What it may do; by default, and at most at first, member."),
+    click.option("--organisation", metavar="NAME", help="The organisation of the account."),
+    click.option("--runs-as", "system_user", metavar="NAME", help="The system user of its runs."),
+    click.option("--identity", metavar="TEXT", help="The subject that single sign-on knows it by."),
+    flag("--password", help="Ask for a password, for tarmac login.", default=False),
+)
 
 
 @users.command()
