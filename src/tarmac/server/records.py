@@ -8,20 +8,11 @@ import msgspec
 
 from tarmac import api
 from tarmac.control.reports import DryRun, NodeReport
+from tarmac.model import progress
 from tarmac.model.cluster import Disks
 from tarmac.model.codec import common, encode, inherited, ready
 from tarmac.model.lifecycle import RunState
 from tarmac.model.notification import Delivery, Notification
-from tarmac.model.progress import (
-    AttemptProgress,
-    Cause,
-    Loss,
-    Notice,
-    Outcome,
-    RunProgress,
-    WorkerPlacement,
-    WorkerStatus,
-)
 from tarmac.model.resources import NodeUtilization
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import RunSpec
@@ -35,7 +26,7 @@ def run_record(run: Run, *, warnings: Sequence[str] = (), staged: bool = False) 
     """A run and its spec, without values that look like keys."""
     (spec, source), report = shown(run.spec), run.cycle_report
     return api.Run(
-        **inherited(RunProgress, run, but="cycle_report"),
+        **inherited(progress.RunProgress, run, but="cycle_report"),
         name=run.name,
         project=run.project,
         dialect=run.spec.dialect,
@@ -70,17 +61,17 @@ def status_record(run: Run, attempt: Attempt | None) -> api.RunStatus:
 
 def attempt_record(
     attempt: Attempt,
-    workers: Sequence[WorkerStatus],
-    notices: Sequence[Notice],
+    workers: Sequence[progress.WorkerStatus],
+    notices: Sequence[progress.Notice],
     utilization: Sequence[NodeUtilization],
     *,
     directory: str | None,
-    lost: Loss | None,
+    lost: progress.Loss | None,
 ) -> api.Attempt:
     """An attempt with its workers, the notices of its nodes, and its lost work."""
     allocation, named = attempt.allocation, attempt.allocated_at is not None
     return api.Attempt(
-        **inherited(AttemptProgress, attempt),
+        **inherited(progress.AttemptProgress, attempt),
         cluster=allocation.cluster,
         nodes=allocation.nodes if named else (),
         placements=tuple(_placed(each, attempt) for each in allocation.placements) if named else (),
@@ -156,21 +147,21 @@ def _node_launch_record(node: NodeLaunch) -> api.NodeLaunch:
     return api.NodeLaunch(node=node.node, rank=node.rank, workers=tuple(workers))
 
 
-def _placed(placement: WorkerPlacement, attempt: Attempt) -> api.WorkerPlacement:
+def _placed(placement: progress.WorkerPlacement, attempt: Attempt) -> api.WorkerPlacement:
     key = (placement.role, placement.replica)
     released_at = next((each.at for each in attempt.released if (each.role, each.replica) == key), None)
-    return api.WorkerPlacement(**inherited(WorkerPlacement, placement), released_at=released_at)
+    return api.WorkerPlacement(**inherited(progress.WorkerPlacement, placement), released_at=released_at)
 
 
-def exit_status(outcome: Outcome | None, cause: Cause | None) -> int:
+def exit_status(outcome: progress.Outcome | None, cause: progress.Cause | None) -> int:
     """The exit code of a client that followed a run to its end: the run's own.
 
     It is a worker's exit code unchanged, a signal as 128 + its number as in a shell, 143 for a run that a
     user stopped, and 1 for any other failure.
     """
-    if outcome is Outcome.COMPLETED:
+    if outcome is progress.Outcome.COMPLETED:
         return 0
-    if outcome is Outcome.STOPPED:
+    if outcome is progress.Outcome.STOPPED:
         return 128 + _SIGNALS["SIGTERM"]
     if cause is not None and cause.exit_code:
         return cause.exit_code

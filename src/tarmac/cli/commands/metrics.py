@@ -13,15 +13,8 @@ from tarmac import api
 from tarmac.cli.dialogue import answer, connect, print_json, print_text, print_warnings, remark, wants_json
 from tarmac.cli.lazy import command
 from tarmac.cli.options import flag, plot_option, repeated, runs_argument
+from tarmac.cli.views import metricview
 from tarmac.cli.views.errors import written
-from tarmac.cli.views.metricview import (
-    not_finite,
-    point_line,
-    points_of,
-    report_table,
-    series_name,
-    series_table,
-)
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client import Client
 from tarmac.model.codec import json_form
@@ -82,7 +75,7 @@ def metrics(
     elif plot_to is not None:
         _plot(found, plot_to)
     else:
-        print_text(series_table(found, now=time.time(), terminal=stdout_terminal()))
+        print_text(metricview.series_table(found, now=time.time(), terminal=stdout_terminal()))
 
 
 def _say_none(client: Client, runs: Sequence[str], group: str | None) -> None:
@@ -104,9 +97,9 @@ def _show_reports(client: Client, runs: Sequence[str]) -> None:
     if len(runs) > 1:
         raise InvalidInput(f"--all shows the reports of one run, and {len(runs)} were named")
     reports = client.reports(runs[0])
-    text = report_table(reports, now=time.time(), terminal=stdout_terminal())
+    text = metricview.report_table(reports, now=time.time(), terminal=stdout_terminal())
     answer({"reports": reports}, text)
-    print_warnings(not_finite(reports) if not wants_json() else ())
+    print_warnings(metricview.not_finite(reports) if not wants_json() else ())
 
 
 def _plot(found: Sequence[api.MetricSeries], plot_to: str) -> None:
@@ -137,9 +130,9 @@ def _follow(client: Client, runs: Sequence[str], names: Sequence[str], group: st
 
 
 def _show_new(series: api.MetricSeries, shown: dict[tuple[str, str, int], float]) -> None:
-    key = series.run, series_name(series), series.rank
+    key = series.run, metricview.series_name(series), series.rank
     after = shown.get(key, float("-inf"))
-    for step, at, value in points_of(series):
+    for step, at, value in metricview.points_of(series):
         if at <= after:
             continue
         shown[key] = max(at, shown.get(key, at))
@@ -148,7 +141,7 @@ def _show_new(series: api.MetricSeries, shown: dict[tuple[str, str, int], float]
             named = {name: named[name] for name in ("run", "run_name", "group", "name", "rank")}
             print_json({**named, "step": step, "time": at, "value": value})
         else:
-            print_text(point_line(series, step, value))
+            print_text(metricview.point_line(series, step, value))
 
 
 def every_point(client: Client, found: Sequence[api.MetricSeries]) -> Iterator[api.MetricSeries]:
@@ -170,7 +163,7 @@ def write_csv(found: Iterable[api.MetricSeries]) -> None:
     writer.writerow(CSV_COLUMNS)
     for series in found:
         named = [series.run, series.run_name, series.group, series.name, series.rank]
-        for step, at, value in points_of(series):
+        for step, at, value in metricview.points_of(series):
             writer.writerow([*named, "" if step is None else step, at, value])
 
 

@@ -22,14 +22,7 @@ from tarmac.server.changes import EVERY_RUN
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CALLER, RENEW, Caller
 from tarmac.server.http.routing import Call, Handlers, serve, whole
-from tarmac.server.logs.streams import (
-    COMMENT,
-    KEEP_ALIVE_S,
-    StreamResponse,
-    frame,
-    stopping_frame,
-    wants_stream,
-)
+from tarmac.server.logs import streams
 from tarmac.server.routes.experiments import numbers_of
 from tarmac.server.service import Service
 
@@ -103,8 +96,8 @@ class TableHandlers(Handlers):
         if after is None:
             seen, _ = self.service.changes.paths_after(0)
             after = await run_in_threadpool(self.plane.tables.last_change)
-        if wants_stream(call.request):
-            return StreamResponse(_frames(self.service, call.request, fields, after, seen))
+        if streams.wants_stream(call.request):
+            return streams.StreamResponse(_frames(self.service, call.request, fields, after, seen))
         return JsonAnswer(await run_in_threadpool(_changes, self.service, call.caller, fields, after))
 
 
@@ -190,7 +183,7 @@ async def _frames(
     """
     changes, caller = service.changes, request.scope[CALLER]
     spoke = renewed = monotonic()
-    yield frame("open", {}, identifier=str(after))
+    yield streams.frame("open", {}, identifier=str(after))
     with changes.watch(EVERY_RUN) as watch:
         while not changes.stopping:
             version, now = watch.version, monotonic()
@@ -199,19 +192,19 @@ async def _frames(
                     caller, renewed = await request.scope[RENEW](), now
                     check(caller.actor, api.RUN_CHANGES.action)
                 except TarmacError as error:
-                    yield frame("refused", api.Error(error=api.error_form(error)))
+                    yield streams.frame("refused", api.Error(error=api.error_form(error)))
                     return
             seen, paths = changes.paths_after(seen)
             found = await changes.read(_changes, service, caller, fields, after)
             if found.rows or found.more or paths:
                 found = replace(found, paths=paths)
-                yield frame("runs", found, identifier=str(found.until))
-            elif now - spoke > KEEP_ALIVE_S:
-                yield COMMENT
-            if found.until != after or now - spoke > KEEP_ALIVE_S:
+                yield streams.frame("runs", found, identifier=str(found.until))
+            elif now - spoke > streams.KEEP_ALIVE_S:
+                yield streams.COMMENT
+            if found.until != after or now - spoke > streams.KEEP_ALIVE_S:
                 after, spoke = found.until, now
             if await request.is_disconnected():
                 return
             await asyncio.sleep(GAP_S)
             await watch.after(version, changes.spread_s(LOOK_S, GAP_S / 10))
-    yield stopping_frame()
+    yield streams.stopping_frame()
