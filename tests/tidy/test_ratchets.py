@@ -32,7 +32,7 @@ CODE_LINES = {
     "samplers": 214,
     "sched": 5523,
     "search": 574,
-    "server": 8240,
+    "server": 8242,
     "simulator": 1603,
     "store": 3291,
     "systems": 10899,

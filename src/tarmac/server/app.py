@@ -21,7 +21,7 @@ from tarmac.server.http.connections import Bodies
 from tarmac.server.http.hosts import RequestChecks, machine_names
 from tarmac.server.http.openapi import openapi
 from tarmac.server.http.rates import Rates
-from tarmac.server.http.routing import Handlers, Routes
+from tarmac.server.http.routing import Routes
 from tarmac.server.logs.streams import OpenInTurn
 from tarmac.server.page.files import PageFiles
 from tarmac.server.routes.accounts import AccountHandlers
@@ -35,7 +35,7 @@ from tarmac.server.routes.sessions import SessionHandlers
 from tarmac.server.routes.storage import StorageHandlers
 from tarmac.server.routes.submitting import SubmittingHandlers
 from tarmac.server.routes.tables import TableHandlers
-from tarmac.server.service import Service
+from tarmac.server.service import Handlers, Service
 from tarmac.server.settings import AddressSettings
 
 _PARTS: Sequence[Callable[[Service], Handlers]] = (

@@ -1,4 +1,4 @@
-"""Monitoring: whether the server works, and its metrics. Used by `routes/server.py`."""
+"""Monitoring: whether the server works, and its metrics. Used by `routes/pages.py`."""
 
 from collections import Counter
 from collections.abc import Iterator

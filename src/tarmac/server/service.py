@@ -89,3 +89,10 @@ class Service:
     requests: RequestCounts = field(default_factory=RequestCounts)
     audit: Audit = no_audit
     rates: Rates = field(default_factory=Rates)
+
+
+class Handlers:
+    """The base of classes whose methods are the handlers of operations (`http.routing.serve`)."""
+
+    def __init__(self, service: Service) -> None:
+        self.service, self.plane = service, service.plane

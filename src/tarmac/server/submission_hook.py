@@ -1,7 +1,7 @@
 """The site's submission hook: a program of the administrator's own that sees each submission.
 
 It reads a question (JSON) and answers `{}`, a rejection, or changes from a short list. It is called by
-`submitting.hook_calls`, in threads of its own: a slow hook delays only the submissions that wait for it. A
+`submitting.submissions`, in threads of its own: a slow hook delays only the submissions that wait for it. A
 hook that fails rejects, and the server's log has the details.
 """
 

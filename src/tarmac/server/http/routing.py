@@ -25,7 +25,6 @@ from tarmac.model.codec import ready
 from tarmac.model.errors import InvalidInput
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CALLER, Caller
-from tarmac.server.service import Service
 
 Record = TypeVar("Record")
 
@@ -61,11 +60,11 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Served(Offer):
-    """An operation with its handler, a method of `Handlers`."""
+    """An operation with its handler, a method of a class of `routes`."""
 
     method: Callable[[Any, Call[Any, Any]], Any]
 
-    def route(self, handlers: Handlers) -> Route:
+    def route(self, handlers: object) -> Route:
         """The route that calls the handler: a plain one in a thread, an async one in the event loop."""
         operation, handler = self.operation, MethodType(self.method, handlers)
 
@@ -97,13 +96,6 @@ def serve(
     return lambda method: Served(operation, inspect.cleandoc(method.__doc__ or ""), method)
 
 
-class Handlers:
-    """The handlers of some operations, methods with `serve`, and descriptions of further answers."""
-
-    def __init__(self, service: Service) -> None:
-        self.service, self.plane = service, service.plane
-
-
 class Routes:
     """The operations that the server offers, and their routes."""
 
@@ -111,7 +103,7 @@ class Routes:
         self.offers: list[Offer] = []
         self.routes: list[Route] = []
 
-    def add(self, handlers: Handlers) -> None:
+    def add(self, handlers: object) -> None:
         """Add the operations of these handlers, in the order of their definitions."""
         for offer in vars(type(handlers)).values():
             if isinstance(offer, Offer):

@@ -1,4 +1,4 @@
-"""The content of messages: text for people, JSON for programs. Pure. Called by `mail` and `webhooks`."""
+"""The content of messages: text for people, JSON for programs. Pure. Called by `sending` and `webhooks`."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -17,8 +17,8 @@ from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CALLER, SESSION_COOKIE
 from tarmac.server.http.origins import ORIGIN, network_of
 from tarmac.server.http.rates import RateKind
-from tarmac.server.http.routing import Call, Handlers, serve
-from tarmac.server.service import Service
+from tarmac.server.http.routing import Call, serve
+from tarmac.server.service import Handlers, Service
 
 
 class AccountHandlers(Handlers):

@@ -11,7 +11,8 @@ from tarmac.model.cluster import Finding
 from tarmac.model.codec import inherited
 from tarmac.model.lifecycle import Mode, RunState
 from tarmac.model.summary import RunSummary, RunWindow
-from tarmac.server.http.routing import Call, Handlers, serve
+from tarmac.server.http.routing import Call, serve
+from tarmac.server.service import Handlers
 
 MOST_STAGED = 1_000
 """The most runs in the list of those that wait for an approval."""

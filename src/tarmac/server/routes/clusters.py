@@ -17,9 +17,9 @@ from tarmac.model.errors import InvalidInput, NotFound, suggestion
 from tarmac.model.people.limits import CreditAccount, CreditEntry, Limit
 from tarmac.model.people.usage import UsedSlots
 from tarmac.sched import Part
-from tarmac.server.http.routing import Call, Handlers, serve
+from tarmac.server.http.routing import Call, serve
 from tarmac.server.records import node_record
-from tarmac.server.service import Service
+from tarmac.server.service import Handlers, Service
 
 WAIT_S = 10.0
 """Maximum time that a request about a change waits for news."""

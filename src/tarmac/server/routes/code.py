@@ -18,7 +18,8 @@ from tarmac.control.permissions import Action, check
 from tarmac.model.codec import common
 from tarmac.model.errors import InvalidInput, StorageFull, TarmacError, TooLarge
 from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.http.routing import Call, Handlers, serve
+from tarmac.server.http.routing import Call, serve
+from tarmac.server.service import Handlers
 from tarmac.server.submitting.submissions import Draft, code_directory
 
 LARGEST_TREE_BYTES = 64 << 20

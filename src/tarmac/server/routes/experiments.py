@@ -16,9 +16,9 @@ from tarmac.model.experiment import Experiment, ExperimentQuery
 from tarmac.model.metrics import NO_STEP
 from tarmac.model.run_records import NumberKind
 from tarmac.node.files.masking import Mask
-from tarmac.server.http.routing import Call, Handlers, serve, whole
+from tarmac.server.http.routing import Call, serve, whole
 from tarmac.server.records import source_shown
-from tarmac.server.service import Service
+from tarmac.server.service import Handlers, Service
 from tarmac.server.submitting.submissions import Draft, after_hook_here, planned, prepare
 
 

@@ -20,11 +20,11 @@ from tarmac.server.accounts.account_service import SESSION_S
 from tarmac.server.exposition import CONTENT_TYPE, rendered
 from tarmac.server.http.answers import JsonAnswer, response
 from tarmac.server.http.auth import CALLER, SESSION_COOKIE
-from tarmac.server.http.routing import Call, Handlers, decoded_query, serve
+from tarmac.server.http.routing import Call, decoded_query, serve
 from tarmac.server.operation import failures, metrics
 from tarmac.server.page.files import PageFiles
 from tarmac.server.routes.tables import table_of
-from tarmac.server.service import Service
+from tarmac.server.service import Handlers, Service
 
 _DOCUMENTS = frozenset({"text/html", "application/xhtml+xml"})
 _TERMINAL = re.compile(r"/run/[^/]+/terminal")

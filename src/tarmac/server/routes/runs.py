@@ -19,13 +19,13 @@ from tarmac.model.run import Run
 from tarmac.model.run_records import Annotation
 from tarmac.model.summary import RunQuery
 from tarmac.server.http.answers import JsonAnswer, notice
-from tarmac.server.http.routing import Call, Handlers, serve, whole
+from tarmac.server.http.routing import Call, serve, whole
 from tarmac.server.logs.log_lines import RunLogs
 from tarmac.server.logs.log_view import LogQuery, LogView
 from tarmac.server.logs.reports import reports_of
 from tarmac.server.logs.streams import StreamResponse, event_frames, log_frames, parse, wants_stream
 from tarmac.server.records import attempt_record, notification_record, run_record
-from tarmac.server.service import Service
+from tarmac.server.service import Handlers, Service
 from tarmac.server.storage.work_files import WorkFiles, pieces
 
 _DAY_S = 86_400.0

@@ -18,8 +18,8 @@ from tarmac.model.errors import NotFound
 from tarmac.node.session import frames
 from tarmac.node.wire.frames import Splitter, pack_document
 from tarmac.server.accounts.auditing import UNCHANGED
-from tarmac.server.http.routing import Call, Handlers, checked, serve
-from tarmac.server.service import Service
+from tarmac.server.http.routing import Call, checked, serve
+from tarmac.server.service import Handlers, Service
 from tarmac.server.sessions import FarSide, SessionAnswer, opening_frame
 
 LONGEST_COMMAND = 1000

@@ -14,7 +14,8 @@ from tarmac.model.errors import NotFound
 from tarmac.model.run_records import Dataset
 from tarmac.model.secret import Secret, SecretVersion
 from tarmac.server.http.answers import JsonAnswer, notice
-from tarmac.server.http.routing import Call, Handlers, serve
+from tarmac.server.http.routing import Call, serve
+from tarmac.server.service import Handlers
 
 
 class StorageHandlers(Handlers):

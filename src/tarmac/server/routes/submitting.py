@@ -22,9 +22,9 @@ from tarmac.control.service import ControlPlane
 from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError
 from tarmac.model.spec import RunSpec
 from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.http.routing import Call, Handlers, Offer, serve
+from tarmac.server.http.routing import Call, Offer, serve
 from tarmac.server.records import dry_run_record, run_record
-from tarmac.server.service import Service
+from tarmac.server.service import Handlers, Service
 from tarmac.server.submitting.submissions import (
     Draft,
     Prepared,

@@ -21,10 +21,10 @@ from tarmac.model.summary import FACETS, Project, RunSummary, SavedView
 from tarmac.server.changes import EVERY_RUN
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CALLER, RENEW, Caller
-from tarmac.server.http.routing import Call, Handlers, serve, whole
+from tarmac.server.http.routing import Call, serve, whole
 from tarmac.server.logs import streams
 from tarmac.server.routes.experiments import numbers_of
-from tarmac.server.service import Service
+from tarmac.server.service import Handlers, Service
 
 GAP_S = 0.25
 """The least time between two messages of a stream: a person sees no more."""
