@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tarmac.api.account_operations import *
-    from tarmac.api.attempts import *
     from tarmac.api.burst_operations import *
     from tarmac.api.cluster_operations import *
     from tarmac.api.clusters import *
@@ -33,10 +32,6 @@ else:
             "SET_LIMITS SET_MEMBER SET_ORGANISATION SET_PASSWORD SET_USER SUBSCRIBE SUBSCRIPTIONS SignOn "
             "SignOnBody SignOnProgress SubscriptionBody SubscriptionsQuery TOKENS TokenBody TokensQuery "
             "USERS UserBody WHO_AM_I"
-        ),
-        "attempts": (
-            "Attempt LogChunk LogLine LogSource LogWindow Notification Report StreamNotice WorkFile "
-            "WorkFiles WorkerPlacement"
         ),
         "burst_operations": (
             "ADD_PROVIDER APPROVE CHECK_PROVIDER ListedShape OFFERS PROVIDERS ProviderBody REFRESH_SHAPES "
@@ -68,9 +63,11 @@ else:
             "Piece Rotation UploadedPack UploadedTree"
         ),
         "history_operations": (
-            "ANNOTATIONS ATTEMPTS EVENTS EventsQuery FILE FILES FileQuery FilesQuery LOGS LOG_LINES LOG_TEXT "
-            "LogChoice LogLinesQuery LogsQuery NOTE NOTIFICATIONS NoteBody OPEN_SESSION REPORTS ReportsQuery "
-            "SESSION SessionBody TerminalBody WHY WRITE_SESSION WorkerChoice"
+            "ANNOTATIONS ATTEMPTS Attempt EVENTS EventsQuery FILE FILES FileQuery FilesQuery LOGS "
+            "LOG_LINES LOG_TEXT LogChoice LogChunk LogLine LogLinesQuery LogSource LogWindow LogsQuery "
+            "NOTE NOTIFICATIONS NoteBody Notification OPEN_SESSION REPORTS Report ReportsQuery SESSION "
+            "SessionBody StreamNotice TerminalBody WHY WRITE_SESSION WorkFile WorkFiles WorkerChoice "
+            "WorkerPlacement"
         ),
         "page_operations": (
             "ChangesQuery DELETE_VIEW OPEN_PAGE PAGE PageAddress PageFacts RUN_CHANGES RUN_COUNTS RUN_TABLE "

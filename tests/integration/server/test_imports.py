@@ -25,7 +25,14 @@ def test_a_question_to_a_running_server_imports_only_what_asks_it(
 def test_a_list_of_runs_imports_no_records_of_other_answers(plane: Served) -> None:
     modules = loaded("ls", TARMAC_HOME=str(plane.home.root))
     assert "tarmac.api.run_operations" in modules
-    others = ("account_operations", "attempts", "clusters", "experiment_operations", "files", "placement")
+    others = (
+        "account_operations",
+        "clusters",
+        "experiment_operations",
+        "history_operations",
+        "files",
+        "placement",
+    )
     assert among(modules, *(f"tarmac.api.{name}" for name in others)) == []
     assert (
         among(modules, "tarmac.model.cluster", "tarmac.model.run_records", "tarmac.node.kernel.procfs") == []

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from tarmac.api.attempts import StreamNotice
+from tarmac.api.history_operations import StreamNotice
 from tarmac.cli.dialogue import print_json, print_text, print_verbatim
 from tarmac.cli.views.followview import JsonView
 from tarmac.cli.views.terminal import Terminal, columns, fit, one_line, terminal_of

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.api.attempts import LogSource
+from tarmac.api.history_operations import LogSource
 from tarmac.node.files.masking import NO_SECRETS, Mask
 from tarmac.server.logs.log_files import (
     BLOCK_BYTES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.api.attempts import LogSource
+from tarmac.api.history_operations import LogSource
 from tarmac.node.files.masking import NO_SECRETS
 from tarmac.server.logs.log_files import LogFile, Read
 from tarmac.server.logs.log_times import LogTimes

@@ -7,7 +7,7 @@ import codecs
 from collections.abc import Callable
 from typing import Any
 
-from tarmac.api.attempts import LogChunk, LogSource
+from tarmac.api.history_operations import LogChunk, LogSource
 from tarmac.control.service import ControlPlane
 from tarmac.model.actor import Actor
 from tarmac.model.codec import inherited

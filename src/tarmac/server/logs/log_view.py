@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from msgspec import Struct, field
 
 from tarmac import api
-from tarmac.api.attempts import StreamNotice
-from tarmac.api.history_operations import LogChoice, LogsQuery
+from tarmac.api.history_operations import LogChoice, LogsQuery, StreamNotice
 from tarmac.control.service import ControlPlane
 from tarmac.launch.compose import container_launch
 from tarmac.model.actor import Actor

@@ -6,7 +6,7 @@ from json import dumps
 from math import isfinite
 from typing import Any
 
-from tarmac.api.attempts import Report
+from tarmac.api.history_operations import Report
 from tarmac.control.service import ControlPlane
 from tarmac.model.actor import Actor
 from tarmac.model.errors import Unavailable

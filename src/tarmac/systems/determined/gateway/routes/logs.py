@@ -9,7 +9,7 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from tarmac.api.attempts import LogChunk
+from tarmac.api.history_operations import LogChunk
 from tarmac.model.run import Run
 from tarmac.server.logs.log_view import LogQuery, LogView
 from tarmac.server.logs.streams import log_slices
