@@ -293,20 +293,22 @@ def _waiting(current: PoolCycle) -> Iterator[Queued]:
             if request.parked:
                 continue
             for class_queue in request.plain:
-                yield from _left_waiting(current, class_queue)
+                if queued := _left_waiting(current, class_queue):
+                    yield queued
     past_usage = current.due.past_usage
     if past_usage is not None:
         for _, _, mode_queue in islice(current.state.fair.mode_queues(past_usage), ENTITIES):
-            yield from _left_waiting(current, mode_queue)
+            if queued := _left_waiting(current, mode_queue):
+                yield queued
 
 
-def _left_waiting(current: PoolCycle, source: ModeQueue | ClassQueue) -> Iterator[Queued]:
+def _left_waiting(current: PoolCycle, source: ModeQueue | ClassQueue) -> Queued | None:
     """The first run of a list that still waits, if any."""
     for _, queued in source.entries:
         run_id = queued.candidate.run_id
         if run_id not in current.placed and run_id not in current.awaiting:
-            yield queued
-            return
+            return queued
+    return None
 
 
 def _preemptible_at(state: PoolState, precedence: Precedence, waiting: Sequence[Queued]) -> float:
@@ -327,7 +329,7 @@ def _preemptible_at(state: PoolState, precedence: Precedence, waiting: Sequence[
             return min(at, _climbs_at(state, batch, before=at))
         case Policy.FAIR_SHARE:
             past_usage = precedence.past_usage
-            return at if past_usage is None else min(at, _overdrawn_at(state, past_usage, batch))
+            return at if past_usage is None else _overdrawn_at(state, past_usage, batch, before=at)
         case _:
             return at
 
@@ -363,12 +365,16 @@ def _climbs_at(state: PoolState, batch: Sequence[Queued], *, before: float) -> f
     return before
 
 
-def _overdrawn_at(state: PoolState, past_usage: PastUsage, batch: Sequence[Queued]) -> float:
-    """When the usage of an entity exceeds that of the next waiting entity."""
+def _overdrawn_at(
+    state: PoolState, past_usage: PastUsage, batch: Sequence[Queued], *, before: float
+) -> float:
+    """When the usage of an entity exceeds that of the next waiting entity, if not after `before`."""
     entities = {queued.mode_queue.entity for queued in batch if queued.mode_queue.entity is not None}
     floors = sorted((past_usage.of(entity), entity) for entity in entities)
-    at = inf
-    for alike in state.fair.alike(state.holders.ready_groups):
+    at = before
+    for score, alike in state.fair.alike(state.holders.ready_groups):
+        if not floors or past_usage.turns_at(score, alike, floors[0][0]) >= at:
+            continue
         for _, entity, slots in _nearest(alike, floors, past_usage):
             usage = past_usage.of_holding(entity, slots)
             above = bisect_right(floors, (usage, chr(0x10FFFF)))

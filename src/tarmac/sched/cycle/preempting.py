@@ -5,10 +5,11 @@ run needs. Slots that are being released count as free. Nothing is preempted for
 it.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
-from itertools import chain, islice, takewhile
+from itertools import chain, islice
 from math import inf
 from typing import Any
 
@@ -16,6 +17,7 @@ from tarmac.sched.cycle.victims import Found, fewest
 from tarmac.sched.decisions import Preemption, PreemptionReason, preemption_of
 from tarmac.sched.facts import Holding
 from tarmac.sched.index.forecast import Holder, left_at
+from tarmac.sched.index.holders import Group
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass, limit_s
 from tarmac.sched.placing.space import OPEN
@@ -160,25 +162,51 @@ class Preemptor:
         return False
 
     def _find_guarded(self, queued: Queued) -> Found | None:
-        """The victims and the nodes of a run if no guaranteed times applied."""
-        return self._find(queued, chain(self._here(self._guarded(queued)), self._victims(queued)))
+        """The victims and the nodes of a run if no guaranteed times applied.
 
-    def _guarded(self, queued: Queued) -> Iterator[Holder]:
+        The next cycle finds the same if the same runs hold slots and as many of them are guarded, if this
+        search is the first change to the board, and if the same groups are above the share of the run.
+        """
+        state, request, overdrawn = self._state, queued.request, self._guarded_above(queued)
+        victims = list(self._victims(queued))
+        key = (
+            request,
+            queued.key if overdrawn is None else overdrawn,
+            state.zones.open_to(request, self._now + limit_s(queued.candidate)),
+            len(state.holders.guarded),
+            frozenset(self._leaving_ids),
+            tuple(holder.ends[2] for holder in victims),
+        )
+        first = not state.board.touched and not state.board.reservations
+        if first and key in state.memo.guarded:
+            return state.memo.guarded[key]
+        found = self._find(queued, chain(self._here(self._guarded(queued, overdrawn)), victims))
+        if first:
+            state.memo.guarded = {key: found}
+        return found
+
+    def _guarded_above(self, queued: Queued) -> frozenset[Group] | None:
+        """The groups of guarded holdings above the share of a run (None: there are no shares)."""
+        if self._usage_before is None or self._past_usage is None:
+            return None
+        groups = self._state.fair.alike(self._state.holders.guarded_groups)
+        floor = self._past_usage.of(queued.mode_queue.entity or "")
+        return self._usage_before.overdrawn(groups, floor)
+
+    def _guarded(self, queued: Queued, overdrawn: frozenset[Group] | None) -> Iterator[Holder]:
         """The holders that a batch run may preempt once their guarantees have ended, the soonest first."""
-        rules, holders, before = self._state.rules, self._state.holders, self._usage_before
-        known = takewhile(lambda entry: entry[0] < inf, holders.guarded)
-        if before is None or self._past_usage is None:
-            yield from (holder for _, _, holder, key in known if key > queued.key)
-            return
-        floor, groups = self._past_usage.of(queued.mode_queue.entity or ""), holders.guarded_groups
-        overdrawn = takewhile(lambda found: found[0] >= floor, self._state.fair.holdings(groups, before))
-        first = [groups[group] for _, group in islice(overdrawn, MERGED_GROUPS)]
-        if len(first) < MERGED_GROUPS:
-            yield from (holder for _, _, holder in merge(*first))
-            return
-        for _, _, holder, _ in known:
-            if before.of_holding(entity_of(holder.holding.candidate, rules), holder.slots) >= floor:
-                yield holder
+        rules, guarded = self._state.rules, self._state.holders.guarded
+        if overdrawn is not None and len(overdrawn) < MERGED_GROUPS:
+            groups = map(self._state.holders.guarded_groups.__getitem__, overdrawn)
+            return (holder for _, _, holder in merge(*groups))
+        known = islice(guarded, bisect_left(guarded, (inf,)))
+        if overdrawn is None:
+            return (holder for _, _, holder, key in known if key > queued.key)
+        return (
+            holder
+            for _, _, holder, _ in known
+            if (entity_of(holder.holding.candidate, rules), holder.slots) in overdrawn
+        )
 
     def _reserves_at(self, queued: Queued) -> float:
         """The time from which nodes are reserved for a run, for one run at a time (inf: never).

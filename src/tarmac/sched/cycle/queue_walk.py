@@ -4,6 +4,7 @@ import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
+from math import inf
 from operator import attrgetter
 
 from tarmac.model.cluster import Policy
@@ -224,9 +225,9 @@ class _QueueWalk:
         """Add the runs that could start, and leave out those that can neither start nor preempt others."""
         pool, board = self._pool, self._pool.state.board
         walk.keep(lambda source: pool.may_preempt(_mode_queue(source)) or _can_start(pool, source))
-        unreserved = board.unreserved
+        unreserved = inf if pool.spare_room else board.unreserved
         for request in self._queue.up_to(max(board.free[None], 0)):
-            fits = request.slots <= unreserved or request.limited or bool(pool.spare_room)
+            fits = request.slots <= unreserved or request.limited
             if fits and not request.parked and pool.can_start(request):
                 self._enter_class_queues(walk, request)
 
@@ -286,10 +287,12 @@ class _QueueWalk:
             self._others_at = min(self._others_at, (*self._pool.rank(mode_queue), entries[end][0]))
         met: set[ClassQueue] = set()
         for key, queued in entries[first:end]:
+            class_queue = queued.class_queue
+            if class_queue in met:
+                continue
             if not self._pool.may_preempt(mode_queue):
                 return
-            class_queue = queued.class_queue
-            if class_queue not in met and (index := self._index(class_queue)) is not None:
+            if (index := self._index(class_queue)) is not None:
                 met.add(class_queue)
                 yield key, class_queue, index
 

@@ -7,6 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from math import inf
+from typing import Any
 
 from tarmac.model.cluster import Node, Packing, Policy, Pool
 from tarmac.model.reservations import NodeReservation
@@ -88,10 +89,10 @@ class _FairOrder:
         )
         return ((-below, (entity, slots)) for below, (_, entity, slots) in ordered)
 
-    def alike(self, groups: Groups) -> list[list[Place]]:
-        """The classes of groups, each by descending usage, not merged."""
+    def alike(self, groups: Groups) -> Iterable[tuple[Any, list[Place]]]:
+        """The classes of groups by their scores, each by descending usage, not merged."""
         self._rank_groups(groups)
-        return list(groups.ranking.classes)
+        return groups.ranking.classes.items()
 
     def _rank_mode_queues(self) -> None:
         fair = self._queue.fair
@@ -147,20 +148,23 @@ class Memo:
     """`blocked` request classes do not fit the free slots, and will not until some are released.
 
     With the present reservations, runs of the request classes in `windows` start only if they end by then.
-    `forecasts` are valid until holdings change.
+    `forecasts` are valid until holdings change, and so is `guarded`: the last search beyond guaranteed times,
+    by what it depended on.
     """
 
-    __slots__ = ("_reservations", "blocked", "forecasts", "windows")
+    __slots__ = ("_reservations", "blocked", "forecasts", "guarded", "windows")
 
     def __init__(self) -> None:
         self.blocked: set[queues.RequestClass] = set()
         self.windows: dict[queues.RequestClass, float] = {}
         self.forecasts: dict[Hashable, Forecast | None] = {}
+        self.guarded: dict[Hashable, tuple[list[Holder], tuple[str, ...]] | None] = {}
         self._reservations: tuple[Hashable, ...] | None = ()
 
     def change(self, *, freed: bool = False) -> None:
         """Forget what changed holdings or nodes invalidate; `freed` if slots may have become free."""
         self.forecasts.clear()
+        self.guarded.clear()
         if freed:
             self.free()
 

@@ -39,9 +39,9 @@ UNRESERVED: Standing = (frozenset(), False)
 class RequestClass:
     """Runs with equal requests on the same target, and the facts common to them.
 
-    `slots` is the total request, `slot_type` the one type that they name (None: any, or several). `parked`:
-    its home pool could not fit it even if all nodes that take work were empty, because others are drained or
-    reserved.
+    `slots` is the total request, `slot_type` the one type that they name (None: any, or several). `limited`
+    counts its class queues of runs with time limits. `parked`: its home pool could not fit it even if all
+    nodes that take work were empty, because others are drained or reserved.
     """
 
     demands: Demands
@@ -55,6 +55,7 @@ class RequestClass:
     class_queues: dict[tuple[int, str | None, int], ClassQueue] = field(default_factory=dict)
     plain: dict[ClassQueue, None] = field(default_factory=dict)
     fair: dict[int, EntityQueues] = field(default_factory=dict)
+    limited: int = 0
     parked: bool = False
 
     @classmethod
@@ -73,12 +74,6 @@ class RequestClass:
             count=Count.of(demands, target, uneven=feasibility.uneven),
             standing=standing,
         )
-
-    @property
-    def limited(self) -> bool:
-        """Whether some of its queued runs have time limits."""
-        magnitudes = chain((each.magnitude for each in self.plain), self.fair)
-        return any(magnitude != NO_LIMIT for magnitude in magnitudes)
 
     def fit(self, view: View, way: Way | None = None) -> list[Part] | None:
         """A place for a run on these nodes; `way` splits its slots, if known."""
@@ -319,6 +314,7 @@ class PoolQueue:
         """Add and return a new class queue."""
         if not request.class_queues:
             self.requests.setdefault(request.slots, {})[request] = None
+        request.limited += magnitude != NO_LIMIT
         class_queue = ClassQueue(mode_queue, request, magnitude)
         request.class_queues[mode_queue.rank, mode_queue.entity, magnitude] = class_queue
         if mode_queue.entity is None:
@@ -333,6 +329,7 @@ class PoolQueue:
     def _close(self, class_queue: ClassQueue) -> None:
         """Remove an empty class queue, and its mode queue if that is empty."""
         mode_queue, request = class_queue.mode_queue, class_queue.request
+        request.limited -= class_queue.magnitude != NO_LIMIT
         del request.class_queues[mode_queue.rank, mode_queue.entity, class_queue.magnitude]
         if mode_queue.entity is None:
             del request.plain[class_queue]

@@ -9,7 +9,9 @@ leaves no error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from math import floor, inf, log
 from typing import Any
 
@@ -151,6 +153,23 @@ class PastUsage:
         lead = max(LEAD_SHARE * used, quantum_slot_s)
         return (ADVANCE_GUARANTEES - 1) * quantum_slot_s + lead - used - ROUNDING * (abs(stays) + abs(fades))
 
+    def overdrawn(
+        self, classes: Iterable[tuple[Any, Sequence[tuple[Any, ...]]]], floor: float
+    ) -> frozenset[tuple[str, int]]:
+        """The ranked groups of holdings whose usage `of_holding` is at least `floor`."""
+        found = set[tuple[str, int]]()
+        for (stays, width, share), places in classes:
+            quantum_slot_s = width * self.quantum_s / share
+            advanced = floor + (ADVANCE_GUARANTEES - 1) * quantum_slot_s
+            least = max(advanced / (1 - LEAD_SHARE), advanced + quantum_slot_s)
+            below, rounding = (stays - least) / self._faded, ROUNDING * (stays + abs(least)) / self._faded
+            surely = bisect_left(places, (below - rounding,))
+            found.update([place[1:] for place in places[:surely]])
+            for _, entity, slots in islice(places, surely, bisect_left(places, (below + rounding,))):
+                if self.of_holding(entity, slots) >= floor:
+                    found.add((entity, slots))
+        return frozenset(found)
+
     def used(self, entity: str) -> float:
         """The usage of this entity by its share; it only grows during a cycle."""
         used = self._used.get(entity)
@@ -174,6 +193,18 @@ class PastUsage:
             return inf
         soon_s = SOON_SHARE * max(self.quantum_s, LEAD_SHARE * self.used(entity) / growth)
         return self._now + max(more / growth, soon_s)
+
+    def turns_at(
+        self, score: tuple[float, int, float], alike: Sequence[tuple[Any, ...]], floor: float
+    ) -> float:
+        """A lower bound of the times at which one of these ranked groups reaches `floor` or a higher one."""
+        stays, mean_life_s = score[0], self._rules.half_life_s / log(2)
+        if stays <= 0 or (self._charged and any(place[1] in self._charged for place in alike)):
+            return -inf
+        more = floor + self.least_below(score, alike[0])
+        least_used = self.least(stays, (-alike[-1][0],))
+        soon_s = max(more, SOON_SHARE * LEAD_SHARE * least_used) / stays * mean_life_s
+        return self._now + max(soon_s, SOON_SHARE * self.quantum_s)
 
     def _advance(self, entity: str) -> float:
         return self._quantum_slot_s(entity, (ADVANCE_GUARANTEES - 1) * width_of(self._first(entity)))

@@ -68,19 +68,14 @@ class Changes:
 
 
 class Ranking:
-    """The items of entities, in sorted classes."""
+    """The items of entities, in sorted `classes`."""
 
-    __slots__ = ("_classes", "_placed", "_position")
+    __slots__ = ("_placed", "_position", "classes")
 
     def __init__(self) -> None:
         self._position = (-1, 0)
-        self._classes: dict[Hashable, list[Place]] = {}
+        self.classes: dict[Hashable, list[Place]] = {}
         self._placed: dict[str, Sequence[Placed]] = {}
-
-    @property
-    def classes(self) -> Iterable[list[Place]]:
-        """The classes, each in order."""
-        return self._classes.values()
 
     def placed(self, entity: str) -> Sequence[Placed]:
         """The places of an entity's items."""
@@ -102,7 +97,7 @@ class Ranking:
             if found:
                 self._placed[entity] = found
             for key, place in found:
-                insort(self._classes.setdefault(key, []), place)
+                insort(self.classes.setdefault(key, []), place)
 
     def ordered(self, value: Callable[[Place], float], least: Least) -> Iterator[tuple[float, Place]]:
         """All items with their values, the least first; the values must keep the order of a class.
@@ -110,12 +105,12 @@ class Ranking:
         `least` computes quickly what a value is at least: so the values of few items are computed.
         """
         heap: list[tuple[float, Place, int, Hashable]] = [
-            (least(key, places[0]), (), 0, key) for key, places in self._classes.items()
+            (least(key, places[0]), (), 0, key) for key, places in self.classes.items()
         ]
         heapq.heapify(heap)
         while heap:
             found, known, index, key = heap[0]
-            places = self._classes[key]
+            places = self.classes[key]
             if not known:
                 heapq.heapreplace(heap, (value(places[index]), places[index][1:], index, key))
                 continue
@@ -126,16 +121,16 @@ class Ranking:
                 heapq.heappop(heap)
 
     def _begin(self, entities: Iterable[str], places: Places) -> None:
-        self._classes = {}
+        self.classes = {}
         self._placed = {entity: found for entity in entities if (found := places(entity))}
         for placed in self._placed.values():
             for key, place in placed:
-                self._classes.setdefault(key, []).append(place)
-        for together in self._classes.values():
+                self.classes.setdefault(key, []).append(place)
+        for together in self.classes.values():
             together.sort()
 
     def _cut(self, key: Hashable, place: Place) -> None:
-        together = self._classes[key]
+        together = self.classes[key]
         del together[bisect_left(together, place)]
         if not together:
-            del self._classes[key]
+            del self.classes[key]
