@@ -13,7 +13,7 @@ from tarmac.model.codec import replace
 from tarmac.model.spec import Target
 from tarmac.sched.facts import Demand, requested_slots
 from tarmac.sched.placing.board import PoolBoard, PoolKey, boards
-from tarmac.sched.placing.fitting import Part, split_unevenly
+from tarmac.sched.placing.fitting import Count, Part, split_unevenly
 from tarmac.sched.placing.gangs import fit
 from tarmac.sched.placing.view import View
 
@@ -83,8 +83,14 @@ class Admission:
             for key, board in self._boards.items():
                 rules = self._pools.get(key)
                 board.spread = rules is not None and rules.packing is Packing.SPREAD
+        count = Count.of(demands, target, uneven=uneven)
         for key, board in self._boards.items():
             if allowed(key, target):
+                if count and not count.fits(board.at_least(count.shard, count.slot_type)):
+                    continue
+                if count and uneven and len(demands) == 1:  # counting is exact, and no parts are asked for
+                    yield key
+                    continue
                 view = View.of(board, target)
                 parts = fit(demands, view, uneven=uneven)
                 if parts is not None and (uneven or not _scattered(demands, parts, view)):

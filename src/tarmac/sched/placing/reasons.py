@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from tarmac.model.cluster import Drain, Node, NodeState, admits
 from tarmac.model.errors import listed
@@ -37,8 +38,11 @@ def why_never(snapshot: Snapshot, demands: Demands, target: Target) -> tuple[Rea
     if not nodes:
         return (_no_cluster(snapshot, target),)
     pieces = [_smallest(demand, nodes, uneven=True) for demand in demands]
+    total = Resources(slots=sum(demand.slots or 0 for demand in demands))
+    for demand in demands:
+        total = total.plus(demand.each.times(demand.replicas or 1))
     return tuple(
-        _mismatch(node, demands, target) or _too_small(node, pieces) or _part_only(node, demands)
+        _mismatch(node, demands, target) or _too_small(node, pieces) or _part_only(node, total)
         for node in nodes
     )
 
@@ -72,6 +76,7 @@ def why_not_now(
     )
 
 
+@lru_cache(maxsize=1024)
 def amount(need: Resources) -> str:
     """An amount in words: `2 h100 slots and 4 cpus and 16 GiB`."""
     parts = []
@@ -142,11 +147,7 @@ def _too_small(node: Node, pieces: Sequence[Resources]) -> Reason | None:
     return _reason(node, ReasonCode.TOO_SMALL, text)
 
 
-def _part_only(node: Node, demands: Demands) -> Reason:
-    total = Resources()
-    for demand in demands:
-        total = total.plus(demand.each.times(demand.replicas or 1))
-        total = total.plus(Resources(slots=demand.slots or 0))
+def _part_only(node: Node, total: Resources) -> Reason:
     text = f"it has {amount(node.capacity)} in all, and {amount(total)} are needed at once"
     return _reason(node, ReasonCode.GANG, text)
 

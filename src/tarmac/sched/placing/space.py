@@ -208,15 +208,17 @@ class Bucket:
 
     def reserve(self, spaces: list[Space], number: int) -> None:
         """Move open spaces to a reservation."""
-        counts = self.counts[OPEN]
+        before, counts, start = self.open, self.counts[OPEN], 0
+        places = sorted([bisect_left(before, (space.free, space.order)) for space in spaces])
+        self.open = []
+        for place in places:
+            self.open += before[start:place]
+            start = place + 1
+        self.open += before[start:]
+        self.reserved[number] = [before[place] for place in places]
         for space in spaces:
-            if len(spaces) < MANY:
-                del self.open[bisect_left(self.open, (space.free, space.order))]
             space.reserved = number
             counts[space.free] -= 1
-        if len(spaces) >= MANY:
-            self.open = [entry for entry in self.open if entry[2].reserved == OPEN]
-        self.reserved[number] = sorted((space.free, space.order, space) for space in spaces)
         self.counts[number] = self._counted(spaces)
 
     def open_all(self) -> None:
