@@ -31,6 +31,10 @@ MERGED_GROUPS = 64
 """If fewer groups of holdings than this are above a share, only their guaranteed times are looked at."""
 
 
+SEARCHES = 4
+"""The number of searches beyond guaranteed times that are remembered: the board often changes back."""
+
+
 @dataclass(frozen=True, slots=True)
 class PreemptionChoice:
     """The preemptions for a run, and the nodes reserved for it, where it can start at `at`."""
@@ -164,26 +168,27 @@ class Preemptor:
     def _find_guarded(self, queued: Queued) -> Found | None:
         """The victims and the nodes of a run if no guaranteed times applied.
 
-        The next cycle finds the same if the same runs hold slots and as many of them are guarded, if this
-        search is the first change to the board, and if the same groups are above the share of the run.
+        A counted request finds the same as before if the same nodes have free slots, none are reserved, and
+        the search would meet the same holders in the same order.
         """
-        state, request, overdrawn = self._state, queued.request, self._guarded_above(queued)
-        victims = list(self._victims(queued))
-        key = (
-            request,
-            queued.key if overdrawn is None else overdrawn,
-            state.zones.open_to(request, self._now + limit_s(queued.candidate)),
-            len(state.holders.guarded),
-            frozenset(self._leaving_ids),
-            tuple(holder.ends[2] for holder in victims),
-        )
-        first = not state.board.touched and not state.board.reservations
-        if first and key in state.memo.guarded:
-            return state.memo.guarded[key]
-        found = self._find(queued, chain(self._here(self._guarded(queued, overdrawn)), victims))
-        if first:
-            state.memo.guarded = {key: found}
+        state, request, above = self._state, queued.request, self._guarded_above(queued)
+        board, searches = state.board, state.memo.guarded
+        if request.count is None or len(request.demands) > 1 or board.reservations:
+            return self._find(queued, self._beyond(queued, above))
+        zones = state.zones.open_to(request, self._now + limit_s(queued.candidate))
+        vacant = [bucket.vacant for bucket in board.buckets.values()]
+        key = (request, zones, self._leaving[queued.mode_queue.rank], vacant)
+        for known, seen, found in searches:
+            if known == key and seen == list(islice(chain(self._beyond(queued, above), [None]), len(seen))):
+                return found
+        met: list[Holder | None] = []
+        found = self._find(queued, _noted(self._beyond(queued, above), met))
+        state.memo.guarded = [(key, met, found), *searches[: SEARCHES - 1]]
         return found
+
+    def _beyond(self, queued: Queued, above: frozenset[Group] | None) -> Iterator[Holder]:
+        """The holders that a run may preempt if no guaranteed times applied, the guarded ones first."""
+        return chain(self._here(self._guarded(queued, above)), self._victims(queued))
 
     def _guarded_above(self, queued: Queued) -> frozenset[Group] | None:
         """The groups of guarded holdings above the share of a run (None: there are no shares)."""
@@ -279,6 +284,14 @@ class Preemptor:
 
     def _here(self, holders: Iterable[Holder]) -> Iterator[Holder]:
         return (holder for holder in holders if holder.ends[2] not in self._leaving_ids)
+
+
+def _noted(holders: Iterable[Holder], met: list[Holder | None]) -> Iterator[Holder]:
+    """The same holders. Notes in `met` those that were read, and None if there were no more."""
+    for holder in holders:
+        met.append(holder)
+        yield holder
+    met.append(None)
 
 
 def _progress_lost_slot_s(holding: Holding, now: float) -> float:

@@ -148,8 +148,8 @@ class Memo:
     """`blocked` request classes do not fit the free slots, and will not until some are released.
 
     With the present reservations, runs of the request classes in `windows` start only if they end by then.
-    `forecasts` are valid until holdings change, and so is `guarded`: the last search beyond guaranteed times,
-    by what it depended on.
+    `forecasts` are valid until holdings change. `guarded` has the last searches beyond guaranteed times, by
+    what they depended on, until nodes change.
     """
 
     __slots__ = ("_reservations", "blocked", "forecasts", "guarded", "windows")
@@ -158,13 +158,12 @@ class Memo:
         self.blocked: set[queues.RequestClass] = set()
         self.windows: dict[queues.RequestClass, float] = {}
         self.forecasts: dict[Hashable, Forecast | None] = {}
-        self.guarded: dict[Hashable, tuple[list[Holder], tuple[str, ...]] | None] = {}
+        self.guarded: list[tuple[Any, list[Holder | None], tuple[list[Holder], tuple[str, ...]] | None]] = []
         self._reservations: tuple[Hashable, ...] | None = ()
 
     def change(self, *, freed: bool = False) -> None:
         """Forget what changed holdings or nodes invalidate; `freed` if slots may have become free."""
         self.forecasts.clear()
-        self.guarded.clear()
         if freed:
             self.free()
 
@@ -307,11 +306,10 @@ class PoolState:
             self.zones.rules = rules
             self.board.spread = rules.packing is Packing.SPREAD
             self.queue.add_all(self.queue.restart(rules))
-            self._parking_is_current = False
             self.holders.restart(rules, self.holdings.values())
             self.accounts.restart(rules, [holder.holding for holder in self.holdings.values()])
             self.fair.set_rules(rules)
-            self.memo.change(freed=True)
+            self._nodes_changed()
 
     @property
     def _closes(self) -> bool:
@@ -320,6 +318,7 @@ class PoolState:
 
     def _nodes_changed(self) -> None:
         self._parking_is_current = False
+        self.memo.guarded.clear()
         self.memo.change(freed=True)
 
     def _take_up(self, holder: Holder) -> None:

@@ -183,6 +183,11 @@ class Bucket:
         self.counts: dict[int, list[int]] = {OPEN: [0] * width, EVERY: [0] * width}
         self._by_weightless: list[Entry] | None = None
 
+    @property
+    def vacant(self) -> list[Entry]:
+        """The open nodes with free slots."""
+        return self.open[bisect_left(self.open, (1,)) :]
+
     def put(self, space: Space) -> None:
         """Add a space at the place of its free slots."""
         insort(self._entries(space), (space.free, space.order, space))
