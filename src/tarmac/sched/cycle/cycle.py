@@ -9,7 +9,7 @@ holding.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from itertools import islice
+from itertools import chain, islice
 from math import inf
 
 from tarmac.model.cluster import Policy
@@ -252,7 +252,7 @@ def wakes_at(current: PoolCycle) -> float:
     at = min(_clockwork(current), _placed(current), inf if due.preemptor is None else due.preemptor.again_at)
     state = current.state
     if state.rules.preemption or state.holders.interruptible:
-        waiting = list(_waiting(current))
+        waiting = _waiting(current)
         if waiting:
             at = min(at, _preemptible_at(state, due.precedence, waiting))
     return at
@@ -283,23 +283,19 @@ def _placed(current: PoolCycle) -> float:
     return min(moments, default=inf)
 
 
-def _waiting(current: PoolCycle) -> Iterator[Queued]:
+def _waiting(current: PoolCycle) -> list[Queued]:
     """The first run that waits for slots in each class queue, and in the first mode queues of a fair share.
 
     Later runs of the same queue can preempt no other holdings.
     """
-    for requests in current.state.queue.requests.values():
-        for request in requests:
-            if request.parked:
-                continue
-            for class_queue in request.plain:
-                if queued := _left_waiting(current, class_queue):
-                    yield queued
+    requests = chain.from_iterable(current.state.queue.requests.values())
+    sources = list[ModeQueue | ClassQueue](
+        class_queue for request in requests if not request.parked for class_queue in request.plain
+    )
     past_usage = current.due.past_usage
     if past_usage is not None:
-        for _, _, mode_queue in islice(current.state.fair.mode_queues(past_usage), ENTITIES):
-            if queued := _left_waiting(current, mode_queue):
-                yield queued
+        sources += [found for _, _, found in islice(current.state.fair.mode_queues(past_usage), ENTITIES)]
+    return [queued for source in sources if (queued := _left_waiting(current, source))]
 
 
 def _left_waiting(current: PoolCycle, source: ModeQueue | ClassQueue) -> Queued | None:

@@ -17,7 +17,6 @@ from tarmac.sched.cycle.victims import Found, fewest
 from tarmac.sched.decisions import Preemption, PreemptionReason, preemption_of
 from tarmac.sched.facts import Holding
 from tarmac.sched.index.forecast import Holder, left_at
-from tarmac.sched.index.holders import Group
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass, limit_s
 from tarmac.sched.placing.space import OPEN
@@ -171,47 +170,33 @@ class Preemptor:
         A counted request finds the same as before if the same nodes have free slots, none are reserved, and
         the search would meet the same holders in the same order.
         """
-        state, request, above = self._state, queued.request, self._guarded_above(queued)
-        board, searches = state.board, state.memo.guarded
-        if request.count is None or len(request.demands) > 1 or board.reservations:
-            return self._find(queued, self._beyond(queued, above))
+        state, request, met = self._state, queued.request, list[Holder]()
+        more = chain(self._here(self._guarded(queued)), self._victims(queued))
+        if request.count is None or len(request.demands) > 1 or state.board.reservations:
+            return self._find(queued, more)
         zones = state.zones.open_to(request, self._now + limit_s(queued.candidate))
-        vacant = [bucket.vacant for bucket in board.buckets.values()]
+        vacant = [bucket.vacant for bucket in state.board.buckets.values()]
         key = (request, zones, self._leaving[queued.mode_queue.rank], vacant)
-        for known, seen, found in searches:
-            if known == key and seen == list(islice(chain(self._beyond(queued, above), [None]), len(seen))):
+        for known, seen, found in state.memo.guarded:
+            end = len(seen) + (found is None)  # without a result it has met all
+            met += islice(more, max(0, end - len(met)))
+            if known == key and met[:end] == seen:
                 return found
-        met: list[Holder | None] = []
-        found = self._find(queued, _noted(self._beyond(queued, above), met))
-        state.memo.guarded = [(key, met, found), *searches[: SEARCHES - 1]]
+        found = self._find(queued, _noted(met, more))
+        state.memo.guarded = [(key, met, found), *state.memo.guarded[: SEARCHES - 1]]
         return found
 
-    def _beyond(self, queued: Queued, above: frozenset[Group] | None) -> Iterator[Holder]:
-        """The holders that a run may preempt if no guaranteed times applied, the guarded ones first."""
-        return chain(self._here(self._guarded(queued, above)), self._victims(queued))
-
-    def _guarded_above(self, queued: Queued) -> frozenset[Group] | None:
-        """The groups of guarded holdings above the share of a run (None: there are no shares)."""
-        if self._usage_before is None or self._past_usage is None:
-            return None
-        groups = self._state.fair.alike(self._state.holders.guarded_groups)
-        floor = self._past_usage.of(queued.mode_queue.entity or "")
-        return self._usage_before.overdrawn(groups, floor)
-
-    def _guarded(self, queued: Queued, overdrawn: frozenset[Group] | None) -> Iterator[Holder]:
+    def _guarded(self, queued: Queued) -> Iterator[Holder]:
         """The holders that a batch run may preempt once their guarantees have ended, the soonest first."""
-        rules, guarded = self._state.rules, self._state.holders.guarded
-        if overdrawn is not None and len(overdrawn) < MERGED_GROUPS:
-            groups = map(self._state.holders.guarded_groups.__getitem__, overdrawn)
-            return (holder for _, _, holder in merge(*groups))
-        known = islice(guarded, bisect_left(guarded, (inf,)))
-        if overdrawn is None:
+        holders, groups = self._state.holders, self._state.holders.guarded_groups
+        known = islice(holders.guarded, bisect_left(holders.guarded, (inf,)))
+        if self._usage_before is None or self._past_usage is None:
             return (holder for _, _, holder, key in known if key > queued.key)
-        return (
-            holder
-            for _, _, holder, _ in known
-            if (entity_of(holder.holding.candidate, rules), holder.slots) in overdrawn
-        )
+        floor = self._past_usage.of(queued.mode_queue.entity or "")
+        above = self._usage_before.overdrawn(self._state.fair.alike(groups), floor)
+        if len(above) < MERGED_GROUPS:
+            return (holder for _, _, holder in merge(*(groups[group] for group in above)))
+        return (holder for _, _, holder, _ in known if holders.group(holder) in above)
 
     def _reserves_at(self, queued: Queued) -> float:
         """The time from which nodes are reserved for a run, for one run at a time (inf: never).
@@ -286,12 +271,12 @@ class Preemptor:
         return (holder for holder in holders if holder.ends[2] not in self._leaving_ids)
 
 
-def _noted(holders: Iterable[Holder], met: list[Holder | None]) -> Iterator[Holder]:
-    """The same holders. Notes in `met` those that were read, and None if there were no more."""
-    for holder in holders:
+def _noted(met: list[Holder], more: Iterable[Holder]) -> Iterator[Holder]:
+    """The holders met so far, and then more, which are noted."""
+    yield from tuple(met)
+    for holder in more:
         met.append(holder)
         yield holder
-    met.append(None)
 
 
 def _progress_lost_slot_s(holding: Holding, now: float) -> float:

@@ -177,6 +177,10 @@ class Holders:
         below = max((known for known in self._climbs if known < level), default=level)
         return [self._climbs[known] for known in sorted({below, level}) if known in self._climbs]
 
+    def group(self, holder: Holder) -> Group:
+        """The group that a holder counts for."""
+        return entity_of(holder.holding.candidate, self._rules), holder.slots
+
     def _begin(self, rules: Pool) -> None:
         self._rules = rules
         self.cycle: dict[str, Holder] = {}
@@ -196,14 +200,14 @@ class Holders:
         self._places[run_id] = _Place(until, key)
         insort(self.guarded, (until, run_id, holder, key))
         if self._fair and until < inf:
-            self.guarded_groups.add(self._group(holder), (until, run_id, holder))
+            self.guarded_groups.add(self.group(holder), (until, run_id, holder))
 
     def _unguard(self, holder: Holder, until: float) -> None:
         run_id = holder.holding.candidate.run_id
         del self._places[run_id]
         _cut(self.guarded, (until, run_id))
         if self._fair and until < inf:
-            self.guarded_groups.cut(self._group(holder), (until, run_id))
+            self.guarded_groups.cut(self.group(holder), (until, run_id))
 
     def _make_ready(self, holder: Holder) -> None:
         candidate = holder.holding.candidate
@@ -212,7 +216,7 @@ class Holders:
         self._places[candidate.run_id] = _Place(None, key, climbs_at)
         insort(self.ready, (key, holder))
         if self._fair:
-            self.ready_groups.add(self._group(holder), (key, holder))
+            self.ready_groups.add(self.group(holder), (key, holder))
         if climbs_at < inf:
             climbed = holder_key(holder.holding, self._rules, climbs_at, slots=holder.slots)
             insort(self._climbs.setdefault(level_of(key), []), (climbs_at, candidate.run_id, holder, climbed))
@@ -222,16 +226,13 @@ class Holders:
         del self._places[run_id]
         _cut(self.ready, (place.key,))
         if self._fair:
-            self.ready_groups.cut(self._group(holder), (place.key,))
+            self.ready_groups.cut(self.group(holder), (place.key,))
         if place.climbs_at < inf:
             _cut(self._climbs[level_of(place.key)], (place.climbs_at, run_id))
 
     @property
     def _fair(self) -> bool:
         return self._rules.policy is Policy.FAIR_SHARE
-
-    def _group(self, holder: Holder) -> Group:
-        return entity_of(holder.holding.candidate, self._rules), holder.slots
 
     def _key(self, holder: Holder) -> Key:
         return holder_key(holder.holding, self._rules, self._now, slots=holder.slots)

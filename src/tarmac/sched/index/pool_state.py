@@ -158,7 +158,7 @@ class Memo:
         self.blocked: set[queues.RequestClass] = set()
         self.windows: dict[queues.RequestClass, float] = {}
         self.forecasts: dict[Hashable, Forecast | None] = {}
-        self.guarded: list[tuple[Any, list[Holder | None], tuple[list[Holder], tuple[str, ...]] | None]] = []
+        self.guarded: list[tuple[Any, list[Holder], tuple[list[Holder], tuple[str, ...]] | None]] = []
         self._reservations: tuple[Hashable, ...] | None = ()
 
     def change(self, *, freed: bool = False) -> None:

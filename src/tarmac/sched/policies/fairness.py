@@ -49,6 +49,10 @@ SOON_SHARE = 0.1
 """The share of the lead that is the least time between checks whether usage has turned against an entity."""
 
 
+Alike = Sequence[tuple[Any, ...]]
+"""Ranked groups of holdings of entities whose usage grows alike, the highest first."""
+
+
 def entity_of(candidate: Candidate, rules: Pool) -> str:
     """The entity whose share a run counts for."""
     match rules.share_by:
@@ -153,9 +157,7 @@ class PastUsage:
         lead = max(LEAD_SHARE * used, quantum_slot_s)
         return (ADVANCE_GUARANTEES - 1) * quantum_slot_s + lead - used - ROUNDING * (abs(stays) + abs(fades))
 
-    def overdrawn(
-        self, classes: Iterable[tuple[Any, Sequence[tuple[Any, ...]]]], floor: float
-    ) -> frozenset[tuple[str, int]]:
+    def overdrawn(self, classes: Iterable[tuple[Any, Alike]], floor: float) -> set[tuple[str, int]]:
         """The ranked groups of holdings whose usage `of_holding` is at least `floor`."""
         found = set[tuple[str, int]]()
         for (stays, width, share), places in classes:
@@ -168,7 +170,7 @@ class PastUsage:
             for _, entity, slots in islice(places, surely, bisect_left(places, (below + rounding,))):
                 if self.of_holding(entity, slots) >= floor:
                     found.add((entity, slots))
-        return frozenset(found)
+        return found
 
     def used(self, entity: str) -> float:
         """The usage of this entity by its share; it only grows during a cycle."""
@@ -194,9 +196,7 @@ class PastUsage:
         soon_s = SOON_SHARE * max(self.quantum_s, LEAD_SHARE * self.used(entity) / growth)
         return self._now + max(more / growth, soon_s)
 
-    def turns_at(
-        self, score: tuple[float, int, float], alike: Sequence[tuple[Any, ...]], floor: float
-    ) -> float:
+    def turns_at(self, score: tuple[float, int, float], alike: Alike, floor: float) -> float:
         """A lower bound of the times at which one of these ranked groups reaches `floor` or a higher one."""
         stays, mean_life_s = score[0], self._rules.half_life_s / log(2)
         if stays <= 0 or (self._charged and any(place[1] in self._charged for place in alike)):
