@@ -193,6 +193,45 @@ def test_a_ranking_that_was_kept_is_the_one_that_is_made_anew(preemption):
             )
 
 
+@pytest.mark.parametrize("policy", list(Policy))
+def test_a_remembered_search_beyond_guaranteed_times_finds_what_a_new_one_finds(policy):
+    """Wide runs wait behind guarded ones that come and go; every plan is that of a ledger made anew (M3)."""
+    dice = Random(11)
+    rules = replace(RULES, policy=policy, preemption=True, guaranteed_s=300.0, half_life_s=5000.0)
+    ledger = Ledger(replace(snapshot(nodes(3, 8)), pools=(rules,)))
+    now, alive, remembered = NOW, [], 0
+    for number in range(300):
+        now += dice.choice((0.0, 1.0, 20.0))
+        run = candidate(
+            f"r{number:04}", gang(dice.choice((1, 2, 4))), owner=f"u{dice.randrange(9)}", submitted_at=now
+        )
+        ledger.queue(run)
+        alive.append(run.run_id)
+        if dice.random() < 0.7:
+            ledger.forget(alive.pop(dice.randrange(len(alive))))
+        if number % 10 == 0:  # another run is the first that waits
+            name = f"w{number}"
+            waits = candidate(
+                name, gang(dice.choice((5, 8, 12))), owner=name, queued_at=NOW - 900, priority=3
+            )
+            ledger.queue(replace(waits, position=NOW - 900 - number))
+        (state,) = ledger.pools.values()
+        before = list(state.memo.guarded)
+        made = ledger.plan(now)
+        remembered += bool(before) and before == state.memo.guarded
+        assert made == plan(ledger.snapshot(), now)
+        for placement in made.placements:
+            if not placement.run_id.startswith("w"):  # they keep waiting
+                held = Holding(
+                    candidate=ledger.candidate(placement.run_id),
+                    allocation=placement.allocation,
+                    granted_at=now,
+                    started_at=now,
+                )
+                ledger.hold(held)
+    assert remembered > 10 or policy is Policy.LEAST_ATTAINED  # there a wide run is not ordered first
+
+
 def crowded(slots):
     """Under fair share one user holds all slots, each with a run, and eight others wait with as many."""
     rules = replace(RULES, policy=Policy.FAIR_SHARE, preemption=True)
