@@ -120,16 +120,13 @@ _STEP = 10
 TRUSTED_SLOT_S = 8 * 3600.0
 """The most that a guess counts for a run that has used less: on the level of 1 to 10 slot-hours."""
 
-_KNOWN_STEP = 2
+_KNOWN_STEP = 2.0
 """The ratio with a time limit: the rest is known, except for the margin that people leave, so it is
 smaller.
 """
 
 _LADDER: tuple[float, ...] = (0.0, *(_FIRST_LEVEL_SLOT_S * _STEP**number for number in range(12)))
-_KNOWN_LADDER: tuple[float, ...] = (
-    0.0,
-    *(_FIRST_LEVEL_SLOT_S * _KNOWN_STEP**number for number in range(40)),
-)
+_KNOWN_LADDER = (0.0, *(_FIRST_LEVEL_SLOT_S * _KNOWN_STEP**number for number in range(40)))
 
 
 def level(attained_slot_s: float) -> float:
