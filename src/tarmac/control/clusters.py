@@ -17,19 +17,8 @@ from tarmac.control.reports import NodeReport, node_reports
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.control.state.facts import candidate_of
+from tarmac.model import cluster as model
 from tarmac.model.actor import Actor
-from tarmac.model.cluster import (
-    BURST_PREFIX,
-    LOCAL_ENGINE,
-    OF_ONE_RUN,
-    REHEARSAL_PREFIX,
-    Cluster,
-    Finding,
-    Node,
-    NodeState,
-    Pool,
-    admits,
-)
 from tarmac.model.codec import common, replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable, listed, suggestion
 from tarmac.model.progress import CauseCode
@@ -71,7 +60,7 @@ class Clusters:
 
     # --- commands
 
-    def add(self, actor: Actor, cluster: Cluster, *, replacing: bool = False) -> api.Cluster:
+    def add(self, actor: Actor, cluster: model.Cluster, *, replacing: bool = False) -> api.Cluster:
         """Add a described cluster durably; the same description again changes nothing.
 
         With `replacing`, it replaces the cluster of its name: raises Refused if a run holds a resource that
@@ -123,7 +112,7 @@ class Clusters:
             report = self._find(name)
             if report.kind is ClusterKind.REHEARSAL:
                 raise Refused(f"{name} is a rehearsal: it goes when its run has ended")
-            if name.startswith(BURST_PREFIX):
+            if name.startswith(model.BURST_PREFIX):
                 raise Refused(f"{name} is rented for a run: it is given back when that has ended or stopped")
             if report.kind is ClusterKind.OWN:
                 raise Refused(
@@ -136,7 +125,7 @@ class Clusters:
             self.refuse_removal(name)
         return report
 
-    def check_kind(self, cluster: Cluster) -> None:
+    def check_kind(self, cluster: model.Cluster) -> None:
         """Raise InvalidInput for a description with which its engine cannot be opened."""
         engines = self._control.engines
         if engines.serves(cluster):
@@ -147,14 +136,14 @@ class Clusters:
             return
         kind = engines.kinds.get(cluster.engine)
         if kind is None:
-            known = sorted({LOCAL_ENGINE, *engines.kinds})
+            known = sorted({model.LOCAL_ENGINE, *engines.kinds})
             hint = suggestion(cluster.engine, known, f"engines: {', '.join(known)}")
             raise InvalidInput(f"there is no engine {cluster.engine!r} here", hint=hint)
         kind.check(cluster)
 
     # --- for clusters that are started
 
-    def check_start(self, name: str, old: Cluster | None) -> None:
+    def check_start(self, name: str, old: model.Cluster | None) -> None:
         """Raise Refused if another cluster already has this name."""
         with self._control.lock:
             if old is not None and not old.machines:
@@ -164,7 +153,7 @@ class Clusters:
                 )
             self._refuse_name(name, taken=False)
 
-    def record(self, cluster: Cluster) -> None:
+    def record(self, cluster: model.Cluster) -> None:
         """Store a started or starting cluster durably, in place of the one of its name."""
         with self._control.lock:
             self.check_kind(cluster)
@@ -188,20 +177,20 @@ class Clusters:
             rest = tuple(node for node in self._control.lasting_nodes() if node.cluster != name)
             self._refuse_loss(name, (), rest, hint=hint)
 
-    def examine(self, actor: Actor, name: str) -> list[Finding]:
+    def examine(self, actor: Actor, name: str) -> list[model.Finding]:
         """Check a cluster for the requirements of runs; raises NotFound for an unknown one. May take long."""
         check(actor, Action.SUBMIT)
         self._find(name)
         control = self._control
         engine = control.engines.at(name)
-        described = control.inventory.described(name) or Cluster(name=name)
+        described = control.inventory.described(name) or model.Cluster(name=name)
         try:
             with engine.question() as adapter:
                 adapter.observe([])
-                answers = Finding(what="engine", ok=True, text=f"{engine.name} answers")
+                answers = model.Finding(what="engine", ok=True, text=f"{engine.name} answers")
                 found = [] if engine.examiner is None else list(engine.examiner.examine(described))
         except Unavailable as error:
-            return [Finding(what="engine", ok=False, text=str(error))]
+            return [model.Finding(what="engine", ok=False, text=str(error))]
         return [answers, *found, _offer(self._find(name))]
 
     # --- inside
@@ -225,13 +214,13 @@ class Clusters:
         for name, members in nodes.items():
             delegated = control.engines.delegate_of(name) is not None
             kind = ClusterKind.ADDED if name in described else ClusterKind.OWN
-            up = [item for item in members if item.node.state is NodeState.UP]
+            up = [item for item in members if item.node.state is model.NodeState.UP]
             yield api.Cluster(
                 name=name,
                 engine=control.engines.at(name).name,
                 delegated=delegated,
                 trouble=control.engines.at(name).trouble(control.clock.now()),
-                kind=ClusterKind.REHEARSAL if name.startswith(REHEARSAL_PREFIX) else kind,
+                kind=ClusterKind.REHEARSAL if name.startswith(model.REHEARSAL_PREFIX) else kind,
                 **_amounts(members),
                 slots_free=sum(item.node.capacity.slots - item.slots_used for item in up),
                 pools=[_rules(pool, members) for pool in pools if pool.cluster == name],
@@ -254,7 +243,7 @@ class Clusters:
             for cluster in self._control.store.clusters()
             if cluster.server != self._control.server
         }
-        if name in own | elsewhere or name.startswith(OF_ONE_RUN):
+        if name in own | elsewhere or name.startswith(model.OF_ONE_RUN):
             raise Refused(f"a cluster cannot be called {name!r}: that name is taken", hint="another name")
 
     def _undrain(self, names: set[str]) -> None:
@@ -262,7 +251,7 @@ class Clusters:
             self._control.store.set_drained(marked, None)
 
     def _refuse_loss(
-        self, name: str, nodes: Sequence[Node], rest: Sequence[Node], *, hint: str | None = None
+        self, name: str, nodes: Sequence[model.Node], rest: Sequence[model.Node], *, hint: str | None = None
     ) -> None:
         """Raise Refused if a run holds or needs a current node that is missing from the new `nodes`."""
         losses = list(_losses(self._control, name, {node.name: node for node in nodes}))
@@ -280,15 +269,15 @@ class Clusters:
             )
 
 
-def _offer(report: api.Cluster) -> Finding:
+def _offer(report: api.Cluster) -> model.Finding:
     """The resources that the cluster offers."""
     text = "nothing is known of them yet"
     if nodes := report.nodes:
         text = f"{nodes} node{'s' if nodes != 1 else ''}, {report.slots} slots"
-    return Finding(what="nodes", ok=bool(nodes), text=text)
+    return model.Finding(what="nodes", ok=bool(nodes), text=text)
 
 
-def _rules(pool: Pool, nodes: Iterable[NodeReport]) -> PoolRules:
+def _rules(pool: model.Pool, nodes: Iterable[NodeReport]) -> PoolRules:
     within = [item for item in nodes if item.node.pool == pool.name]
     return PoolRules(**_amounts(within), **common(PoolRules, pool))
 
@@ -322,7 +311,7 @@ def _amounts(nodes: Sequence[NodeReport]) -> dict[str, Any]:
     }
 
 
-def _losses(control: ControlState, name: str, nodes: dict[str, Node]) -> Iterator[str]:
+def _losses(control: ControlState, name: str, nodes: dict[str, model.Node]) -> Iterator[str]:
     """Sentences on the resources that runs hold and that `nodes` lacks, one for each run and node."""
     use: dict[str, Resources] = {}
     for run, attempt in control.live():
@@ -352,7 +341,7 @@ def _losses(control: ControlState, name: str, nodes: dict[str, Node]) -> Iterato
                 yield f"{run.name} ({run.id}) holds {placement.node}, which {lack}"
 
 
-def _stranded(control: ControlState, name: str, after: tuple[Node, ...]) -> Iterator[str]:
+def _stranded(control: ControlState, name: str, after: tuple[model.Node, ...]) -> Iterator[str]:
     """Sentences on the runs that the present nodes could ever hold and those `after` the change could not."""
     with control.lock:
         runs = list(control.run_cache().runs.values())
@@ -362,7 +351,7 @@ def _stranded(control: ControlState, name: str, after: tuple[Node, ...]) -> Iter
     before = control.lasting_nodes()
     lost_by_shape: dict[object, bool] = {}
     for run in runs:
-        if run.spec.has_own_cluster or not admits(name, run.spec.target.cluster):
+        if run.spec.has_own_cluster or not model.admits(name, run.spec.target.cluster):
             continue
         candidate = candidate_of(run)
         shape = (candidate.demands, candidate.target, candidate.pool)
@@ -372,7 +361,7 @@ def _stranded(control: ControlState, name: str, after: tuple[Node, ...]) -> Iter
             yield _waiting(run)
 
 
-def _never_fits(candidate: Candidate, nodes: tuple[Node, ...]) -> bool:
+def _never_fits(candidate: Candidate, nodes: tuple[model.Node, ...]) -> bool:
     if not nodes:
         return True
     idle = Snapshot(pools=(), nodes=nodes, queue=(candidate,), holdings=())
@@ -384,8 +373,8 @@ def _waiting(run: Run) -> str:
     return f"{run.name} ({run.id}, {run.state})"
 
 
-def _refuse_namesakes(nodes: Sequence[Node]) -> None:
-    seen: dict[str, Node] = {}
+def _refuse_namesakes(nodes: Sequence[model.Node]) -> None:
+    seen: dict[str, model.Node] = {}
     for node in nodes:
         other = seen.setdefault(node.name, node)
         if other is not node:

@@ -16,20 +16,11 @@ from tarmac.dialects.pool_rules import POOL, read_pools
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.slot_types import doubt
 from tarmac.dialects.yaml_tree import compose_table
-from tarmac.model.cluster import (
-    LOCAL_CLUSTER,
-    LOCAL_ENGINE,
-    MOST_NODES,
-    REHEARSAL_PREFIX,
-    Cluster,
-    Disks,
-    NodeGroup,
-    hostnames_of,
-)
+from tarmac.model import cluster as model
 from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import CPU_ONLY, Resources
 
-UNNAMED = REHEARSAL_PREFIX.removesuffix("-")
+UNNAMED = model.REHEARSAL_PREFIX.removesuffix("-")
 """The name of a cluster described in a run file until its run has an id."""
 
 
@@ -37,7 +28,7 @@ UNNAMED = REHEARSAL_PREFIX.removesuffix("-")
 class ClusterReading:
     """A cluster description after reading. `warnings` are for the user and refuse nothing."""
 
-    cluster: Cluster
+    cluster: model.Cluster
     warnings: tuple[str, ...] = ()
 
 
@@ -67,28 +58,28 @@ def check_cluster_name(name: str) -> str:
         raise InvalidInput(text, hint=misfit.hint) from None
 
 
-def read_inline(value: Value) -> Cluster | None:
+def read_inline(value: Value) -> model.Cluster | None:
     """A description inside another file, for one run alone; None, with problems reported, if invalid."""
     section = schema.section_of(value, CLUSTER)
     return None if section is None else _cluster(section, schema.read_fields(section, CLUSTER), UNNAMED)
 
 
-def _cluster(section: Section, found: Mapping[str, Any], name: str) -> Cluster:
-    groups: tuple[NodeGroup, ...] = ()
-    engine = found.get("engine", LOCAL_ENGINE)
-    if engine != LOCAL_ENGINE:
+def _cluster(section: Section, found: Mapping[str, Any], name: str) -> model.Cluster:
+    groups: tuple[model.NodeGroup, ...] = ()
+    engine = found.get("engine", model.LOCAL_ENGINE)
+    if engine != model.LOCAL_ENGINE:
         section.exclude("engine", "nodes", "disks", reason=f"the engine {engine} finds the nodes itself")
     elif "nodes" not in section:
         section.missing("nodes", "a cluster has nodes, such as 'nodes: [{count: 4, slots: 8}]'")
     else:
-        groups = _read_groups(section["nodes"], disks=found.get("disks", Disks.SHARED))
+        groups = _read_groups(section["nodes"], disks=found.get("disks", model.Disks.SHARED))
     read = read_pools(section.get("pools"), name)
     known = dict.fromkeys(group.pool for group in groups)
     for pool, value in read:
         if groups and pool.name not in known:
             hint = did_you_mean(pool.name, known) or f"pools with nodes: {', '.join(known)}"
             value.refuse("no node is in this pool", hint)
-    return Cluster(
+    return model.Cluster(
         name=name,
         groups=groups,
         pools=tuple(pool for pool, _ in read),
@@ -118,10 +109,10 @@ def _cluster_name(scalar: Scalar) -> str:
     if "." in scalar.text:
         raise Misfit(f"without a dot: {scalar.text.replace('.', '-')!r}")
     name = _NAME.read(scalar)
-    if name == LOCAL_CLUSTER:
+    if name == model.LOCAL_CLUSTER:
         raise Misfit("'local' is this machine's own: settings.toml describes it")
-    if name.startswith(REHEARSAL_PREFIX):
-        raise Misfit(f"names that begin with '{REHEARSAL_PREFIX}' are those of rehearsals")
+    if name.startswith(model.REHEARSAL_PREFIX):
+        raise Misfit(f"names that begin with '{model.REHEARSAL_PREFIX}' are those of rehearsals")
     return name
 
 
@@ -129,7 +120,7 @@ CLUSTER_NAME = Kind(_NAME.description, _cluster_name)
 """No dot: node names are a host name, a dot and the cluster name (`model.described`)."""
 
 
-_DISKS = choice(Disks)
+_DISKS = choice(model.Disks)
 CLUSTER = schema.record(
     {
         "name": schema.Field(CLUSTER_NAME, words="cluster"),
@@ -146,12 +137,12 @@ _MOST_SLOTS = 1024
 _PREFIX = matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "letters, digits, '.', '_' and '-', first no sign,")
 
 
-def _read_groups(value: Value, *, disks: Disks = Disks.SHARED) -> tuple[NodeGroup, ...]:
+def _read_groups(value: Value, *, disks: model.Disks = model.Disks.SHARED) -> tuple[model.NodeGroup, ...]:
     """The groups of a list; reports duplicate names and too many nodes as well.
 
     `disks` is the default for groups.
     """
-    read: list[tuple[NodeGroup, Value]] = []
+    read: list[tuple[model.NodeGroup, Value]] = []
     for item in value.items("a list of groups of nodes, such as [{count: 4, slots: 8}],"):
         if (section := schema.section_of(item, GROUP)) is not None:
             read.append((_group(section, item, disks), item))
@@ -159,14 +150,14 @@ def _read_groups(value: Value, *, disks: Disks = Disks.SHARED) -> tuple[NodeGrou
     if isinstance(value.node, Items) and not value.node.items:
         value.refuse("a cluster has at least one node", "such as [{count: 4, slots: 8}]")
     total = sum(group.nodes for group in groups)
-    if total > MOST_NODES:
-        value.refuse(f"{total} nodes are more than the {MOST_NODES} that a cluster may have")
+    if total > model.MOST_NODES:
+        value.refuse(f"{total} nodes are more than the {model.MOST_NODES} that a cluster may have")
     else:
         _refuse_twins(read)
     return groups
 
 
-def _group(section: Section, item: Value, disks: Disks) -> NodeGroup:
+def _group(section: Section, item: Value, disks: model.Disks) -> model.NodeGroup:
     found = schema.read_fields(section, GROUP)
     hostnames = found.get("hostnames", ())
     count = found.get("count", len(hostnames) or 1)
@@ -185,7 +176,7 @@ def _group(section: Section, item: Value, disks: Disks) -> NodeGroup:
         "slot_type": slots.slot_type or CPU_ONLY,
         "hostnames": hostnames,
     }
-    return NodeGroup(**{"disks": disks, **given})
+    return model.NodeGroup(**{"disks": disks, **given})
 
 
 def _slots(section: Section, item: Value, found: Mapping[str, Any]) -> Resources:
@@ -202,12 +193,12 @@ def _slots(section: Section, item: Value, found: Mapping[str, Any]) -> Resources
     return Resources(slots=amount.slots, slot_type=amount.slot_type or slot_type)
 
 
-def _refuse_twins(read: Iterable[tuple[NodeGroup, Value]]) -> None:
+def _refuse_twins(read: Iterable[tuple[model.NodeGroup, Value]]) -> None:
     """Report every group with a node whose name an earlier node has."""
     seen: set[str] = set()
     twins: dict[int, list[str]] = {}
     places = {id(group): item for group, item in read}
-    for group, hostname in hostnames_of(tuple(group for group, _ in read)):
+    for group, hostname in model.hostnames_of(tuple(group for group, _ in read)):
         if hostname in seen and hostname:
             twins.setdefault(id(group), []).append(hostname)
         seen.add(hostname)
@@ -219,7 +210,7 @@ def _refuse_twins(read: Iterable[tuple[NodeGroup, Value]]) -> None:
 
 GROUP = schema.record(
     {
-        "count": schema.Field(integer(1, MOST_NODES), sets="nodes", words="nodes replicas number"),
+        "count": schema.Field(integer(1, model.MOST_NODES), sets="nodes", words="nodes replicas number"),
         "slots": schema.Field(quantities.slots(1), words="gpu gpus"),
         "slot_type": schema.Field(quantities.TYPE_NAME, words="type gpu_type"),
         "cpus": schema.Field(number(0, 1_000_000.0), words="cpu"),
@@ -235,7 +226,7 @@ GROUP = schema.record(
 )
 
 
-def cluster_fields(cluster: Cluster) -> dict[str, Any]:
+def cluster_fields(cluster: model.Cluster) -> dict[str, Any]:
     """The fields `nodes` and `pools` that describe the cluster."""
     nodes = [schema.write_record(group, GROUP) for group in cluster.groups]
     pools = {pool.name: schema.write_record(pool, POOL) for pool in cluster.pools}

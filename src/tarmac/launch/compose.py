@@ -14,23 +14,12 @@ from tarmac.launch.environment import environments, filled
 from tarmac.launch.quoting import quote
 from tarmac.launch.site_steps import batch_steps, find_module_command, load_modules, rehearsed_steps
 from tarmac.launch.topology import Assignment, assignments
+from tarmac.model import spec as model
 from tarmac.model.cluster import Disks, Node
 from tarmac.model.lifecycle import Mode
 from tarmac.model.resources import ACCELERATOR, is_of_type
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.secret import S3_VARIABLES, SecretForm, SecretUse, registry_secrets, variables_of
-from tarmac.model.spec import (
-    ON_FIRST_NODE,
-    ArtifactRules,
-    Checkout,
-    Command,
-    FailureBehaviour,
-    Launcher,
-    PythonPackages,
-    RunSpec,
-    SetupStep,
-    SystemPackages,
-)
 from tarmac.node.attempt import document
 from tarmac.node.attempt.document import Argv, Launch, Mount, NodeLaunch, SecretLaunch, WorkerLaunch
 from tarmac.node.attempt.protocol import ARTIFACT_KINDS
@@ -55,7 +44,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
             argv=worker_argv(spec, assignment.process.command, of=assignment),
             env=environment.of(assignment, neighbours=len(placed[assignment.placement.node])),
             slots=assignment.slots,
-            stop_on_failure=assignment.role.on_failure is FailureBehaviour.STOP,
+            stop_on_failure=assignment.role.on_failure is model.FailureBehaviour.STOP,
             cpus=assignment.limits.cpus,
             memory_bytes=assignment.limits.memory_bytes,
             rank=assignment.rank,
@@ -93,7 +82,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
     )
 
 
-def _node(spec: RunSpec, node: Node, rank: int, workers: tuple[WorkerLaunch, ...]) -> NodeLaunch:
+def _node(spec: model.RunSpec, node: Node, rank: int, workers: tuple[WorkerLaunch, ...]) -> NodeLaunch:
     return NodeLaunch(
         node=node.name,
         address=node.address,
@@ -105,11 +94,11 @@ def _node(spec: RunSpec, node: Node, rank: int, workers: tuple[WorkerLaunch, ...
     )
 
 
-def _every_s(rules: ArtifactRules) -> Mapping[str, float]:
+def _every_s(rules: model.ArtifactRules) -> Mapping[str, float]:
     return {kind: getattr(rules, f"{kind}_every_s") for kind in ARTIFACT_KINDS}
 
 
-def _placed(spec: RunSpec, attempt: Attempt) -> dict[str, list[Assignment]]:
+def _placed(spec: model.RunSpec, attempt: Attempt) -> dict[str, list[Assignment]]:
     """The workers of each node.
 
     A batch job begins on its first node and starts processes on the others itself.
@@ -130,14 +119,14 @@ def _time_left_s(run: Run) -> float | None:
 _PARAMETERS = "config/parameters.json"
 
 
-def _files(spec: RunSpec) -> Mapping[str, str]:
+def _files(spec: model.RunSpec) -> Mapping[str, str]:
     """The small files of every node, by relative path."""
     if spec.parameters is None:
         return {}
     return {_PARAMETERS: json.dumps(spec.parameters, indent=2, ensure_ascii=False) + "\n"}
 
 
-def _mounts(spec: RunSpec) -> tuple[Mount, ...]:
+def _mounts(spec: model.RunSpec) -> tuple[Mount, ...]:
     """The literal paths of every node; binds below the working directory stay relative."""
     binds = tuple(
         Mount(source=bind.source, target=bind.target, read_only=bind.read_only) for bind in spec.binds
@@ -181,7 +170,7 @@ def _launch(use: SecretUse) -> SecretLaunch:
             return SecretLaunch(name=name, variables=dict.fromkeys(sorted(variables_of(use)), VALUE))
 
 
-def container_launch(spec: RunSpec) -> document.ContainerLaunch | None:
+def container_launch(spec: model.RunSpec) -> document.ContainerLaunch | None:
     """The container of a run; None: it has none, or its site's own script starts it (`site_steps`)."""
     image = spec.environment.image
     if image is None or spec.environment.without_container or spec.site is not None:
@@ -210,7 +199,7 @@ def _batch(run: Run, allocation: Allocation) -> document.BatchLaunch:
     )
 
 
-def _slot_types(spec: RunSpec, allocation: Allocation) -> Mapping[str, str]:
+def _slot_types(spec: model.RunSpec, allocation: Allocation) -> Mapping[str, str]:
     """The slot type of each role that requests one; roles without a request take any type."""
     found = {}
     for role in spec.roles:
@@ -256,33 +245,35 @@ it: see `node/peers`. It is beside the directory that makes `import tarmac` work
 """
 
 
-def worker_argv(spec: RunSpec, command: Command, *, of: Assignment | None = None) -> tuple[str, ...]:
+def worker_argv(
+    spec: model.RunSpec, command: model.Command, *, of: Assignment | None = None
+) -> tuple[str, ...]:
     """The argv of a worker; `of` is its assignment."""
     if spec.site is not None and spec.rehearsal is None:
         return ("bash", "-l", "-c", "\n".join(batch_steps(spec)))
     if spec.site is not None:
         return ("bash", "-c", "\n".join(rehearsed_steps(spec)))
     words = argv(filled(spec, command))
-    if of is not None and of.role.launcher in ON_FIRST_NODE:
+    if of is not None and of.role.launcher in model.ON_FIRST_NODE:
         words = ("sh", "-c", _PEERS, "sh", "launch", of.placement.node, _starts(command), *words)
-    elif of is not None and of.role.launcher is Launcher.HOROVOD and of.rank == 0:
+    elif of is not None and of.role.launcher is model.Launcher.HOROVOD and of.rank == 0:
         words = ("sh", "-c", _PEERS, "sh", "rendezvous", *words)
     return _with_modules(spec, words)
 
 
-def _starts(command: Command) -> str:
+def _starts(command: model.Command) -> str:
     """Whether a command starts the processes of all nodes `itself`, or runs in `each` slot."""
     return "itself" if _PROGRAM.search(str(command)) is not None else "each"
 
 
-def setup_launches(spec: RunSpec) -> tuple[Step, ...]:
+def setup_launches(spec: model.RunSpec) -> tuple[Step, ...]:
     """The setup steps in their form for a node; commands as argvs."""
     return tuple(_step(spec, step) for step in spec.setup)
 
 
-def _step(spec: RunSpec, step: SetupStep) -> Step:
+def _step(spec: model.RunSpec, step: model.SetupStep) -> Step:
     match step:
-        case Checkout():
+        case model.Checkout():
             source = step.repository
             return CheckoutStep(
                 source.url,
@@ -292,15 +283,15 @@ def _step(spec: RunSpec, step: SetupStep) -> Step:
                 submodules=source.submodules,
                 install=step.install,
             )
-        case PythonPackages():
+        case model.PythonPackages():
             return PipStep(step.requirements, step.upgrade, step.imported)
-        case SystemPackages():
+        case model.SystemPackages():
             return AptStep(step.packages)
         case _:
             return CommandStep(_with_modules(spec, argv(filled(spec, step))))
 
 
-def hooks_launch(spec: RunSpec) -> Mapping[str, tuple[Argv, ...]]:
+def hooks_launch(spec: model.RunSpec) -> Mapping[str, tuple[Argv, ...]]:
     """The hooks as argvs. For a site, those of the first node are part of the script."""
     hooks, on_node = spec.hooks, spec.site is None
     found = {
@@ -312,18 +303,18 @@ def hooks_launch(spec: RunSpec) -> Mapping[str, tuple[Argv, ...]]:
     return {name: commands for name, commands in found.items() if commands}
 
 
-def _node_hook(spec: RunSpec, commands: tuple[Command, ...]) -> tuple[Argv, ...]:
+def _node_hook(spec: model.RunSpec, commands: tuple[model.Command, ...]) -> tuple[Argv, ...]:
     return tuple(_with_modules(spec, argv(filled(spec, command))) for command in commands)
 
 
-def _login_hook(spec: RunSpec, commands: tuple[Command, ...]) -> tuple[Argv, ...]:
+def _login_hook(spec: model.RunSpec, commands: tuple[model.Command, ...]) -> tuple[Argv, ...]:
     """A login hook loads no modules, which are for nodes; a site's login node has a plain shell."""
     if spec.site is not None:
         return tuple(("bash", "-c", command.script or "") for command in commands)
     return tuple(argv(command) for command in commands)
 
 
-def _with_modules(spec: RunSpec, words: tuple[str, ...]) -> tuple[str, ...]:
+def _with_modules(spec: model.RunSpec, words: tuple[str, ...]) -> tuple[str, ...]:
     """The command in a shell that has loaded the modules; a rehearsal only reports missing ones."""
     modules = spec.environment.modules
     if not modules:
@@ -338,7 +329,7 @@ def _with_modules(spec: RunSpec, words: tuple[str, ...]) -> tuple[str, ...]:
 _BASH = ("bash", "-eo", "pipefail", "-c")
 
 
-def argv(command: Command) -> tuple[str, ...]:
+def argv(command: model.Command) -> tuple[str, ...]:
     """The argv to execute without a shell: the user's own, or bash on the script, its lines as written.
 
     bash stops at the first command that fails, also inside a pipe, so that no failure is ignored.

@@ -5,7 +5,7 @@ usage: for `schema`.
 import sqlalchemy as sa
 
 from tarmac.model.people.limits import EntryKind
-from tarmac.store.columns import Bytewise, Serial, metadata, one_of
+from tarmac.store.columns import Bytewise, Serial, by_key, metadata, one_of, required
 
 # Accounts of users; the body has the changing fields as JSON, `password` a hash.
 account = sa.Table(
@@ -16,12 +16,7 @@ account = sa.Table(
     sa.Column("password", sa.Text),
 )
 
-organisation = sa.Table(
-    "organisation",
-    metadata,
-    sa.Column("name", Bytewise, primary_key=True),
-    sa.Column("body", sa.Text, nullable=False),
-)
+organisation = by_key("organisation", "name")
 
 membership = sa.Table(
     "membership",
@@ -59,12 +54,7 @@ audit = sa.Table(
 )
 
 # The subscriptions of a user to all of their own runs. The user may have no account.
-subscription = sa.Table(
-    "subscription",
-    metadata,
-    sa.Column("user_name", Bytewise, primary_key=True),
-    sa.Column("body", sa.Text, nullable=False),
-)
+subscription = by_key("subscription", "user_name")
 
 # The views of the table of runs that a user has saved. The user may have no account.
 saved_view = sa.Table(
@@ -77,21 +67,16 @@ saved_view = sa.Table(
 )
 
 # Limits by their scope: its user, project and pool as JSON.
-run_limit = sa.Table(
-    "run_limit",
-    metadata,
-    sa.Column("scope", Bytewise, primary_key=True),
-    sa.Column("body", sa.Text, nullable=False),
-)
+run_limit = by_key("run_limit", "scope")
 
 # The ledger of credits: rows are only added. `slot_s` is the charged part of an attempt.
 credit_entry = sa.Table(
     "credit_entry",
     metadata,
     sa.Column("id", Serial, sa.Identity(), primary_key=True),
-    *(sa.Column(name, Bytewise, nullable=False) for name in ("account", "key")),
-    *(sa.Column(name, sa.Double, nullable=False) for name in ("at", "amount", "slot_s")),
-    *(sa.Column(name, sa.Text, nullable=False) for name in ("kind", "actor", "note")),
+    *required(Bytewise, "account", "key"),
+    *required(sa.Double, "at", "amount", "slot_s"),
+    *required(sa.Text, "kind", "actor", "note"),
     sa.Column("attempt", Bytewise),
     sa.UniqueConstraint("account", "key"),
     sa.Index("ix_credit_entry_account", "account", "id"),
@@ -105,10 +90,7 @@ usage_day = sa.Table(
     "usage_day",
     metadata,
     sa.Column("day_at", sa.Double, nullable=False),
-    sa.Column("user_name", Bytewise, nullable=False),
-    sa.Column("project", Bytewise, nullable=False),
-    sa.Column("cluster", Bytewise, nullable=False),
-    sa.Column("pool", Bytewise, nullable=False),
+    *required(Bytewise, "user_name", "project", "cluster", "pool"),
     sa.Column("runs", sa.Integer, nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False),
     sa.Column("slot_s", sa.Double, nullable=False),

@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-from msgspec import Struct
 from sqlalchemy import bindparam, delete, select, update
 
-from tarmac.model.codec import decode, encode
+from tarmac.model.codec import decode
 from tarmac.model.people.account import Account, AuditEntry, Membership, Organisation, People, Token
 from tarmac.store import statements as sql
 from tarmac.store.account_schema import (
@@ -20,8 +19,7 @@ from tarmac.store.account_schema import (
     subscription,
 )
 from tarmac.store.database import Database
-
-Record = TypeVar("Record", bound=Struct)
+from tarmac.store.rows import read_record, written
 
 _TOKENS = select(access_token).order_by(access_token.c.id)
 _OF_USER = _TOKENS.where(access_token.c.user_name == bindparam("of_user"))
@@ -48,8 +46,8 @@ class SqlAccounts:
 
     def people(self) -> People:
         with self._database.reading() as connection:
-            accounts = [_record(Account, row) for row in connection.execute(select(account))]
-            groups = [_record(Organisation, row) for row in connection.execute(select(organisation))]
+            accounts = [read_record(Account, row.body) for row in connection.execute(select(account))]
+            groups = [read_record(Organisation, row.body) for row in connection.execute(select(organisation))]
             members = [
                 Membership(project=row.project, user=row.user_name, role=row.role)
                 for row in connection.execute(select(membership))
@@ -99,7 +97,7 @@ class SqlAccounts:
         return _token(rows[0]) if rows else None
 
     def add_token(self, token: Token, *, digest: str) -> bool:
-        values = {"id": token.id, "digest": digest, "user_name": token.user, "body": _body(token)}
+        values = {"id": token.id, "digest": digest, "user_name": token.user, "body": written(token)}
         return self._database.write(self._add_token, values) == 1
 
     def note_use(self, token_id: str, *, at: float) -> None:
@@ -111,7 +109,7 @@ class SqlAccounts:
         return self._database.write(update(access_token).where(of & _LIVE).values(revoked_at=at), {})
 
     def add_audit(self, entries: Sequence[AuditEntry]) -> None:
-        rows = [{"at": each.at, "user_name": each.user, "body": _body(each)} for each in entries]
+        rows = [{"at": each.at, "user_name": each.user, "body": written(each)} for each in entries]
         with self._database.writing() as connection:
             connection.execute(audit.insert(), rows)
 
@@ -121,16 +119,8 @@ class SqlAccounts:
         return [decode(AuditEntry, {**json.loads(row.body), "id": row.id}) for row in rows]
 
 
-def _body(record: Struct) -> str:
-    return json.dumps(encode(record))
-
-
 def _row(record: Account | Organisation) -> dict[str, Any]:
-    return {"name": record.name, "body": _body(record)}
-
-
-def _record(kind: type[Record], row: Any) -> Record:
-    return decode(kind, json.loads(row.body))
+    return {"name": record.name, "body": written(record)}
 
 
 def _token(row: Any) -> Token:

@@ -1,8 +1,10 @@
 """The parts of tables: types of columns, constraints and their names. Used by `schema`."""
 
+from collections.abc import Iterator
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, Integer, MetaData, Text
+from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, MetaData, Table, Text
 
 from tarmac.model.progress import Outcome
 
@@ -20,6 +22,18 @@ metadata = MetaData(
         "ck": "ck_%(table_name)s_%(constraint_name)s",
     }
 )
+
+
+def by_key(name: str, key: str) -> Table:
+    """A table of records as JSON, each under a key."""
+    return Table(
+        name, metadata, Column(key, Bytewise, primary_key=True), Column("body", Text, nullable=False)
+    )
+
+
+def required(kind: Any, *names: str) -> Iterator[Column[Any]]:
+    """Columns of one type that are never NULL."""
+    return (Column(name, kind, nullable=False) for name in names)
 
 
 def one_of(column: str, words: type[StrEnum] | frozenset[Outcome]) -> CheckConstraint:

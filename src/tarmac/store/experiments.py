@@ -16,7 +16,7 @@ from tarmac.model.experiment import Experiment, ExperimentChange, ExperimentHead
 from tarmac.model.lifecycle import ExperimentState
 from tarmac.store.checks import check_experiment_change
 from tarmac.store.database import Conflict, Database, Stale
-from tarmac.store.rows import body, written
+from tarmac.store.rows import body, read_record, written
 from tarmac.store.schema import experiment, trial
 from tarmac.store.statements import by_reference, page, seen
 
@@ -132,7 +132,7 @@ class SqlExperiments:
 
     @staticmethod
     def _trials(found: Sequence[Any]) -> list[Trial]:
-        return [decode(Trial, json.loads(row.body)) for row in found]
+        return [read_record(Trial, row.body) for row in found]
 
     def _create(self, change: ExperimentChange) -> Experiment:
         after = change.after

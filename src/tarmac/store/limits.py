@@ -1,6 +1,5 @@
 """`SqlLimits`: the durable record of limits and credits. Made by `SqlStore`, on its database."""
 
-import json
 from collections.abc import Sequence
 
 from sqlalchemy import Integer, bindparam, case, delete, func, select
@@ -10,7 +9,7 @@ from tarmac.model.people.limits import Charged, CreditAccount, CreditEntry, Entr
 from tarmac.store.account_schema import credit_entry, run_limit
 from tarmac.store.checks import check_texts
 from tarmac.store.database import Database
-from tarmac.store.rows import written
+from tarmac.store.rows import read_record, written
 from tarmac.store.statements import insert_or_skip, put
 
 _COLUMNS = CreditEntry.__struct_fields__
@@ -61,7 +60,7 @@ class SqlLimits:
 
     def limits(self) -> list[Limit]:
         found = self._database.rows(select(run_limit.c.body))
-        return [decode(Limit, json.loads(body)) for (body,) in found]
+        return [read_record(Limit, body) for (body,) in found]
 
     def put(self, limit: Limit) -> None:
         check_texts({"the scope": str(limit)})

@@ -8,18 +8,9 @@ from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, sel
 
 from tarmac.model import metrics
 from tarmac.model.actor import Lease
+from tarmac.store import metric_series as stored
 from tarmac.store import statements as sql
 from tarmac.store.database import Database, each_of
-from tarmac.store.metric_series import (
-    Chunk,
-    Series,
-    add_batch,
-    latest_from_json,
-    latest_to_json,
-    newer,
-    points_that_count,
-    totals_from_json,
-)
 from tarmac.store.run_records import keep_record
 from tarmac.store.schema import metric_chunk, metric_event, metric_position, metric_series, run
 
@@ -89,16 +80,16 @@ class SqlMetrics:
         found: dict[str, metrics.LatestReport] = {}
         for run_id, attempt, node, _, latest in self._database.rows_of(_POSITIONS, run_ids):
             if latest is not None:
-                report = latest_from_json(latest, attempt=attempt, node=node)
-                found[run_id] = newer(found.get(run_id), report)
+                report = stored.latest_from_json(latest, attempt=attempt, node=node)
+                found[run_id] = stored.newer(found.get(run_id), report)
         return found
 
     def summaries(self, run_ids: Collection[str]) -> list[metrics.MetricSummary]:
         found = self._database.rows_of(_SUMMARIES, sorted(run_ids))
-        return [totals_from_json(row.totals).summary(_key(row)) for row in found]
+        return [stored.totals_from_json(row.totals).summary(_key(row)) for row in found]
 
     def points(self, keys: Sequence[metrics.SeriesKey]) -> dict[metrics.SeriesKey, metrics.Points]:
-        chunks: dict[metrics.SeriesKey, list[Chunk]] = {key: [] for key in keys}
+        chunks: dict[metrics.SeriesKey, list[stored.Chunk]] = {key: [] for key in keys}
         run_ids, names = sorted({key.run_id for key in keys}), sorted({key.name for key in keys})
         # Tails first: a chunk that closes between the two queries is then known as the earlier tail.
         tails = self._database.rows_of(_TAILS, run_ids, names=names)
@@ -111,8 +102,8 @@ class SqlMetrics:
         for row in tails:
             key = _key(row)
             if key in chunks:
-                chunks[key].append(Chunk(row.closed, row.attempt, metrics.points_of(row.body)))
-        return {key: points_that_count(found) for key, found in chunks.items() if found}
+                chunks[key].append(stored.Chunk(row.closed, row.attempt, metrics.points_of(row.body)))
+        return {key: stored.points_that_count(found) for key, found in chunks.items() if found}
 
     def events(self, subscriber: str, *, after_id: int, limit: int = 1000) -> list[metrics.MetricEvent]:
         values = {"of": subscriber, "after_id": after_id, "at_most": limit}
@@ -123,15 +114,15 @@ class SqlMetrics:
 
     def _keep(self, connection: Connection, batches: Sequence[metrics.ReportBatch]) -> None:
         """Write the reports of batches, their ends, their events and their records."""
-        known: dict[metrics.SeriesKey, Series] = {}
+        known: dict[metrics.SeriesKey, stored.Series] = {}
         counts: dict[str, int] = {}
         for row in each_of(connection, _SERIES, sorted({batch.run_id for batch in batches if batch.reports})):
-            totals, tail = totals_from_json(row.totals), metrics.points_of(row.body)
-            known[_key(row)] = Series(row.attempt, row.closed, totals, tail)
+            totals, tail = stored.totals_from_json(row.totals), metrics.points_of(row.body)
+            known[_key(row)] = stored.Series(row.attempt, row.closed, totals, tail)
             counts[row.run_id] = counts.get(row.run_id, 0) + 1
         changed: set[metrics.SeriesKey] = set()
         for batch in batches:
-            changed |= add_batch(known, counts, batch)
+            changed |= stored.add_batch(known, counts, batch)
         _count_anew(connection, {key: known[key] for key in changed if known[key].rewound})
         if chunks := [_of_chunk(key, chunk) for key in sorted(changed) for chunk in known[key].fresh]:
             connection.execute(insert(metric_chunk), chunks)
@@ -146,12 +137,12 @@ class SqlMetrics:
             keep_record(connection, record)
 
 
-def _count_anew(connection: Connection, rewound: dict[metrics.SeriesKey, Series]) -> None:
+def _count_anew(connection: Connection, rewound: dict[metrics.SeriesKey, stored.Series]) -> None:
     """Count the totals of series whose newest attempt repeats steps of an earlier one."""
     if not rewound:
         return
     run_ids, names = sorted({key.run_id for key in rewound}), sorted({key.name for key in rewound})
-    closed: dict[metrics.SeriesKey, list[Chunk]] = {key: [] for key in rewound}
+    closed: dict[metrics.SeriesKey, list[stored.Chunk]] = {key: [] for key in rewound}
     for row in each_of(connection, _CHUNKS, run_ids, names=names):
         key = _key(row)
         if key in closed:
@@ -169,20 +160,20 @@ def _key(row: Any) -> metrics.SeriesKey:
     return metrics.SeriesKey(run_id=row.run_id, group=row.grp, name=row.name, rank=row.rank)
 
 
-def _chunk(row: Any) -> Chunk:
-    return Chunk(row.number, row.attempt, metrics.points_of(row.body))
+def _chunk(row: Any) -> stored.Chunk:
+    return stored.Chunk(row.number, row.attempt, metrics.points_of(row.body))
 
 
 def _of_key(key: metrics.SeriesKey) -> dict[str, Any]:
     return {"run_id": key.run_id, "grp": key.group, "name": key.name, "rank": key.rank}
 
 
-def _of_chunk(key: metrics.SeriesKey, chunk: Chunk) -> dict[str, Any]:
+def _of_chunk(key: metrics.SeriesKey, chunk: stored.Chunk) -> dict[str, Any]:
     body = chunk.points.to_bytes()
     return {**_of_key(key), "number": chunk.number, "attempt": chunk.attempt, "body": body}
 
 
-def _of_series(key: metrics.SeriesKey, series: Series) -> dict[str, Any]:
+def _of_series(key: metrics.SeriesKey, series: stored.Series) -> dict[str, Any]:
     return {
         **_of_key(key),
         "attempt": series.attempt,
@@ -198,7 +189,7 @@ def _of_position(batch: metrics.ReportBatch) -> dict[str, Any]:
         "attempt": batch.attempt,
         "node": batch.node,
         "read_to": batch.end,
-        "latest": latest_to_json(batch),
+        "latest": stored.latest_to_json(batch),
     }
 
 

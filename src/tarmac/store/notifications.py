@@ -15,7 +15,7 @@ from tarmac.model.notification import Notification, Subscription
 from tarmac.store.account_schema import subscription
 from tarmac.store.checks import check_texts
 from tarmac.store.database import Database
-from tarmac.store.rows import written
+from tarmac.store.rows import read_record, written
 from tarmac.store.schema import notification
 from tarmac.store.statements import insert_or_skip, put
 
@@ -74,7 +74,7 @@ class SqlNotifications:
 
     def subscriptions(self) -> dict[str, tuple[Subscription, ...]]:
         found = self._database.rows(SUBSCRIPTIONS)
-        return {user: decode(tuple[Subscription, ...], json.loads(text)) for user, text in found}
+        return {user: read_record(tuple[Subscription, ...], text) for user, text in found}
 
     def subscribe(self, user: str, new: Sequence[Subscription]) -> None:
         check_texts({"the user": user})

@@ -3,14 +3,9 @@
 import sqlalchemy as sa
 
 from tarmac.model.burst.rentals import RentalState
-from tarmac.store.columns import Bytewise, metadata, one_of
+from tarmac.store.columns import Bytewise, by_key, metadata, one_of
 
-provider = sa.Table(
-    "provider",
-    metadata,
-    sa.Column("name", Bytewise, primary_key=True),
-    sa.Column("body", sa.Text, nullable=False),
-)
+provider = by_key("provider", "name")
 
 shape = sa.Table(
     "shape",
@@ -21,12 +16,7 @@ shape = sa.Table(
 )
 
 # What the last try to rent a shape found. A shape that was removed may have a row.
-stock = sa.Table(
-    "stock",
-    metadata,
-    sa.Column("shape", Bytewise, primary_key=True),
-    sa.Column("body", sa.Text, nullable=False),
-)
+stock = by_key("stock", "shape")
 
 # Tries to rent machines. Rows stay, also those of removed runs: they say what was paid for.
 rental = sa.Table(

@@ -1,6 +1,5 @@
 """`SqlRentals`: providers, shapes and rentals, as JSON. Made by `SqlStore`, on its database."""
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -10,11 +9,10 @@ from tarmac.model.actor import Lease
 from tarmac.model.burst.provider import ProviderRecord
 from tarmac.model.burst.rentals import Rental, RentalState, RentalStep
 from tarmac.model.burst.shapes import Shape, Stock
-from tarmac.model.codec import decode
 from tarmac.store.checks import check_rental, check_texts
 from tarmac.store.database import Database
 from tarmac.store.rental_schema import provider, rental, shape, stock
-from tarmac.store.rows import written
+from tarmac.store.rows import read_record, written
 from tarmac.store.statements import insert_or_skip, put
 
 T = TypeVar("T")
@@ -109,7 +107,7 @@ class SqlRentals:
 
 
 def _decoded(kind: type[T], rows: Iterable[Any]) -> Iterable[T]:
-    return (decode(kind, json.loads(body)) for (body,) in rows)
+    return (read_record(kind, body) for (body,) in rows)
 
 
 def _row(after: Rental) -> dict[str, Any]:

@@ -14,31 +14,12 @@ from operator import attrgetter
 from sys import intern
 from typing import Any, TypeVar
 
+from tarmac.model import lifecycle, progress
 from tarmac.model.actor import HomeIdentity, Lease, ServerRecord
 from tarmac.model.array import AwaitedRun
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
 from tarmac.model.codec import decode, encode
-from tarmac.model.lifecycle import (
-    INITIAL_EVENT,
-    INITIAL_STATE,
-    AttemptState,
-    LeaveRequest,
-    Mode,
-    RunEvent,
-    RunState,
-)
 from tarmac.model.lifecycle import step as next_state
-from tarmac.model.progress import (
-    NOTHING_SEEN,
-    Cause,
-    CauseCode,
-    CycleReport,
-    Event,
-    Milestones,
-    NativeStatus,
-    Outcome,
-    Share,
-)
 from tarmac.model.run import Allocation, Attempt, QueuePosition, Release, Retry, Run
 from tarmac.model.spec import RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, slot_type_of
@@ -51,11 +32,17 @@ T = TypeVar("T")
 Values = dict[str, Any]
 """The parameters of one execution of a statement."""
 
-_STATES = {str(state): state for state in RunState}
-_OUTCOMES: dict[str | None, Outcome | None] = {None: None, **{str(outcome): outcome for outcome in Outcome}}
-_CAUSES: dict[str | None, CauseCode | None] = {None: None, **{str(code): code for code in CauseCode}}
-_MODES = {str(mode): mode for mode in Mode}
-_EVENTS = {str(kind): kind for kind in RunEvent}
+_STATES = {str(state): state for state in lifecycle.RunState}
+_OUTCOMES: dict[str | None, progress.Outcome | None] = {
+    None: None,
+    **{str(outcome): outcome for outcome in progress.Outcome},
+}
+_CAUSES: dict[str | None, progress.CauseCode | None] = {
+    None: None,
+    **{str(code): code for code in progress.CauseCode},
+}
+_MODES = {str(mode): mode for mode in lifecycle.Mode}
+_EVENTS = {str(kind): kind for kind in lifecycle.RunEvent}
 _OF_PROGRESS = (
     *("seq", "attempt", "queued_at", "started_at", "ended_at", "code_digest", "code_commit"),
     *("failures", "faults", "preemptions", "turns", "attained_slot_s", "ran_s"),
@@ -115,8 +102,10 @@ def of_labels(run_id: str, labels: Mapping[str, str]) -> list[Values]:
 
 def of_first_events(new: NewRun) -> Iterator[Values]:
     """The rows of `event` of an accepted run."""
-    run, state = new.run, INITIAL_STATE
-    yield _event(run.id, 1, at=run.created_at, kind=INITIAL_EVENT, state=state, detail={}, actor=run.user)
+    run, state = new.run, lifecycle.INITIAL_STATE
+    yield _event(
+        run.id, 1, at=run.created_at, kind=lifecycle.INITIAL_EVENT, state=state, detail={}, actor=run.user
+    )
     for seq, kind in enumerate(new.events, start=2):
         state = next_state(state, kind)
         actor = first_actor(new, kind)
@@ -156,7 +145,7 @@ def of_attempt(attempt: Attempt) -> Values:
         "leave_request": _word(attempt.leave_request),
         "outcome": _word(attempt.outcome),
         "cause": body(attempt.cause),
-        "milestones": written(attempt.milestones) if attempt.milestones != NOTHING_SEEN else None,
+        "milestones": written(attempt.milestones) if attempt.milestones != progress.NOTHING_SEEN else None,
         "released": written(attempt.released) if attempt.released else None,
         "native": body(attempt.native),
     }
@@ -206,8 +195,8 @@ def _event(
     seq: int,
     *,
     at: float,
-    kind: RunEvent,
-    state: RunState,
+    kind: lifecycle.RunEvent,
+    state: lifecycle.RunState,
     detail: Mapping[str, Any],
     actor: str | None,
 ) -> Values:
@@ -223,7 +212,7 @@ def _event(
 
 
 @lru_cache
-def _guard(states: frozenset[RunState]) -> Values:
+def _guard(states: frozenset[lifecycle.RunState]) -> Values:
     """The parameters of the guard: it has a fixed number of states, so the last one is repeated."""
     words = sorted(state.value for state in states)
     return {f"guard_state_{index}": words[min(index, len(words) - 1)] for index in range(GUARD_STATES)}
@@ -278,9 +267,9 @@ def to_attempt(row: Sequence[Any]) -> Attempt:
     return Attempt(**_values(ATTEMPT_FIELDS, _FROM_ATTEMPT, row))
 
 
-def to_event(row: Sequence[Any]) -> Event:
+def to_event(row: Sequence[Any]) -> progress.Event:
     """One step of a history, from the columns of `statements._EVENTS`."""
-    return Event(**_values(EVENT_FIELDS, _FROM_EVENT, row))
+    return progress.Event(**_values(EVENT_FIELDS, _FROM_EVENT, row))
 
 
 _USAGE_FIELDS = ("hour_at", "cluster", "pool", "user", "project", "group", "slot_s")
@@ -312,12 +301,12 @@ def to_server(row: Sequence[Any]) -> ServerRecord:
 
 @lru_cache(maxsize=_MOST_SPECS)
 def _spec(body: str) -> RunSpec:
-    return decode(RunSpec, json.loads(body))
+    return read_record(RunSpec, body)
 
 
-def read_record(kind: type[T], body: str | None) -> T | None:
-    """The record in a column; None for none."""
-    return decode(kind, json.loads(body)) if body is not None else None
+def read_record(kind: type[T], body: str) -> T:
+    """The record in a column."""
+    return decode(kind, json.loads(body))
 
 
 def _values(names: Sequence[str], readers: _Readers, row: Sequence[Any]) -> Values:
@@ -342,23 +331,23 @@ _FROM_RUN: _Readers = {
     "spec": _spec,
     "state": _STATES.__getitem__,
     "outcome": _OUTCOMES.__getitem__,
-    "cause": partial(read_record, Cause),
+    "cause": partial(read_record, progress.Cause),
     "queue_position": partial(read_record, QueuePosition),
-    "share": partial(read_record, Share),
-    "cycle_report": partial(read_record, CycleReport),
+    "share": partial(read_record, progress.Share),
+    "cycle_report": partial(read_record, progress.CycleReport),
     "retry": partial(read_record, Retry),
-    "dependencies": lambda body: decode(tuple[AwaitedRun, ...], json.loads(body)),
+    "dependencies": partial(read_record, tuple[AwaitedRun, ...]),
     "excluded_nodes": lambda body: tuple(json.loads(body)),
 }
 _FROM_ATTEMPT: _Readers = {
-    "state": AttemptState,
+    "state": lifecycle.AttemptState,
     "allocation": partial(read_record, Allocation),
-    "leave_request": LeaveRequest,
+    "leave_request": lifecycle.LeaveRequest,
     "outcome": _OUTCOMES.__getitem__,
-    "cause": partial(read_record, Cause),
-    "milestones": partial(read_record, Milestones),
-    "released": lambda body: decode(tuple[Release, ...], json.loads(body)),
-    "native": partial(read_record, NativeStatus),
+    "cause": partial(read_record, progress.Cause),
+    "milestones": partial(read_record, progress.Milestones),
+    "released": partial(read_record, tuple[Release, ...]),
+    "native": partial(read_record, progress.NativeStatus),
 }
 _FROM_EVENT: _Readers = {
     "event": _EVENTS.__getitem__,

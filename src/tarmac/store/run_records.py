@@ -11,19 +11,12 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from tarmac.model.codec import decode, replace
-from tarmac.model.run_records import (
-    Annotation,
-    AnnotationKind,
-    LabelChange,
-    RunRecord,
-    RunRecordKind,
-    changed_labels,
-)
+from tarmac.model import run_records as model
+from tarmac.model.codec import replace
 from tarmac.model.spec import RunSpec
 from tarmac.store.checks import check_annotation, storable
 from tarmac.store.database import Database
-from tarmac.store.rows import of_labels, written
+from tarmac.store.rows import of_labels, read_record, written
 from tarmac.store.schema import annotation, run, run_label, run_record, run_spec
 
 _EXISTS = select(run.c.id).where(run.c.id == bindparam("of_run")).with_for_update()
@@ -51,7 +44,7 @@ class SqlRunRecords:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def put(self, record: RunRecord) -> bool:
+    def put(self, record: model.RunRecord) -> bool:
         if not storable(record.run_id) or not storable(record.name):
             return False
         with self._database.writing() as connection:
@@ -60,27 +53,22 @@ class SqlRunRecords:
             keep_record(connection, record)
         return True
 
-    def of(self, run_id: str, kind: RunRecordKind) -> list[RunRecord]:
+    def of(self, run_id: str, kind: model.RunRecordKind) -> list[model.RunRecord]:
         return self._found(_OF_RUN, {"of_run": run_id, "of_kind": kind.value})
 
-    def named(self, kind: RunRecordKind, name: str) -> list[RunRecord]:
+    def named(self, kind: model.RunRecordKind, name: str) -> list[model.RunRecord]:
         return self._found(_NAMED, {"of_name": name, "of_kind": kind.value})
 
-    def _found(self, query: Any, values: dict[str, str]) -> list[RunRecord]:
+    def _found(self, query: Any, values: dict[str, str]) -> list[model.RunRecord]:
         return [
-            RunRecord(
-                run_id=row.run_id,
-                kind=RunRecordKind(row.kind),
-                name=row.name,
-                attempt=row.attempt,
-                at=row.at,
-                body=json.loads(row.body),
+            model.RunRecord(
+                **{**row._mapping, "kind": model.RunRecordKind(row.kind), "body": json.loads(row.body)}
             )
             for row in self._database.rows(query, values)
         ]
 
 
-def keep_record(connection: Connection, record: RunRecord) -> None:
+def keep_record(connection: Connection, record: model.RunRecord) -> None:
     """Store a record of an existing run, in the caller's transaction."""
     kind, body = record.kind.value, json.dumps(dict(record.body))
     values = {"run_id": record.run_id, "kind": kind, "name": record.name}
@@ -96,13 +84,13 @@ class SqlAnnotations:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def of(self, run_id: str) -> list[Annotation]:
+    def of(self, run_id: str) -> list[model.Annotation]:
         return [
-            Annotation(at=at, actor=actor, kind=AnnotationKind(kind), text=json.loads(body))
+            model.Annotation(at=at, actor=actor, kind=model.AnnotationKind(kind), text=json.loads(body))
             for at, actor, kind, body in self._database.rows(_ANNOTATIONS, {"of_run": run_id})
         ]
 
-    def add(self, run_id: str, annotation: Annotation) -> bool:
+    def add(self, run_id: str, annotation: model.Annotation) -> bool:
         check_annotation(annotation)
         if not storable(run_id):
             return False
@@ -112,7 +100,7 @@ class SqlAnnotations:
             _insert(connection, run_id, annotation)
         return True
 
-    def change_labels(self, changed: Mapping[str, LabelChange]) -> frozenset[str]:
+    def change_labels(self, changed: Mapping[str, model.LabelChange]) -> frozenset[str]:
         for _, added in changed.values():
             check_annotation(added)
         with self._database.writing() as connection:
@@ -123,13 +111,15 @@ class SqlAnnotations:
             )
 
 
-def _label(connection: Connection, run_id: str, changes: Mapping[str, str | None], added: Annotation) -> bool:
+def _label(
+    connection: Connection, run_id: str, changes: Mapping[str, str | None], added: model.Annotation
+) -> bool:
     """Change labels of a run; False if there is no such run."""
     body = connection.execute(_SPEC, {"of_run": run_id}).scalar_one_or_none()
     if body is None:
         return False
-    spec = decode(RunSpec, json.loads(body))
-    labels = changed_labels(spec.labels, changes)
+    spec = read_record(RunSpec, body)
+    labels = model.changed_labels(spec.labels, changes)
     connection.execute(_PUT_SPEC, {"of_run": run_id, "body": written(replace(spec, labels=labels))})
     connection.execute(_DROP_LABELS, {"of_run": run_id})
     if labels:
@@ -138,6 +128,6 @@ def _label(connection: Connection, run_id: str, changes: Mapping[str, str | None
     return True
 
 
-def _insert(connection: Connection, run_id: str, added: Annotation) -> None:
+def _insert(connection: Connection, run_id: str, added: model.Annotation) -> None:
     values = {"run_id": run_id, "at": added.at, "actor": added.actor, "kind": added.kind.value}
     connection.execute(insert(annotation), {**values, "body": json.dumps(added.text)})

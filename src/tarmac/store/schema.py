@@ -11,7 +11,7 @@ import tarmac.store.rental_schema  # noqa: F401 - the same
 from tarmac.model.lifecycle import AttemptState, ExperimentState, LeaveRequest, Mode, RunEvent, RunState
 from tarmac.model.progress import RUN_OUTCOMES, Outcome
 from tarmac.model.run_records import AnnotationKind, NumberKind, RunRecordKind
-from tarmac.store.columns import Bytewise, Serial, metadata, one_of
+from tarmac.store.columns import Bytewise, Serial, by_key, metadata, one_of, required
 
 BASE = "0028"
 """The oldest schema that migrations start from."""
@@ -41,9 +41,7 @@ run = sa.Table(
     sa.Column("message", sa.Text),  # the sentence of `cause`
     sa.Column("cause", sa.Text),
     sa.Column("code_digest", sa.Text),
-    sa.Column("failures", sa.Integer, nullable=False),
-    sa.Column("faults", sa.Integer, nullable=False),
-    sa.Column("preemptions", sa.Integer, nullable=False),
+    *required(sa.Integer, "failures", "faults", "preemptions"),
     sa.Column("idempotency_key", sa.Text),
     sa.Column("pool", sa.Text),  # the same for the pool
     sa.Column("mode", sa.Text, nullable=False, server_default=sa.text("'batch'")),
@@ -101,11 +99,7 @@ attempt = sa.Table(
     metadata,
     sa.Column("run_id", Bytewise, sa.ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
     sa.Column("number", sa.Integer, nullable=False),
-    sa.Column("state", sa.Text, nullable=False),
-    sa.Column("engine", sa.Text, nullable=False),
-    sa.Column("cluster", sa.Text, nullable=False),
-    sa.Column("allocation", sa.Text, nullable=False),
-    sa.Column("token", sa.Text, nullable=False),
+    *required(sa.Text, "state", "engine", "cluster", "allocation", "token"),
     sa.Column("master_port", sa.Integer),  # NULL: the nodes find one
     sa.Column("created_at", sa.Double, nullable=False),
     sa.Column("started_at", sa.Double),
@@ -161,9 +155,7 @@ annotation = sa.Table(
     sa.Column("id", Serial, sa.Identity(), primary_key=True),
     sa.Column("run_id", Bytewise, sa.ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
     sa.Column("at", sa.Double, nullable=False),
-    sa.Column("actor", sa.Text, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("body", sa.Text, nullable=False),
+    *required(sa.Text, "actor", "kind", "body"),
     sa.Index("ix_annotation_run", "run_id", "id"),
     one_of("kind", AnnotationKind),
 )
@@ -202,9 +194,7 @@ metric_series = sa.Table(
     sa.Column("run_id", Bytewise, sa.ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
     sa.Column("grp", Bytewise, nullable=False),  # "group" is a word of SQL
     sa.Column("name", Bytewise, nullable=False),
-    sa.Column("rank", sa.Integer, nullable=False),
-    sa.Column("attempt", sa.Integer, nullable=False),
-    sa.Column("closed", sa.Integer, nullable=False),
+    *required(sa.Integer, "rank", "attempt", "closed"),
     sa.Column("totals", sa.Text, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.PrimaryKeyConstraint("run_id", "grp", "name", "rank"),
@@ -217,9 +207,7 @@ metric_chunk = sa.Table(
     sa.Column("run_id", Bytewise, sa.ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
     sa.Column("grp", Bytewise, nullable=False),
     sa.Column("name", Bytewise, nullable=False),
-    sa.Column("rank", sa.Integer, nullable=False),
-    sa.Column("number", sa.Integer, nullable=False),
-    sa.Column("attempt", sa.Integer, nullable=False),
+    *required(sa.Integer, "rank", "number", "attempt"),
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.PrimaryKeyConstraint("run_id", "grp", "name", "rank", "number"),
 )
@@ -265,10 +253,7 @@ experiment = sa.Table(
     metadata,
     sa.Column("id", Bytewise, primary_key=True),
     sa.Column("seq", sa.Integer, nullable=False),
-    sa.Column("state", sa.Text, nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("project", sa.Text, nullable=False),
-    sa.Column("user_name", sa.Text, nullable=False),
+    *required(sa.Text, "state", "name", "project", "user_name"),
     sa.Column("server", Bytewise, nullable=False),
     sa.Column("archived", sa.Boolean, nullable=False),
     sa.Column("idempotency_key", sa.Text),
@@ -309,10 +294,7 @@ server = sa.Table(
     "server",
     metadata,
     sa.Column("cluster", Bytewise, primary_key=True),
-    sa.Column("home", sa.Text, nullable=False),
-    sa.Column("machine", sa.Text, nullable=False),
-    sa.Column("hostname", sa.Text, nullable=False),
-    sa.Column("path", sa.Text, nullable=False),
+    *required(sa.Text, "home", "machine", "hostname", "path"),
     sa.Column("token", sa.BigInteger, nullable=False),
     sa.Column("seen_at", sa.Double, nullable=False),
 )
@@ -333,40 +315,21 @@ node = sa.Table(
     sa.Column("drain", sa.Text),  # its user, time and reason
 )
 
-reservation = sa.Table(
-    "reservation",
-    metadata,
-    sa.Column("name", Bytewise, primary_key=True),
-    sa.Column("body", sa.Text, nullable=False),
-)
+reservation = by_key("reservation", "name")
 
 # Usage of ended attempts, added up by hour: the basis of fair shares.
 usage = sa.Table(
     "usage",
     metadata,
     sa.Column("hour_at", sa.Double, nullable=False),
-    sa.Column("cluster", Bytewise, nullable=False),
-    sa.Column("pool", Bytewise, nullable=False),
-    sa.Column("user_name", Bytewise, nullable=False),
-    sa.Column("project", Bytewise, nullable=False),
+    *required(Bytewise, "cluster", "pool", "user_name", "project"),
     sa.Column("group_id", Bytewise, nullable=False),  # an array or experiment; "": of neither
     sa.Column("slot_s", sa.Double, nullable=False),
     sa.PrimaryKeyConstraint("hour_at", "cluster", "pool", "user_name", "project", "group_id"),
 )
 
-cluster = sa.Table(
-    "cluster",
-    metadata,
-    sa.Column("name", Bytewise, primary_key=True),
-    sa.Column("body", sa.Text, nullable=False),
-)
-
-dataset = sa.Table(
-    "dataset",
-    metadata,
-    sa.Column("id", Bytewise, primary_key=True),
-    sa.Column("body", sa.Text, nullable=False),
-)
+cluster = by_key("cluster", "name")
+dataset = by_key("dataset", "id")
 
 # Every value of each secret, sealed.
 secret = sa.Table(
@@ -375,9 +338,7 @@ secret = sa.Table(
     sa.Column("scope", Bytewise, nullable=False),
     sa.Column("name", Bytewise, nullable=False),
     sa.Column("number", sa.Integer, nullable=False),
-    sa.Column("body", sa.Text, nullable=False),
-    sa.Column("sealed", sa.Text, nullable=False),
-    sa.Column("key_id", sa.Text, nullable=False),
+    *required(sa.Text, "body", "sealed", "key_id"),
     sa.Column("retired_at", sa.Double),
     sa.PrimaryKeyConstraint("name", "scope", "number"),
 )

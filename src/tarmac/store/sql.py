@@ -6,7 +6,6 @@ the UPDATE, so a step is stale exactly when the UPDATE finds no row.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -18,7 +17,7 @@ from sqlalchemy import Connection
 from tarmac.model.actor import HomeIdentity, Lease, ServerRecord, Sight
 from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Drain
-from tarmac.model.codec import decode, replace
+from tarmac.model.codec import replace
 from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import IllegalStep, RunState
 from tarmac.model.people.usage import AttemptSpan, TimeRange, Used
@@ -27,7 +26,7 @@ from tarmac.model.reservations import ReservedNodes, in_order
 from tarmac.model.run import Attempt, Run
 from tarmac.model.run_records import Dataset
 from tarmac.model.summary import RunQuery, RunSummary
-from tarmac.store import checks, rows, spans
+from tarmac.store import checks, rows, schema, spans
 from tarmac.store import statements as sql
 from tarmac.store.accounts import SqlAccounts
 from tarmac.store.announcements import SqlAnnouncements
@@ -40,12 +39,6 @@ from tarmac.store.numbers import SqlNumbers
 from tarmac.store.rentals import SqlRentals
 from tarmac.store.run_records import SqlAnnotations, SqlRunRecords
 from tarmac.store.run_views import SqlRunViews
-from tarmac.store.schema import cluster as cluster_table
-from tarmac.store.schema import dataset as dataset_table
-from tarmac.store.schema import node as node_table
-from tarmac.store.schema import reservation as reservation_table
-from tarmac.store.schema import run as run_table
-from tarmac.store.schema import usage as usage_table
 from tarmac.store.secrets import SqlSecrets
 from tarmac.store.upgrade import bring_up_to_date
 
@@ -80,10 +73,10 @@ class SqlStore:
         self.run_views = SqlRunViews(database)
         self.experiments: Experiments = SqlExperiments(database, self._write_runs)
         self._put_attempts = sql.put_attempts(database.dialect)
-        self._put_node = sql.put(node_table, database.dialect)
-        self._put_cluster = sql.put(cluster_table, database.dialect)
-        self._put_dataset = sql.put(dataset_table, database.dialect)
-        self._put_reservation = sql.put(reservation_table, database.dialect)
+        self._put_node = sql.put(schema.node, database.dialect)
+        self._put_cluster = sql.put(schema.cluster, database.dialect)
+        self._put_dataset = sql.put(schema.dataset, database.dialect)
+        self._put_reservation = sql.put(schema.reservation, database.dialect)
 
     def close(self) -> None:
         """Close every connection; a later call opens them again."""
@@ -136,7 +129,7 @@ class SqlStore:
     def find_runs(
         self, reference: str, *, user: str | None = None, sight: Sight | None = None, limit: int = 10
     ) -> list[Run]:
-        statements = [sql.seen(each, run_table, sight) for each in sql.RUNS_BY_REFERENCE]
+        statements = [sql.seen(each, schema.run, sight) for each in sql.RUNS_BY_REFERENCE]
         found = self._database.rows_by_reference(statements, reference, user=user, limit=limit)
         return [rows.to_run(row) for row in found]
 
@@ -221,7 +214,7 @@ class SqlStore:
     def drained_nodes(self) -> dict[str, Drain]:
         """The drained nodes; older versions stored only that there is a drain."""
         found = self._database.rows(sql.DRAINED)
-        return {name: rows.read_record(Drain, body) or Drain() for name, body in found}
+        return {name: Drain() if body is None else rows.read_record(Drain, body) for name, body in found}
 
     def set_drained(self, nodes: Collection[str], drain: Drain | None) -> None:
         values = {"drained": drain is not None, "drain": rows.body(drain)}
@@ -230,7 +223,7 @@ class SqlStore:
                 connection.execute(self._put_node, changed)
 
     def reservations(self) -> list[ReservedNodes]:
-        found = [decode(ReservedNodes, json.loads(body)) for (body,) in self._database.rows(sql.RESERVATIONS)]
+        found = [rows.read_record(ReservedNodes, body) for (body,) in self._database.rows(sql.RESERVATIONS)]
         return sorted(found, key=in_order)
 
     def put_reservation(self, new: ReservedNodes) -> None:
@@ -254,7 +247,7 @@ class SqlStore:
             return spans.sums(connection, days, by_day=by_day), spans.within(connection, others)
 
     def clusters(self) -> list[Cluster]:
-        return [decode(Cluster, json.loads(body)) for (body,) in self._database.rows(sql.CLUSTERS)]
+        return [rows.read_record(Cluster, body) for (body,) in self._database.rows(sql.CLUSTERS)]
 
     def put_cluster(self, cluster: Cluster) -> None:
         checks.check_cluster(cluster)
@@ -266,7 +259,7 @@ class SqlStore:
     # --- datasets ---------------------------------------------------------------------------------
 
     def datasets(self) -> list[Dataset]:
-        return [decode(Dataset, json.loads(body)) for (body,) in self._database.rows(sql.DATASETS)]
+        return [rows.read_record(Dataset, body) for (body,) in self._database.rows(sql.DATASETS)]
 
     def put_dataset(self, dataset: Dataset) -> None:
         checks.check_dataset(dataset)
@@ -313,7 +306,7 @@ class SqlStore:
         if attempts and self._put_attempts.execute(connection, attempts) != len(attempts):
             raise IllegalStep("an attempt that has ended, or runs, cannot go back")
         if used := rows.of_usage(steps):
-            sql.add_to(usage_table, self._database.dialect).execute(connection, used)
+            sql.add_to(schema.usage, self._database.dialect).execute(connection, used)
         spans.add(connection, steps)
         if messages := [message for step in steps for message in step.notifications]:
             self.notifications.insert(connection, messages)

@@ -7,22 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 
 from tarmac.api.storage_operations import SecretBody
+from tarmac.model import secret as model
 from tarmac.model.codec import common, replace
 from tarmac.model.errors import InvalidInput, Problem, Refused, Unavailable, nearest
 from tarmac.model.ports import Clock
-from tarmac.model.secret import (
-    LEAST_BYTES,
-    MOST_BYTES,
-    NAME,
-    NAME_RULE,
-    SERVER,
-    SHARED,
-    SecretName,
-    SecretRecords,
-    SecretUse,
-    SecretVersion,
-    project_of,
-)
 from tarmac.vault.keys import CannotOpen, Key, KeyFile, place_of, seal, unseal
 
 _TRIES = 20
@@ -31,7 +19,7 @@ _TRIES = 20
 class Vault:
     """Commands and queries about secrets."""
 
-    def __init__(self, records: SecretRecords, keys: KeyFile, clock: Clock) -> None:
+    def __init__(self, records: model.SecretRecords, keys: KeyFile, clock: Clock) -> None:
         self._records = records
         self._keys = keys
         self._clock = clock
@@ -40,11 +28,11 @@ class Vault:
 
     # --- queries
 
-    def newest(self, names: Sequence[str] | None = None) -> list[SecretVersion]:
+    def newest(self, names: Sequence[str] | None = None) -> list[model.SecretVersion]:
         """The newest version of each secret (with these names), of removed ones as well."""
         return list({_key(version): version for version in self._records.versions(names)}.values())
 
-    def values(self, secrets: Sequence[SecretName]) -> Mapping[str, str]:
+    def values(self, secrets: Sequence[model.SecretName]) -> Mapping[str, str]:
         """The current values of secrets: `model.secret.SecretValues`."""
         versions = self.newest([secret.name for secret in secrets])
         current = {_key(version): version for version in versions if version.retired_at is None}
@@ -55,7 +43,7 @@ class Vault:
                 )
         return {secret.name: self._open(current[_key(secret)]) for secret in secrets}
 
-    def past_values(self, secrets: Iterable[SecretName]) -> list[str]:
+    def past_values(self, secrets: Iterable[model.SecretName]) -> list[str]:
         """Every value that these secrets have had, for hiding them, without those that cannot be opened.
 
         No run of this server can print the latter: the server could not open them either.
@@ -69,17 +57,19 @@ class Vault:
                 continue
         return found
 
-    def usable(self, scopes: Sequence[str], names: Sequence[str] | None = None) -> dict[str, SecretVersion]:
+    def usable(
+        self, scopes: Sequence[str], names: Sequence[str] | None = None
+    ) -> dict[str, model.SecretVersion]:
         """The secrets in these scopes (with these names), by name; the earlier scope counts for a name."""
         current = [version for version in self.newest(names) if version.retired_at is None]
-        found: dict[str, SecretVersion] = {}
+        found: dict[str, model.SecretVersion] = {}
         for each in (each for scope in scopes for each in current if each.scope == scope):
             found.setdefault(each.name, each)
         return found
 
     def resolved(
-        self, uses: Sequence[SecretUse], scopes: Sequence[str], *, every: bool = False
-    ) -> tuple[list[SecretUse], list[Problem]]:
+        self, uses: Sequence[model.SecretUse], scopes: Sequence[str], *, every: bool = False
+    ) -> tuple[list[model.SecretUse], list[Problem]]:
         """The uses of a new run, each with its form and scope, and their problems.
 
         With `every`, the run also gets all secrets in these scopes that have a form of their own. A secret in
@@ -107,7 +97,7 @@ class Vault:
 
     # --- commands
 
-    def set(self, name: str, new: SecretBody, *, user: str, scope: str) -> SecretVersion:
+    def set(self, name: str, new: SecretBody, *, user: str, scope: str) -> model.SecretVersion:
         """Store a value durably; it replaces an earlier one in its scope. The same value is stored once.
 
         If `form`, `variable` and `path` are None, they stay unchanged.
@@ -118,7 +108,7 @@ class Vault:
             last = next((each for each in self.newest([name]) if each.scope == scope), None)
             old = last if last is not None and last.retired_at is None else None
             kept = new if old is None or new.form is not None else old
-            version = SecretVersion(
+            version = model.SecretVersion(
                 name=name,
                 scope=scope,
                 number=1 if last is None else last.number + 1,
@@ -130,7 +120,7 @@ class Vault:
                 variable=kept.variable,
                 path=kept.path,
             )
-            same = old is not None and common(SecretUse, old) == common(SecretUse, version)
+            same = old is not None and common(model.SecretUse, old) == common(model.SecretUse, version)
             if old is not None and same and self._opens_to(old, new.value):
                 return old
             sealed = _sealed(version, new.value, key)
@@ -138,11 +128,11 @@ class Vault:
                 return self._under_a_lasting_key(sealed, new.value)
         raise Unavailable(f"secret {name} changes too quickly", hint="try again")
 
-    def remove(self, secret: SecretName) -> None:
+    def remove(self, secret: model.SecretName) -> None:
         """Stop giving the secret to runs. Its sealed values stay, to hide them in old logs."""
         self._records.retire(secret, at=self._clock.now())
 
-    def purge(self, secret: SecretName) -> None:
+    def purge(self, secret: model.SecretName) -> None:
         """Delete every value of a secret, including those kept to hide them."""
         self._records.purge(secret)
 
@@ -178,7 +168,7 @@ class Vault:
             )
         return keys[0] if keys else self._keys.create()
 
-    def _under_a_lasting_key(self, version: SecretVersion, value: str) -> SecretVersion:
+    def _under_a_lasting_key(self, version: model.SecretVersion, value: str) -> model.SecretVersion:
         """The version to store: sealed again if its key was rotated away during the write."""
         keys = self._keys.read()
         if version.key_id in {key.id for key in keys} or not keys:
@@ -196,7 +186,7 @@ class Vault:
                 return len(versions)
             self._records.reseal([_sealed(version, self._open(version), key) for version in stale])
 
-    def _open(self, version: SecretVersion) -> str:
+    def _open(self, version: model.SecretVersion) -> str:
         """The value; raises Unavailable if its key is missing, or if it was tampered with."""
         with self._lock:
             if version.key_id not in self._known:
@@ -214,49 +204,49 @@ class Vault:
                 f"secret {version.name} cannot be opened: {error}", hint=f"{_command(version)} sets it"
             ) from None
 
-    def _opens_to(self, version: SecretVersion, value: str) -> bool:
+    def _opens_to(self, version: model.SecretVersion, value: str) -> bool:
         try:
             return self._open(version) == value
         except Unavailable:
             return False
 
 
-def _sealed(version: SecretVersion, value: str, key: Key) -> SecretVersion:
+def _sealed(version: model.SecretVersion, value: str, key: Key) -> model.SecretVersion:
     return replace(version, sealed=seal(value, key, place_of(version)), key_id=key.id)
 
 
-def _key(secret: SecretName) -> tuple[str, str]:
+def _key(secret: model.SecretName) -> tuple[str, str]:
     return secret.scope, secret.name
 
 
-def _command(secret: SecretName) -> str:
+def _command(secret: model.SecretName) -> str:
     """The command that sets a value of this secret."""
-    project, common = project_of(secret.scope), {SHARED: " --shared", SERVER: " --server"}
+    project, common = model.project_of(secret.scope), {model.SHARED: " --shared", model.SERVER: " --server"}
     option = common.get(secret.scope, "" if project is None else f" --project {project}")
     return f"tarmac secret set {secret.name}{option}"
 
 
-def _own_use(version: SecretVersion) -> SecretUse:
-    return SecretUse(**common(SecretUse, version))
+def _own_use(version: model.SecretVersion) -> model.SecretUse:
+    return model.SecretUse(**common(model.SecretUse, version))
 
 
 def _check(name: str, value: str) -> None:
     """Raise InvalidInput for an invalid name or value; the value is never repeated."""
-    if not NAME.fullmatch(name):
-        raise InvalidInput(f"{name!r} cannot be the name of a secret", hint=NAME_RULE)
+    if not model.NAME.fullmatch(name):
+        raise InvalidInput(f"{name!r} cannot be the name of a secret", hint=model.NAME_RULE)
     try:
         length = len(value.encode())
     except UnicodeEncodeError:
         raise InvalidInput("the value is not text in UTF-8", hint="keep it as base64") from None
     if "\0" in value:
         raise InvalidInput("the value holds a NUL character", hint="keep it as base64")
-    if len(value.strip().encode()) < LEAST_BYTES:
+    if len(value.strip().encode()) < model.LEAST_BYTES:
         raise InvalidInput(
-            f"the value has fewer than {LEAST_BYTES} characters: it could not be hidden in logs",
+            f"the value has fewer than {model.LEAST_BYTES} characters: it could not be hidden in logs",
             hint="what is so short is no secret",
         )
-    if length > MOST_BYTES:
-        raise InvalidInput(f"the value has {length} bytes; at most {MOST_BYTES} are allowed")
+    if length > model.MOST_BYTES:
+        raise InvalidInput(f"the value has {length} bytes; at most {model.MOST_BYTES} are allowed")
 
 
 def nearest_secret(name: str, known: Iterable[str]) -> str:

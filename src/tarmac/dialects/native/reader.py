@@ -10,17 +10,7 @@ import posixpath
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tarmac.dialects import names
-from tarmac.dialects.dialect import (
-    NO_EXTRAS,
-    Certainty,
-    Detection,
-    Dialect,
-    Extras,
-    Reading,
-    Report,
-    refuse_extras,
-)
+from tarmac.dialects import dialect, names
 from tarmac.dialects.kinds import plain
 from tarmac.dialects.located import Items, Node, Placed, Problems, Scalar, Table, moved, quote
 from tarmac.dialects.native.burst import check_burst
@@ -40,16 +30,18 @@ from tarmac.model.spec import Environment, LocalDirectory, RunSpec
 NAME = "native"
 
 
-def read_native(text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
+def read_native(
+    text: str, *, filename: str, directory: str, extras: dialect.Extras = dialect.NO_EXTRAS
+) -> dialect.Reading:
     """The spec in a native run file; raises InvalidInput with every problem in it."""
-    refuse_extras(extras, filename=filename, dialect=NAME)
+    dialect.refuse_extras(extras, filename=filename, dialect=NAME)
     problems = Problems(filename)
     tree = compose_table(text, problems, "fields such as 'command: ...' are")
     run = Section(change(tree, extras.changes, problems), fields_of(RUN), problems=problems)
     spec = _spec(run, RunSpec(name=names.name_from_file(filename), roles=(), dialect=NAME, source=text))
     problems.raise_any()
     spec = with_paths(spec, lambda path: posixpath.normpath(posixpath.join(directory, path)))
-    return Reading(spec=with_rehearsal(spec, spec.rehearsal), warnings=tuple(problems.warnings))
+    return dialect.Reading(spec=with_rehearsal(spec, spec.rehearsal), warnings=tuple(problems.warnings))
 
 
 def with_paths(spec: RunSpec, move: Callable[[str], str]) -> RunSpec:
@@ -110,7 +102,7 @@ def _relative(path: str, directory: str) -> str:
     return path if below.startswith("..") else below
 
 
-def _detect(filename: str, text: str) -> Detection:
+def _detect(filename: str, text: str) -> dialect.Detection:
     """Certain for a mapping of known fields with something to execute; possible for any known field.
 
     A text that is not YAML is detected by its file name, so that the reader can locate its error.
@@ -119,19 +111,19 @@ def _detect(filename: str, text: str) -> Detection:
     tree = compose(text, problems)
     if tree is not None:
         return _judge(tree)
-    return Certainty.POSSIBLE if filename.endswith((".yaml", ".yml")) else problems.found[0]
+    return dialect.Certainty.POSSIBLE if filename.endswith((".yaml", ".yml")) else problems.found[0]
 
 
-def _judge(tree: Node) -> Detection:
+def _judge(tree: Node) -> dialect.Detection:
     if not isinstance(tree, Table):
         return Problem(message=f"fields such as 'command: ...' are expected, not {quote(tree)}")
     keys = {key.text for key, _ in tree.entries}
     ours = _FIELDS.known
     if keys <= ours and keys & _ACTS:
-        return Certainty.CERTAIN
+        return dialect.Certainty.CERTAIN
     like_ours = [key for key in keys if _like(key, ours)]
     if 2 * len(like_ours) >= len(keys) > 0 or any(_like(key, _ACTS) for key in like_ours):
-        return Certainty.POSSIBLE
+        return dialect.Certainty.POSSIBLE
     found = ", ".join(repr(key)[:40] for key in sorted(keys)[:5]) or "nothing"
     few = "none" if not like_ours else "too few"
     verb = "is" if not like_ours else "are"
@@ -149,12 +141,14 @@ _ACTS = frozenset({"command", "roles", "processes"})
 """The fields with something to execute."""
 
 
-def _status(report: Report) -> str:
+def _status(report: dialect.Report) -> str:
     """tarmac's own word."""
     return (report.outcome or report.state).value
 
 
-NATIVE = Dialect(name=NAME, detect=_detect, read=read_native, apply_conventions=as_it_is, status=_status)
+NATIVE = dialect.Dialect(
+    name=NAME, detect=_detect, read=read_native, apply_conventions=as_it_is, status=_status
+)
 
 
 Changes = Sequence[tuple[str, str]]
