@@ -18,7 +18,7 @@ from tarmac.model.codec import replace
 from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable, nearest
 from tarmac.model.experiment import Experiment, ExperimentQuery, Trial
 from tarmac.model.lifecycle import ExperimentState
-from tarmac.model.ports import ResolveReferences, no_references
+from tarmac.model.ports import ResolveReferences
 from tarmac.model.run import Run
 from tarmac.model.search import HALVING, SAMPLERS, SearchMethod
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
@@ -38,20 +38,14 @@ class TrialRow:
     run: Run | None
 
 
+@dataclass(frozen=True, slots=True)
 class ExperimentService:
     """Commands and questions about experiments. Errors are those of `service.ControlPlane`."""
 
-    def __init__(
-        self,
-        control: ControlState,
-        admission: Admission,
-        searches: Searches,
-        resolve: ResolveReferences = no_references,
-    ) -> None:
-        self._control = control
-        self._admission = admission
-        self._searches = searches
-        self._resolve = resolve
+    control: ControlState
+    admission: Admission
+    searches: Searches
+    resolve: ResolveReferences
 
     # --- commands
 
@@ -60,8 +54,8 @@ class ExperimentService:
 
         The code is staged here, once for all trials. Raises Refused for trials that can never fit.
         """
-        control = self._control
-        spec = self._resolve(completed(submission, control).spec, submission.actor)
+        control = self.control
+        spec = self.resolve(completed(submission, control).spec, submission.actor)
         check(submission.actor, Action.SUBMIT, project=spec.project)
         if spec.search is None:
             raise InvalidInput("this describes one run, not an experiment", hint="a search, or --sweep")
@@ -85,13 +79,13 @@ class ExperimentService:
         )
         draft = ChangeDraft(
             experiment=experiment,
-            searcher=self._searches.start(experiment.search),
-            new_run=self._searches.new_runs(experiment),
+            searcher=self.searches.start(experiment.search),
+            new_run=self.searches.new_runs(experiment),
             now=now,
         )
         draft.begin()
         first = draft.new_runs[0].run.spec
-        self._admission.new_run(replace(submission, spec=first), now)  # raises Refused if it can never fit
+        self.admission.new_run(replace(submission, spec=first), now)  # raises Refused if it can never fit
         if spec.start_paused:
             draft.pause()
         stored = control.create_experiment(draft.change())
@@ -187,7 +181,7 @@ class ExperimentService:
 
     def reject_trial(self, actor: Actor, run_id: str) -> Trial:
         """A trial reports that its parameters are invalid: it is ended, and another takes its place."""
-        trial = self._control.store.experiments.trial_of(run_id)
+        trial = self.control.store.experiments.trial_of(run_id)
         if trial is None:
             raise NotFound(f"run {run_id} is no trial of an experiment")
         self._command(actor, trial.experiment, lambda draft: draft.reject(trial.number))
@@ -199,13 +193,13 @@ class ExperimentService:
         check(
             actor, Action.CONTROL, owner=experiment.user, project=experiment.spec.project, what="experiments"
         )
-        trials = self._control.store.experiments.trials(experiment.id)
-        if not self._control.store.experiments.remove(experiment.id):
+        trials = self.control.store.experiments.trials(experiment.id)
+        if not self.control.store.experiments.remove(experiment.id):
             raise Refused(
                 f"{_named(experiment)} has not ended: it is {experiment.state}",
                 hint=f"tarmac experiment stop {experiment.id}",
             )
-        self._searches.drop(experiment.id)
+        self.searches.drop(experiment.id)
         return experiment, trials
 
     # --- questions
@@ -213,7 +207,7 @@ class ExperimentService:
     def find(self, actor: Actor, reference: str) -> Experiment:
         """The experiment that an actor means: id, name (newest, own first), unique prefix of an id."""
         check(actor, Action.READ)
-        store = self._control.store.experiments
+        store = self.control.store.experiments
         found = store.find(reference, user=actor.user, sight=actor.sees)
         if not found:
             raise NotFound(f"there is no experiment {reference!r}", hint=self._nearest(actor, reference))
@@ -225,21 +219,21 @@ class ExperimentService:
     def experiments(self, actor: Actor, query: ExperimentQuery) -> list[Experiment]:
         """A page of the list, newest first."""
         check(actor, Action.READ)
-        return self._control.store.experiments.experiments(replace(query, sight=actor.sees))
+        return self.control.store.experiments.experiments(replace(query, sight=actor.sees))
 
     def trials(self, actor: Actor, experiment: Experiment) -> list[TrialRow]:
         """All trials, by number, with the current state of their runs."""
         check(actor, Action.READ)
-        trials = self._control.store.experiments.trials(experiment.id)
-        runs = self._control.store.load_runs([trial.run_id for trial in trials])
+        trials = self.control.store.experiments.trials(experiment.id)
+        runs = self.control.store.load_runs([trial.run_id for trial in trials])
         return [TrialRow(trial=trial, run=runs.get(trial.run_id)) for trial in trials]
 
     def rows(self, actor: Actor, experiments: Sequence[Experiment]) -> dict[str, list[TrialRow]]:
         """The trials of several experiments, by id; ended experiments come without runs."""
         check(actor, Action.READ)
         going = {each.id for each in experiments if each.state is not ExperimentState.ENDED}
-        trials = self._control.store.experiments.trials_of([each.id for each in experiments])
-        runs = self._control.store.load_runs([each.run_id for each in trials if each.experiment in going])
+        trials = self.control.store.experiments.trials_of([each.id for each in experiments])
+        runs = self.control.store.load_runs([each.run_id for each in trials if each.experiment in going])
         found: dict[str, list[TrialRow]] = {each.id: [] for each in experiments}
         for trial in trials:
             found[trial.experiment].append(TrialRow(trial=trial, run=runs.get(trial.run_id)))
@@ -263,20 +257,20 @@ class ExperimentService:
             actor, Action.CONTROL, owner=experiment.user, project=experiment.spec.project, what="experiments"
         )
         for _ in range(COMMAND_TRIES):
-            with self._control.lock:
-                self._searches.drop(experiment.id)  # the decision uses durable state
-                draft = self._searches.draft(experiment.id)
+            with self.control.lock:
+                self.searches.drop(experiment.id)  # the decision uses durable state
+                draft = self.searches.draft(experiment.id)
                 if draft is None:
                     raise NotFound(f"there is no experiment {reference!r}")
                 before = draft.experiment
                 decide(draft)
-                self._searches.drop(experiment.id)
+                self.searches.drop(experiment.id)
                 if draft.experiment == before and not draft.touched and not draft.run_steps:
                     return before
                 draft.run_steps = [steps.caused_by(actor, step) for step in draft.run_steps]
                 change = draft.change()
-                if self._control.commit_experiment(change):
-                    self._control.wake_search()
+                if self.control.commit_experiment(change):
+                    self.control.wake_search()
                     return change.after
         raise Unavailable(f"experiment {experiment.id} changes too quickly", hint="try again")
 
@@ -293,12 +287,12 @@ class ExperimentService:
                 hint=f"tarmac experiment fork {draft.experiment.id} begins another with a changed one",
             )
         by = actor if actor.user == draft.experiment.user else replace(actor, user="")
-        draft.go_on_by(self._resolve(spec, by), self._searches.start(search), self._from_checkpoint)
+        draft.go_on_by(self.resolve(spec, by), self.searches.start(search), self._from_checkpoint)
 
     def _from_checkpoint(self, spec: RunSpec, trial: Trial) -> RunSpec:
         """The spec of a trial that begins from the last checkpoint of its run, if there is one."""
         try:
-            return self._resolve(replace(spec, input_artifacts=(*spec.input_artifacts, trial.run_id)), None)
+            return self.resolve(replace(spec, input_artifacts=(*spec.input_artifacts, trial.run_id)), None)
         except InvalidInput:
             return spec
 

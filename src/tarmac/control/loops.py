@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 
 from tarmac.control.queue.queueing import estimate_pass
@@ -243,24 +244,18 @@ def _gather_s(control: ControlState) -> float:
     return min(GATHER_S * live, GATHER_MOST_S) if every > live else 0.0
 
 
+@dataclass(eq=False)
 class _Loop:
     """One repeated pass: it runs when woken, and at least every `period_s`."""
 
-    def __init__(
-        self,
-        control: ControlState,
-        key: tuple[Wakeup, str],
-        body: Pass,
-        *,
-        period_s: float,
-        on_lost: Callable[[], None],
-    ) -> None:
-        self._control = control
-        self._key = key
-        self.name = "-".join(filter(None, key))
-        self._body = body
-        self._period_s = period_s
-        self._on_lost = on_lost
+    control: ControlState
+    key: tuple[Wakeup, str]
+    body: Pass
+    period_s: float
+    on_lost: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        self.name = "-".join(filter(None, self.key))
         self._turn_at: float | None = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"tarmac-{self.name}", daemon=True)
@@ -279,14 +274,14 @@ class _Loop:
 
     def ask_to_end(self) -> None:
         self._ending.set()
-        self._control.event_bus.notify(*self._key)
+        self.control.event_bus.notify(*self.key)
 
     def join(self, timeout_s: float | None = None) -> None:
         if self.alive:  # an incompletely built server has started none
             self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        wakeup = self._control.event_bus.event(*self._key)
+        wakeup = self.control.event_bus.event(*self.key)
         while not self._ending.is_set():
             wakeup.clear()
             self._turn_at = time.monotonic()
@@ -297,10 +292,10 @@ class _Loop:
     def _turn(self) -> float:
         """Run one pass; returns the maximum pause."""
         try:
-            next_at = self._body(self._control)
+            next_at = self.body(self.control)
         except LeaseLost as error:
             log.error("%s: %s", self.name, error)
-            self._on_lost()
+            self.on_lost()
             return BACK_OFF_S
         except TarmacError as error:
             log.warning("%s: %s", self.name, error)
@@ -308,4 +303,4 @@ class _Loop:
         except Exception:  # the outermost level of the loop: a defect in one pass must not end it
             log.exception("%s failed", self.name)
             return BACK_OFF_S
-        return rest_s(next_at, now=self._control.clock.now(), period_s=self._period_s)
+        return rest_s(next_at, now=self.control.clock.now(), period_s=self.period_s)

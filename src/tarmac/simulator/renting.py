@@ -1,8 +1,8 @@
 """Jobs of a play that rent machines: a declaration of the rule and its rates, and the rentals by it.
 
-The declaration is the text of `tarmac simulate --burst`. `control/burst/policy` decides whether a job rents,
-as on a server. A job that rents leaves the queue, and runs to its end on machines of its own. Its whole cost
-counts at once, so the budget of all jobs is never exceeded. Used by `playing`.
+The declaration is the text of `tarmac simulate --burst`. `control/burst/choosing` decides whether a job
+rents, as on a server. A job that rents leaves the queue, and runs to its end on machines of its own. Its
+whole cost counts at once, so the budget of all jobs is never exceeded. Used by `playing`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tarmac.control.burst.choosing import offers
-from tarmac.control.burst.policy import rents_now
+from tarmac.control.burst.choosing import offers, rents_now
 from tarmac.dialects import kinds
 from tarmac.dialects.located import Problems
 from tarmac.dialects.native.burst import LARGEST_BUDGET, RATE, SHAPE_ID, WAIT

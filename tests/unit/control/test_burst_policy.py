@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.control.burst.policy import end_at, rents_now
+from tarmac.control.burst.choosing import end_at, rents_now
 from tarmac.model.burst.shapes import BurstRequest, Offer, Shape
 
 TWO_HOURS_S = 7200.0

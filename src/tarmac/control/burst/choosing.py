@@ -1,6 +1,6 @@
-"""The shapes that a run may rent, in their order, and the one that is tried next. Pure.
+"""The shapes that a run may rent, in their order, the one that is tried next, when, and for how long. Pure.
 
-Used by `renting`, `service` and `policy`.
+Used by `market`, `renting` and `telling`, and by simulations, which so decide alike.
 """
 
 from collections import Counter
@@ -20,8 +20,6 @@ from tarmac.model.resources import CPU_ONLY, Resources
 from tarmac.model.run import Run
 from tarmac.model.spec import RunSpec, Target
 from tarmac.sched import Demand, Placement, Snapshot, explain
-
-__all__ = ["LARGEST", "Offer", "accelerators", "machines_for", "next_offer", "offers"]
 
 LARGEST = 48
 """The most GPUs of a run on rented machines, where nothing else is set."""
@@ -90,6 +88,25 @@ def next_offer(found: Sequence[Offer], past: Sequence[Rental], now: float) -> tu
     rounds = 0 if chosen is None else tries[chosen.shape.id]
     pause_s = doubled_s(FIRST_PAUSE_S, rounds - 1, LONGEST_PAUSE_S) if rounds else 0.0
     return chosen, ended_at + pause_s
+
+
+def rents_now(run_waiting_s: float, request: BurstRequest, offers: Sequence[Offer]) -> Offer | None:
+    """The offer that a batch run without an open rental takes after this wait in the queue; None: none yet.
+
+    `offers` are in the order in which they are tried; those above its rate, or over a cap, are refused.
+    """
+    if request.wait_s is None or run_waiting_s <= request.wait_s:
+        return None
+    return next((offer for offer in offers if not offer.refused), None)
+
+
+def end_at(created_at: float, rate: float, left: float | None, limit_s: float | None) -> float | None:
+    """When a rental for `rate` has used up the money that is `left`, or its time limit; None: never.
+
+    `left` and `limit_s` count from `created_at`; None: without end.
+    """
+    spans_s = [] if left is None or rate <= 0.0 else [max(0.0, left) / rate * HOUR_S]
+    return min((created_at + span_s for span_s in [*spans_s, limit_s] if span_s is not None), default=None)
 
 
 def accelerators(spec: RunSpec) -> int:

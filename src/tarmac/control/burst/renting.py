@@ -12,11 +12,10 @@ from contextlib import suppress
 from functools import partial
 
 from tarmac.control.burst.charging import WARN_S
-from tarmac.control.burst.choosing import next_offer
+from tarmac.control.burst.choosing import end_at, next_offer, rents_now
 from tarmac.control.burst.deciding import START_S, Trouble, alive, changed, disuse, ended, unplaced, usable
 from tarmac.control.burst.deciding import trouble as trouble_of
 from tarmac.control.burst.market import Market
-from tarmac.control.burst.policy import end_at, rents_now
 from tarmac.control.burst.reaping import Reaping
 from tarmac.control.burst.renter import Renter
 from tarmac.control.decisions import steps
