@@ -14,7 +14,7 @@ BROAD_EXCEPTS = {
     "tarmac.server.__main__:_run": "the top level of a server: its log has the story, its starter a sentence",
     "tarmac.cli.main:_guarded": "the top level of every command: a person gets a sentence, never a traceback",
     "tarmac.control.loops:_turn": "the top level of a loop: a bug in one pass must not end the loop",
-    "tarmac.control.burst.calls:_do": "the top level of a thread: a bug must not end it",
+    "tarmac.control.burst.renter:_do": "the top level of a thread: a bug must not end it",
     "tarmac.control.cluster_machines:_do": "the top level of a thread: whoever waits is told of a bug too",
     "tarmac.control.reconcilers.stage:_code": "the top level of one run: a bug met there holds up no other",
     "tarmac.artifacts.remote:_store_errors": "every file system that fsspec finds has errors of its own",

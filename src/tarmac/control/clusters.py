@@ -343,8 +343,7 @@ def _losses(control: ControlState, name: str, nodes: dict[str, model.Node]) -> I
 
 def _stranded(control: ControlState, name: str, after: tuple[model.Node, ...]) -> Iterator[str]:
     """Sentences on the runs that the present nodes could ever hold and those `after` the change could not."""
-    with control.lock:
-        runs = list(control.run_cache().runs.values())
+    runs = control.live_runs()
     if control.engines.delegate_of(name) is not None:
         yield from (_waiting(run) for run in runs if run.spec.target.cluster == name)
         return

@@ -189,10 +189,7 @@ class ExperimentService:
 
     def remove(self, actor: Actor, reference: str) -> tuple[Experiment, Sequence[Trial]]:
         """Remove an ended experiment; returns it with its trials, whose runs the caller has to remove."""
-        experiment = self.find(actor, reference)
-        check(
-            actor, Action.CONTROL, owner=experiment.user, project=experiment.spec.project, what="experiments"
-        )
+        experiment = self._own(actor, reference)
         trials = self.control.store.experiments.trials(experiment.id)
         if not self.control.store.experiments.remove(experiment.id):
             raise Refused(
@@ -251,11 +248,14 @@ class ExperimentService:
             raise InvalidInput("this describes one run, not an experiment")
         return preview(submission.spec.search)
 
+    def _own(self, actor: Actor, reference: str) -> Experiment:
+        """The experiment, which the actor may change."""
+        found = self.find(actor, reference)
+        check(actor, Action.CONTROL, owner=found.user, project=found.spec.project, what="experiments")
+        return found
+
     def _command(self, actor: Actor, reference: str, decide: Decide) -> Experiment:
-        experiment = self.find(actor, reference)
-        check(
-            actor, Action.CONTROL, owner=experiment.user, project=experiment.spec.project, what="experiments"
-        )
+        experiment = self._own(actor, reference)
         for _ in range(COMMAND_TRIES):
             with self.control.lock:
                 self.searches.drop(experiment.id)  # the decision uses durable state

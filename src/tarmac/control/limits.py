@@ -135,8 +135,7 @@ def refuse_too_many(control: ControlState, new: Sequence[Run]) -> None:
     caps = model.caps_of(control.limits.limits, LimitKind.QUEUED)
     if not caps:
         return
-    with control.lock:
-        live = list(control.run_cache().runs.values())
+    live = control.live_runs()
     keys = {(run.user, run.idempotency_key) for run in live if run.idempotency_key is not None}
     fresh = [run for run in new if (run.user, run.idempotency_key) not in keys]
     scopes = (model.matching(caps, request_of(control, run)) for run in live if run.state in WAITING)

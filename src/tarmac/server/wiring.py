@@ -13,8 +13,7 @@ from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.artifacts.code.git import RepositoryCodeStore
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.artifacts.versions.catalog import Catalog, Rules
-from tarmac.control.burst.calls import Threads
-from tarmac.control.burst.renter import BurstParts
+from tarmac.control.burst.renter import BurstParts, Threads
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState

@@ -16,8 +16,8 @@ from sqlalchemy import inspect
 from tarmac.model.codec import replace
 from tarmac.model.errors import NotFound, Refused, TarmacError
 from tarmac.store.database import Database, parse_url
-from tarmac.store.rental_schema import provider
 from tarmac.store.rentals import SqlRentals
+from tarmac.store.schema import provider
 from tarmac.store.upgrade import schema_of
 
 SQLITE_COPY, POSTGRES_COPY = "tarmac.db", "tarmac.dump"

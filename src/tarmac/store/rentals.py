@@ -11,8 +11,8 @@ from tarmac.model.burst.rentals import Rental, RentalState, RentalStep
 from tarmac.model.burst.shapes import Shape, Stock
 from tarmac.store.checks import check_rental, check_texts
 from tarmac.store.database import Database
-from tarmac.store.rental_schema import provider, rental, shape, stock
 from tarmac.store.rows import read_record, written
+from tarmac.store.schema import provider, rental, shape, stock
 from tarmac.store.statements import insert_or_skip, put
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ proves the two equal). Sets of states come from the model here, and are literal 
 
 import sqlalchemy as sa
 
-import tarmac.store.account_schema
-import tarmac.store.rental_schema  # noqa: F401 - the same
+import tarmac.store.account_schema  # noqa: F401 - its tables are of this schema
+from tarmac.model.burst.rentals import RentalState
 from tarmac.model.lifecycle import AttemptState, ExperimentState, LeaveRequest, Mode, RunEvent, RunState
 from tarmac.model.progress import RUN_OUTCOMES, Outcome
 from tarmac.model.run_records import AnnotationKind, NumberKind, RunRecordKind
@@ -341,4 +341,35 @@ secret = sa.Table(
     *required(sa.Text, "body", "sealed", "key_id"),
     sa.Column("retired_at", sa.Double),
     sa.PrimaryKeyConstraint("name", "scope", "number"),
+)
+
+# Providers of machines for rent.
+provider = by_key("provider", "name")
+
+shape = sa.Table(
+    "shape",
+    metadata,
+    sa.Column("id", Bytewise, primary_key=True),
+    sa.Column("provider", Bytewise, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+# What the last try to rent a shape found. A shape that was removed may have a row.
+stock = by_key("stock", "shape")
+
+# Tries to rent machines. Rows stay, also those of removed runs: they say what was paid for.
+rental = sa.Table(
+    "rental",
+    metadata,
+    sa.Column("id", Bytewise, primary_key=True),
+    sa.Column("run_id", Bytewise, nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("seq", sa.Integer, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("requested_at", sa.Double, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.UniqueConstraint("run_id", "number"),
+    sa.Index("ix_rental_state", "state"),
+    sa.Index("ix_rental_requested_at", "requested_at", "id"),
+    one_of("state", RentalState),
 )

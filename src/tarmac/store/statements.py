@@ -22,7 +22,6 @@ from tarmac.model.progress import Event
 from tarmac.model.run import Attempt, Run
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.store.prepared import Prepared
-from tarmac.store.rental_schema import rental
 from tarmac.store.schema import (
     LIVE_ATTEMPT,
     attempt,
@@ -31,6 +30,7 @@ from tarmac.store.schema import (
     event,
     metric_position,
     node,
+    rental,
     reservation,
     run,
     run_label,

@@ -2,7 +2,7 @@
 
 from threading import Event, Lock, Semaphore
 
-from tarmac.control.burst.calls import MOST_THREADS, Threads
+from tarmac.control.burst.renter import MOST_THREADS, Threads
 from tarmac.model.errors import Unavailable
 
 LIMIT_S = 60.0

@@ -1,24 +1,94 @@
-"""The parts that `renting` and `reaping` share: adapters of providers, and changes of rentals."""
+"""The parts that `renting` and `reaping` share: adapters of providers, calls, and changes of rentals.
 
+Calls of providers and machines may take minutes: `Threads` makes them in threads, one at a time of a key.
+Tests do them at once (`Calls`).
+"""
+
+import logging
+from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Lock, Thread
 
-from tarmac.control.burst.calls import Calls
 from tarmac.control.burst.deciding import Trouble, released
 from tarmac.control.burst.market import BurstRules
 from tarmac.control.clusters import Clusters
 from tarmac.control.decisions.apply_observation import apply_observation
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
-from tarmac.model.burst.provider import Provider, ProviderKind, ProviderRecord
+from tarmac.model.burst.provider import Provider, ProviderKind, ProviderRecord, RentRefused
 from tarmac.model.burst.rentals import Rental, RentalStep, RentedClusters
 from tarmac.model.cluster import Drain
-from tarmac.model.errors import InvalidInput, NotFound, suggestion
+from tarmac.model.errors import InvalidInput, NotFound, TarmacError, Unavailable, suggestion
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.progress import Cause, CauseCode, Outcome
 from tarmac.model.run import Attempt, Run
 
+log = logging.getLogger(__name__)
+
 GIVEN_BACK = "its rented machines were given back"
+
+MOST_THREADS = 100
+"""The maximum of calls at the same time; others wait for a thread."""
+
+
+class Calls:
+    """Begins calls by key; this one does each at once."""
+
+    def begin(self, key: str, call: Callable[[], None]) -> None:  # noqa: ARG002 threads have names
+        """Begin a call, unless one with its key is at work."""
+        with suppress(Unavailable, RentRefused):
+            call()
+
+    def busy(self, key: str) -> bool:  # noqa: ARG002 threads have names
+        """Whether a call with this key is at work."""
+        return False
+
+
+class Threads(Calls):
+    """Makes calls in threads; `ready` is called after each. One that hangs ends with the process."""
+
+    def __init__(self, ready: Callable[[], None]) -> None:
+        self._ready, self._lock = ready, Lock()
+        self._busy: set[str] = set()
+        self._waiting: deque[tuple[str, Callable[[], None]]] = deque()
+        self._threads = 0
+
+    def begin(self, key: str, call: Callable[[], None]) -> None:
+        with self._lock:
+            if key in self._busy:
+                return
+            self._busy.add(key)
+            self._waiting.append((key, call))
+            if self._threads == MOST_THREADS:
+                return
+            self._threads += 1
+        Thread(target=self._make_calls, name="burst", daemon=True).start()
+
+    def busy(self, key: str) -> bool:
+        return key in self._busy
+
+    def _make_calls(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._threads -= 1
+                    return
+                key, call = self._waiting.popleft()
+            self._do(key, call)
+
+    def _do(self, key: str, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except TarmacError as error:
+            log.warning("%s: %s", key, error)
+        except Exception:
+            log.exception("%s", key)
+        finally:
+            with self._lock:
+                self._busy.discard(key)
+            self._ready()
 
 
 @dataclass(frozen=True, slots=True)

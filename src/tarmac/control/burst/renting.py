@@ -85,10 +85,8 @@ class Renting:
         rules, rentals = self._renter.parts.rules, control.store.rentals.open_rentals()
         self._next_at = {key: at for key, at in self._next_at.items() if at > control.clock.now()}
         self._sweep(rentals)
-        with control.lock:
-            live = list(control.run_cache().runs.values())
         rented = {each.run_id for each in rentals}
-        runs = [run for run in live if run.spec.may_rent or run.id in rented]
+        runs = [run for run in control.live_runs() if run.spec.may_rent or run.id in rented]
         runs.sort(key=lambda run: run.id)
         burst = {run.id for run in runs if run.spec.is_burst}
         self._concerned = rented | burst  # a queue that rents has many others

@@ -34,9 +34,7 @@ def limits_pass(control: ControlState) -> float | None:
 
 def _warn(control: ControlState, account: CreditAccount, now: float) -> None:
     """Send the messages, then add the entry: after a crash in between, the same messages are dropped."""
-    with control.lock:
-        runs = list(control.run_cache().runs.values())
-    paid = (run for run in runs if account.account in accounts_of(run.user, run.project))
+    paid = (run for run in control.live_runs() if account.account in accounts_of(run.user, run.project))
     control.store.notifications.add(credit_messages(paid, control.subscriptions.of, account, now))
     control.event_bus.notify(Wakeup.NOTIFY)
     name, key = account.account, f"warned/{account.refill}"

@@ -250,6 +250,11 @@ class ControlState:
         self._run_cache.note_rented(cluster.name for cluster in own)
         self.inventory.learn(own, self.store.drained_nodes(), self.store.reservations())
 
+    def live_runs(self) -> list[Run]:
+        """Every run that has not ended."""
+        with self.lock:
+            return list(self.run_cache().runs.values())
+
     def known_attempts(self) -> list[Attempt]:
         """The live attempts in this server's last state, without later changes of others."""
         with self.lock:
@@ -266,16 +271,11 @@ class ControlState:
         """The runs with a live attempt, and the attempt: every one, or only the attempts with these ids."""
         with self.lock:
             run_cache = self.run_cache()
-            if only is None:
-                return [(run_cache.runs[run_id], attempt) for run_id, attempt in run_cache.attempts.items()]
-            named = [
-                (attempt_id, run_cache.attempts.get(split_attempt_id(attempt_id)[0])) for attempt_id in only
-            ]
-            return [
-                (run_cache.runs[attempt.run_id], attempt)
-                for attempt_id, attempt in named
-                if attempt is not None and attempt.id == attempt_id
-            ]
+            attempts: Iterable[Attempt] = run_cache.attempts.values()
+            if only is not None:
+                named = ((each, run_cache.attempts.get(split_attempt_id(each)[0])) for each in only)
+                attempts = (attempt for each, attempt in named if attempt is not None and attempt.id == each)
+            return [(run_cache.runs[attempt.run_id], attempt) for attempt in attempts]
 
     def attempt_of(self, run: Run) -> Attempt | None:
         """The cached live attempt of a run; read from the store if another server has made it."""
