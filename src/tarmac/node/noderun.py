@@ -21,8 +21,8 @@ from tarmac.node.files import untrusted
 from tarmac.node.files.logroom import LogRoom, TimeIndex
 from tarmac.node.kernel import fifo
 from tarmac.node.kernel.mountplan import Bind, Plan
+from tarmac.node.kernel.mounts import UserView
 from tarmac.node.kernel.namespaces import ProcessNamespace
-from tarmac.node.kernel.user_view import UserView
 from tarmac.node.kernel.workergroup import OomKills, WorkerGroup
 from tarmac.node.processes.children import Child, Children
 from tarmac.node.processes.lease import Lease

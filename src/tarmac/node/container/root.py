@@ -19,7 +19,7 @@ from tarmac.node.container.entry import Container, ContainerImage
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import mounts, namespaces, syscalls
 from tarmac.node.kernel.handles import fork
-from tarmac.node.kernel.mountplan import Bind
+from tarmac.node.kernel.mountplan import FILE, Bind
 
 _PLAIN = syscalls.MS_NOSUID | syscalls.MS_NODEV
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -109,7 +109,10 @@ def _build(root: Root) -> bool:
     if as_user and root.users is None:
         namespaces.become_own_root(syscalls.CLONE_NEWNS, as_root=True)
     syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
-    copies = {path: found for path in _COPIES if (found := _content(path)) is not None}
+    copies: dict[str, bytes] = {}
+    for path in _COPIES:
+        with suppress(OSError), open(path, "rb") as file:
+            copies[path] = file.read(_MOST_COPY_BYTES)
     sources = [os.open(bind.source, os.O_PATH | os.O_CLOEXEC) for bind in root.binds]
     devices = [*(f"/dev/{name}" for name in _DEVICES), *root.devices]
     shown = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in devices if os.path.exists(path)]
@@ -192,9 +195,8 @@ def _bind(source: str, target: str) -> None:
     if os.path.isdir(source):
         os.makedirs(target, exist_ok=True)
     elif not os.path.lexists(target):
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
-    syscalls.mount(source, target, "", syscalls.MS_BIND | syscalls.MS_REC)
+        mounts.make_placeholder(target, FILE)
+    mounts.bind_mount(source, target)
 
 
 def _make_usual() -> None:
@@ -204,14 +206,6 @@ def _make_usual() -> None:
             with suppress(OSError):  # for example a dangling link
                 os.makedirs(path)
                 os.chmod(path, mode)
-
-
-def _content(path: str) -> Optional[bytes]:
-    try:
-        with open(path, "rb") as file:
-            return file.read(_MOST_COPY_BYTES)
-    except OSError:
-        return None
 
 
 def _escaped(path: str) -> str:

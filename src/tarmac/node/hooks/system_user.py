@@ -12,9 +12,9 @@ import os
 
 from tarmac.node.attempt import words
 from tarmac.node.kernel import handles, system_users
+from tarmac.node.kernel.mounts import UserView
 from tarmac.node.kernel.namespaces import reply_of
 from tarmac.node.kernel.system_users import Refused, SystemUser
-from tarmac.node.kernel.user_view import UserView
 from tarmac.node.noderun import NodeRun
 
 _SHARED = 0o1777

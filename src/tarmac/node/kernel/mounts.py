@@ -2,14 +2,18 @@
 
 The runner enters a mount namespace of its own: as root, or inside a user namespace that maps only the user
 itself if the kernel allows that. Only the processes that the runner starts share this view.
+
+The processes of a system user start in a `UserView`. Made by the hook `system_user`; `spawn` enters it for
+every process of such a run, as it enters a container. Each process makes a view of its own. No program of
+root ever starts in one: the run decides on its binds.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from contextlib import ExitStack, nullcontext
-from typing import Optional, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from tarmac.node.kernel import namespaces, syscalls, system_users
 from tarmac.node.kernel.mountplan import DIRECTORY, LINK, ROOT, Bind, Cover, Disk, Plan, plan_mounts
@@ -89,8 +93,8 @@ def show_only(directory: str, paths: Sequence[str]) -> None:
     try:
         syscalls.mount("tarmac", directory, "tmpfs", _PLAIN, "size=1m,mode=711")
         for path, handle in handles.items():
-            _placeholder(path, DIRECTORY)
-            _bind(_path(handle), path)
+            make_placeholder(path, DIRECTORY)
+            bind_mount(_path(handle), path)
         _seal(directory)
     finally:
         os.umask(mask)
@@ -131,7 +135,7 @@ def _carry_out_inside(plan: Plan, opening_as: Optional[SystemUser]) -> None:
             _cover(cover, handles[cover.source or cover.directory])
             undo.callback(syscalls.unmount, cover.directory)
         for bind in plan.binds:
-            _bind(_path(handles[bind.source]), bind.target)
+            bind_mount(_path(handles[bind.source]), bind.target)
             undo.callback(syscalls.unmount, bind.target)
             if bind.read_only:
                 make_read_only(bind.target)
@@ -158,13 +162,14 @@ def _show(cover: Cover, original: str) -> None:
         if kind == LINK:
             os.symlink(os.readlink(source), target)
         else:
-            _placeholder(target, kind)
-            _bind(source, target)
+            make_placeholder(target, kind)
+            bind_mount(source, target)
     for name, kind in cover.new:
-        _placeholder(os.path.join(cover.directory, name), kind)
+        make_placeholder(os.path.join(cover.directory, name), kind)
 
 
-def _placeholder(path: str, kind: str) -> None:
+def make_placeholder(path: str, kind: str) -> None:
+    """Make the directory or the empty file that a bind covers."""
     if kind == DIRECTORY:
         os.makedirs(path, exist_ok=True)
     else:
@@ -172,7 +177,8 @@ def _placeholder(path: str, kind: str) -> None:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o444))
 
 
-def _bind(source: str, target: str) -> None:
+def bind_mount(source: str, target: str) -> None:
+    """Show a file or directory, and the mounts below it, at an existing target. Raises OSError."""
     syscalls.mount(source, target, "", syscalls.MS_BIND | syscalls.MS_REC)
 
 
@@ -204,3 +210,44 @@ def _seal(directory: str) -> None:
 
 def _path(handle: int) -> str:
     return f"/proc/self/fd/{handle}"
+
+
+class UserView(NamedTuple):
+    """The user, the directories of the run that the user can reach in any case, and the literal paths."""
+
+    user: SystemUser
+    shown: tuple[str, ...]
+    plan: Plan = Plan((), (), ())
+
+    def enter(self) -> None:
+        """Enter from the process that becomes the command, and become the user. Raises OSError."""
+        namespaces.own_disk_view()
+        for directory in sorted({closed for path in self.shown for closed in self._closed(path)}):
+            show_only(directory, [path for path in self.shown if path.startswith(f"{directory}/")])
+        carry_out(self.plan, opening_as=self.user)
+        system_users.become(self.user)
+
+    def start(
+        self, argv: Sequence[str], env: Mapping[str, str], directory: str
+    ) -> tuple[Sequence[str], Mapping[str, str], str]:
+        """The program for a command: the command itself."""
+        return argv, env, directory
+
+    @contextmanager
+    def outside(self, path: str) -> Iterator[None]:
+        """Use a path that the run names with its user's rights, unless it is one that the view shows."""
+        if any(path == shown or path.startswith(f"{shown}/") for shown in self.shown):
+            yield
+            return
+        with system_users.as_server(), system_users.with_files_of(self.user):
+            yield
+
+    def _closed(self, path: str) -> tuple[str, ...]:
+        """The outermost directory above a path that the user may not pass, if there is one."""
+        above = path
+        found: tuple[str, ...] = ()
+        while above != "/":
+            above = os.path.dirname(above)
+            if not self.user.may_pass(above):
+                found = (above,)
+        return found

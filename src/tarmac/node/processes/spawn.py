@@ -19,8 +19,8 @@ from tarmac.node.attempt import words
 from tarmac.node.container.entry import AnyContainer
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import handles, syscalls
+from tarmac.node.kernel.mounts import UserView
 from tarmac.node.kernel.system_users import as_server
-from tarmac.node.kernel.user_view import UserView
 from tarmac.node.processes import wake_channel
 
 _Streams = Tuple[Optional[int], int, int]
