@@ -17,6 +17,7 @@ import json
 import os
 import signal
 import time
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import NamedTuple, Optional, Sequence
 
@@ -111,18 +112,14 @@ def lost_before(attempt: AttemptPaths, number: int, nodes: Optional[Sequence[str
 
 def has_ended(node: NodePaths) -> bool:
     """Whether a runner has written the event `ended`."""
-    try:
-        end, _ = untrusted.last_bytes(node.events, _LAST_BYTES)
-        return _ENDED in end.rsplit(b"\n", 2)[-2]
-    except (OSError, IndexError):
-        return False
+    lines = untrusted.last_bytes(node.events, _LAST_BYTES)[0].split(b"\n")
+    return len(lines) > 1 and _ENDED in lines[-2]
 
 
 def _has_started(node: NodePaths) -> bool:
-    try:
+    with suppress(OSError):
         return _STARTED in untrusted.read_part(node.events, 0, _FIRST_BYTES)
-    except OSError:
-        return False
+    return False
 
 
 def wait_for_end(claim: Claim, patience_s: float) -> None:
@@ -182,8 +179,6 @@ def find_orphans(token: str) -> list[procfs.Process]:
 
 
 def _carries(pid: int, token: str) -> bool:
-    entry = f"{TOKEN_VARIABLE}={token}".encode()
-    try:
-        return entry in procfs.environment(pid).split(b"\0")
-    except OSError:
-        return False  # ended, or another user's
+    with suppress(OSError):  # ended, or another user's
+        return f"{TOKEN_VARIABLE}={token}".encode() in procfs.environment(pid).split(b"\0")
+    return False

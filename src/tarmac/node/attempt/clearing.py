@@ -30,10 +30,9 @@ _DAY_S = 86_400.0
 
 def remains(runs: str) -> list[str]:
     """The entries of a directory, such as the runs with files in one of runs; none if it is missing."""
-    try:
+    with suppress(FileNotFoundError, NotADirectoryError):
         return os.listdir(runs)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    return []
 
 
 def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) -> int:
@@ -95,22 +94,17 @@ def _note(attempt: str, removed: dict[str, float]) -> None:
 
 def _directories(path: str) -> Iterator[str]:
     """The directories in one that is not itself a link: a run could link to another user's directory."""
-    try:
-        if Path(path).is_symlink():
-            return
-        with os.scandir(path) as found:
+    if not os.path.islink(path):
+        with suppress(OSError), os.scandir(path) as found:
             yield from [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
-    except OSError:
-        return
 
 
 def use(path: str) -> bool:
     """Whether the path exists; if so, its time of last use is set to now."""
-    try:
+    with suppress(FileNotFoundError):
         os.utime(path)
-    except FileNotFoundError:
-        return False
-    return True
+        return True
+    return False
 
 
 def clear_copies(home: str, live: Collection[str], *, unused_days: float, version: str) -> int:

@@ -108,11 +108,9 @@ def _object_of(item: _Read) -> _Read:
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
             raise Malformed("an object is expected")
-        return (
-            value
-            if item is _text and _are_texts(value.values())
-            else {name: item(each) for name, each in value.items()}
-        )
+        if item is _text and _are_texts(value.values()):
+            return value
+        return {name: item(each) for name, each in value.items()}
 
     return read
 

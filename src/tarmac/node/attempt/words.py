@@ -4,8 +4,6 @@ Plain text, because `node` imports no other package of tarmac: a test compares t
 `model`.
 """
 
-from __future__ import annotations
-
 PAUSE = "pause"
 PREEMPT = "preempt"
 STOP = "stop"

@@ -80,11 +80,8 @@ class Archive:
             try:
                 # An archive that names files instead of digests.
                 layers = [self._piece(name) for name in self._docker["Layers"]]
-                manifest = {
-                    "schemaVersion": 2,
-                    "config": self._piece(self._docker["Config"]),
-                    "layers": layers,
-                }
+                config = self._piece(self._docker["Config"])
+                manifest = {"schemaVersion": 2, "config": config, "layers": layers}
                 self._manifest = json.dumps(manifest).encode()
             except _STRANGE as error:
                 raise self._damage(error) from None

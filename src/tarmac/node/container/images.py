@@ -284,14 +284,14 @@ def _lay(layer: str, target: str) -> None:
         place = os.path.join(target, entry.name)
         kind = entry.stat(follow_symlinks=False)
         if not stat.S_ISDIR(kind.st_mode):
-            _clear(place)
+            clear(place)
             if stat.S_ISLNK(kind.st_mode):
                 os.symlink(os.readlink(entry.path), place)
             elif stat.S_ISREG(kind.st_mode):
                 os.link(entry.path, place, follow_symlinks=False)
             continue  # an entry that is neither removes the one below
         if _is_opaque(entry.path) or not is_directory(place):
-            _clear(place)
+            clear(place)
         with suppress(FileExistsError):
             os.mkdir(place)
         _lay(entry.path, place)
@@ -300,7 +300,8 @@ def _lay(layer: str, target: str) -> None:
             os.chown(place, kind.st_uid, kind.st_gid)
 
 
-def _clear(place: str) -> None:
+def clear(place: str) -> None:
+    """Remove a file, a link or a directory, if there is one."""
     if is_directory(place):
         untrusted.remove_tree(place)
     else:

@@ -135,10 +135,8 @@ _MAKERS = {OWN: _own, PODMAN: _podman, APPTAINER: _apptainer}
 def user_namespace(program: str, runtime: str) -> Iterator[int]:
     """A descriptor of the namespace; `runtime`: a directory for Podman alone. Raises CannotMake, OSError."""
     os.makedirs(runtime, mode=0o700, exist_ok=True)
-    env = {
-        **os.environ,
-        "XDG_RUNTIME_DIR": runtime,
-    }  # so that the pause process of another namespace is never reused
+    # Its own directory, so that the pause process of another namespace is never reused.
+    env = {**os.environ, "XDG_RUNTIME_DIR": runtime}
     holder = subprocess.Popen(
         [program, "unshare", "sh", "-c", _HOLD],
         env=env,
@@ -207,12 +205,8 @@ def try_container(directory: str, setting: str = AUTO) -> Trial:
         with tempfile.TemporaryDirectory(dir=directory, prefix="trial-") as scratch:
             lower, place = os.path.join(scratch, "image"), os.path.join(scratch, "root")
             os.mkdir(lower)
-            request = Request(
-                root=Root(place, layers=(lower,)),
-                flat=lambda: lower,
-                image=ContainerImage({}, {}, key="trial"),
-                token="",
-            )
+            image = ContainerImage({}, {}, key="trial")
+            request = Request(Root(place, layers=(lower,)), lambda: lower, image, token="")
             made = make(setting, facts, request, notes.append)
             text = _text(made, facts)
             made.close()
@@ -229,9 +223,8 @@ def _text(made: AnyContainer, facts: Facts) -> str:
         return f"runs start in their images by {facts.programs[APPTAINER]}"
     if made.users is None:
         return "runs start in their images, made as root"
-    return "runs start in their images, in a user namespace" + (
-        " although this is root" if facts.root else ""
-    )
+    although = " although this is root" if facts.root else ""
+    return f"runs start in their images, in a user namespace{although}"
 
 
 LIBRARIES = "/usr/lib/tarmac-driver"
@@ -241,9 +234,7 @@ _CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/
 _FABRIC = ("/dev/infiniband",)
 _PROGRAMS = ("/usr/bin/nvidia-smi", "/usr/bin/nvidia-debugdump")
 _KNOWN = "/proc/driver/nvidia/gpus"
-_LIBRARY = re.compile(
-    r"lib(cuda|cudadebugger|nvidia-[a-z0-9-]+|nvcuvid|nvoptix)\.so(\.[0-9.]+)?",
-)
+_LIBRARY = re.compile(r"lib(cuda|cudadebugger|nvidia-[a-z0-9-]+|nvcuvid|nvoptix)\.so(\.[0-9.]+)?")
 _ENTRY = re.compile(r"^[ \t]{1,8}(\S{1,256}) \((.{0,256})\) => (\S{1,4096})$", re.MULTILINE)
 
 

@@ -58,11 +58,8 @@ def choose(index: Mapping[str, Any], machine: str, image: str) -> Optional[str]:
             return _digest(entry)
         others.append(f"{system}/{found}")
     shown = ", ".join(sorted(set(others) - {"unknown/unknown"}))
-    raise ImageProblem(
-        ARCHITECTURE,
-        f"{image} is not for this node's architecture, linux/{runs_here}",
-        f"it is there for {shown}" if shown else None,
-    )
+    hint = f"it is there for {shown}" if shown else None
+    raise ImageProblem(ARCHITECTURE, f"{image} is not for this node's architecture, linux/{runs_here}", hint)
 
 
 def read_manifest(content: Mapping[str, Any]) -> Manifest:

@@ -77,8 +77,7 @@ class Puller(NamedTuple):
     def _local(self, name: str, path: str) -> Image:
         if not os.path.exists(path):
             raise ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image at {path} on this node")
-        found = self.images.find(name)
-        if found is not None:
+        if (found := self.images.find(name)) is not None:
             return found
         with closing(archives.Archive(path)) as archive:
             return self._fetch(archive, known_as(path), name, "")
@@ -133,15 +132,10 @@ class Puller(NamedTuple):
         _check(content, manifest.config.digest)
         env = manifests.read_config(_object_in(content, name), self.machine, name)
         missing = [piece for piece in manifest.layers if not os.path.isdir(self._place(piece))]
-        progress = Progress(
-            name,
-            source.address,
-            sum(piece.size_bytes for piece in missing),
-            layers=(len(missing), len(manifest.layers)),
-            say=self.say,
-            tell=self.tell,
-        )
-        self._check_space(missing)
+        needed_bytes = sum(piece.size_bytes for piece in missing)
+        layers = len(missing), len(manifest.layers)
+        progress = Progress(name, source.address, needed_bytes, layers=layers, say=self.say, tell=self.tell)
+        self._check_space(needed_bytes)
         for piece in missing:
             fill = partial(_fill, source=source, piece=piece, progress=progress)
             ours = make_once(self._place(piece), fill, rest=progress.rest)
@@ -162,9 +156,8 @@ class Puller(NamedTuple):
         start = bytes.fromhex(piece.digest.partition(":")[2])[:_KEY_BYTES]
         return os.path.join(self.images.layers, base64.urlsafe_b64encode(start).decode())
 
-    def _check_space(self, missing: list[Piece]) -> None:
+    def _check_space(self, needed: int) -> None:
         """Refuse a pull whose compressed layers already exceed the free space, as unpacked they need more."""
-        needed = sum(piece.size_bytes for piece in missing)
         free = shutil.disk_usage(self.images.directory).free
         if needed > free:
             place = self.images.directory
@@ -212,8 +205,7 @@ def _registry(reference: Reference, credentials: Sequence[str]) -> Registry:
 def _login_among(credentials: Sequence[str], registry: str) -> Optional[Login]:
     """The run's login for this registry by name, else for any; else that of the node's user."""
     for text in sorted(credentials, key=names_registries, reverse=True):
-        login = read_login(text, registry)
-        if login is not None:
+        if (login := read_login(text, registry)) is not None:
             return login
     return _login_of_the_user(registry)
 
@@ -225,8 +217,7 @@ def _login_of_the_user(registry: str) -> Optional[Login]:
     places = [os.environ.get("REGISTRY_AUTH_FILE"), f"{runtime}/containers/auth.json", f"{home}/config.json"]
     for path in filter(None, places):
         with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-            login = read_login(file.read(), registry)
-            if login is not None:
+            if (login := read_login(file.read(), registry)) is not None:
                 return login
     return None
 

@@ -91,17 +91,13 @@ def parse(image: str) -> Reference:
         and (not colon or _TAG.fullmatch(tag))
         and (not at or _DIGEST.fullmatch(digest))
     )
-    alone = registry == DOCKER_HUB and not digest and _no_image(text)
-    if not good or alone:
-        raise ImageProblem(
-            UNKNOWN_IMAGE, f"{_without_password(image)[:200]!r} is no name of an image", _hint(image)
-        )
+    # Names that Docker Hub allows, and that are certainly no image: a file, a digest, an address.
+    is_other = text.endswith(_FILES) or text.startswith("sha256:") or _ADDRESS.fullmatch(text) is not None
+    if not good or (registry == DOCKER_HUB and not digest and is_other):
+        password = _credentials(image)
+        shown = image.replace(password, "...@", 1) if password else image
+        raise ImageProblem(UNKNOWN_IMAGE, f"{shown[:200]!r} is no name of an image", _hint(image))
     return Reference(registry, repository, tag or (None if digest else _DEFAULT_TAG), digest or None)
-
-
-def _no_image(text: str) -> bool:
-    """Whether a name that Docker Hub allows is certainly no image: a file, a digest, an address."""
-    return text.endswith(_FILES) or text.startswith("sha256:") or _ADDRESS.fullmatch(text) is not None
 
 
 def _credentials(image: str) -> str:
@@ -109,11 +105,6 @@ def _credentials(image: str) -> str:
     first = (image.partition("://")[2] or image).partition("/")[0]
     head, at, rest = first.rpartition("@")
     return head + at if ":" in head and not rest.startswith("sha256:") else ""
-
-
-def _without_password(image: str) -> str:
-    found = _credentials(image)
-    return image.replace(found, "...@", 1) if found else image
 
 
 def _hint(image: str) -> str:

@@ -148,10 +148,8 @@ class Registry:
                 return ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image {self._image}", hint)
             hint = f"it has {', '.join(tags[-_MOST_TAGS:])}" if tags else "check the tag"
             return ImageProblem(failures.UNKNOWN_TAG, f"the image {self._image} has no {what}", hint)
-        return ImageProblem(
-            failures.UNREACHABLE,
-            f"the registry {self.address} answers {error.code} {_PHRASES.get(error.code, '')}",
-        )
+        message = f"the registry {self.address} answers {error.code} {_PHRASES.get(error.code, '')}"
+        return ImageProblem(failures.UNREACHABLE, message)
 
     def _tags(self) -> Optional[list[str]]:
         """Some tags of the image, if the registry lists them; None: it has no such image."""
@@ -166,10 +164,9 @@ class Registry:
         return [str(tag)[:128] for tag in found] if isinstance(found, list) else []
 
     def _no_entry(self) -> ImageProblem:
-        if self._login is None:
-            message = f"{self._image} is given to nobody without credentials, or does not exist"
-            return ImageProblem(failures.CREDENTIALS, message, _SET_A_SECRET)
-        message = f"{self._image}: the registry refuses the user {self._login.user!r}"
+        message = f"{self._image} is given to nobody without credentials, or does not exist"
+        if self._login is not None:
+            message = f"{self._image}: the registry refuses the user {self._login.user!r}"
         return ImageProblem(failures.CREDENTIALS, message, _SET_A_SECRET)
 
 
@@ -206,8 +203,7 @@ def _login_of(entry: Mapping[str, Any]) -> Optional[Login]:
 
 
 def _same_registry(name: str, registry: str) -> bool:
-    place = name.partition("://")[2] or name
-    place = place.partition("/")[0]
+    place = (name.partition("://")[2] or name).partition("/")[0]
     return place == registry or (registry == DOCKER_HUB and place in ("index.docker.io", _HUB, DOCKER_HUB))
 
 

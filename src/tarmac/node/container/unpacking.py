@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import IO
 
 from tarmac.node.container.failures import DAMAGED, DISK_FULL, MAKE_ROOM, ImageProblem
-from tarmac.node.container.images import OPAQUE_MARK, is_directory
+from tarmac.node.container.images import OPAQUE_MARK, clear, is_directory
 from tarmac.node.container.streams import mebibytes
 from tarmac.node.files import untrusted
 
@@ -183,12 +183,9 @@ class _Layer:
     def _clear(self, place: str) -> None:
         """Remove an existing entry of the same name."""
         if is_directory(place):
-            untrusted.remove_tree(place)
             for path in [path for path in self._modes if path == place or path.startswith(f"{place}/")]:
                 del self._modes[path]
-        else:
-            with suppress(FileNotFoundError):
-                os.unlink(place)
+        clear(place)
 
 
 def _remove_below(parent: str, name: str) -> None:

@@ -187,10 +187,7 @@ def last_lines(path: str, mask: Mask = NO_SECRETS) -> list[str]:
 
     Of a line that is overwritten repeatedly (a progress bar) only the last visible state is kept.
     """
-    try:
-        end, whole = untrusted.last_bytes(path, _BYTES)
-    except OSError:
-        return []
+    end, whole = untrusted.last_bytes(path, _BYTES)
     lines = mask.data(end).decode("utf-8", errors="replace").rstrip().split("\n")
     if not whole and len(lines) > 1:
         del lines[0]  # its beginning was not read

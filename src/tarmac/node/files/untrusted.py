@@ -164,10 +164,11 @@ def read_part(path: str, offset: int, limit_bytes: int) -> bytes:
 
 
 def last_bytes(path: str, limit_bytes: int) -> tuple[bytes, bool]:
-    """The end of a regular file, and whether that is the whole file; raises OSError."""
-    with closing(open_to_read(path)) as handle:
+    """The end of a regular file, and whether that is the whole file; nothing of one that cannot be read."""
+    with suppress(OSError), closing(open_to_read(path)) as handle:
         start = max(0, os.fstat(handle).st_size - limit_bytes)
         return pread(handle, start, limit_bytes), start == 0
+    return b"", True
 
 
 def remove_tree(path: str) -> None:

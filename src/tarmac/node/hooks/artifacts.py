@@ -24,8 +24,7 @@ from tarmac.node.processes.spawn import CannotStart, Command
 def artifacts_in(run: NodeRun) -> None:
     """Make the directories, set their variables, remove unfinished files of earlier attempts."""
     for kind, variables in protocol.ARTIFACT_VARIABLES.items():
-        directory = run.part.artifacts.get(kind)
-        if directory is not None:
+        if (directory := run.part.artifacts.get(kind)) is not None:
             run.node_env.update(dict.fromkeys(variables, directory))
     if run.spare is not None:
         alone = run.is_plain and len(run.document.nodes) == 1 and run.document.settings.spare is not None

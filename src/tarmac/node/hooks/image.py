@@ -61,10 +61,9 @@ def enter_image(run: NodeRun) -> None:
         request = _request(run, part, images, image, use)
         run.container = making.make(driver, facts, request, run.events.notice)
     except root.CannotMake as error:
+        message = f"a container of {part.image} cannot be made: {error}"
         hint = "`tarmac doctor` says what is missing; `--no-container` runs the command on the node itself"
-        raise _failed(
-            run, words.SETUP_FAILED, f"a container of {part.image} cannot be made: {error}", hint
-        ) from None
+        raise _failed(run, words.SETUP_FAILED, message, hint) from None
 
 
 def leave_image(run: NodeRun) -> None:

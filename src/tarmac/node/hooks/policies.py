@@ -36,9 +36,8 @@ def log_matches(run: NodeRun) -> List[Dict[str, Any]]:
     run.children.end_aside(child)
     found = [json.loads(answer) for answer in answers]
     if not found or "over" not in found[-1]:
-        within = f"in {PATIENCE_S:g} s"
-        text = f"its log policies: the logs on {run.node_name} were not searched to their end {within}"
-        run.events.notice(text)
+        searched = f"the logs on {run.node_name} were not searched to their end in {PATIENCE_S:g} s"
+        run.events.notice(f"its log policies: {searched}")
     return [each for each in found if "policy" in each]
 
 
@@ -48,8 +47,7 @@ def _listen(run: NodeRun, handle: int) -> List[bytes]:
     with closing(handle):
         while time.monotonic() < due:
             if run.wake_channel.wait(due, also=handle):
-                piece = os.read(handle, _ANSWER_BYTES)
-                if not piece:
+                if not (piece := os.read(handle, _ANSWER_BYTES)):
                     break
                 answer += piece
     return answer.split(b"\n")[:-1]

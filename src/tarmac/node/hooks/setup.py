@@ -8,7 +8,7 @@ clone is complete, so that `git describe` and versions from tags work; `gitrules
 from __future__ import annotations
 
 import os
-from typing import Optional, Sequence
+from typing import Optional
 
 from tarmac.node.attempt import steps, words
 from tarmac.node.files import gitrules, logroom
@@ -70,9 +70,7 @@ def _install(work: SetupWork, layers: Optional[Layers], step: steps.PipStep) -> 
 
 def _failed(run: NodeRun, number: int, step: steps.Step, failed: StepFailed, *, log: str) -> Leave:
     """The failure of an attempt with a failed setup step."""
-    lines: Sequence[str] = [
-        gitrules.without_secrets(line) for line in logroom.last_lines(log, run.events.mask)
-    ]
+    lines = list(map(gitrules.without_secrets, logroom.last_lines(log, run.events.mask)))
     run.events.append(
         "setup_failed", step=number, exit_code=failed.exit_code, signal=failed.ended_by, tail=lines
     )

@@ -337,10 +337,7 @@ class Grace:
 
 def newest_not_finite(reports: str, mask: Mask) -> str:
     """`: loss is nan at step 2 (stop_on_nan)`, from the last reports of a node; "" if there is none."""
-    try:
-        end, _ = untrusted.last_bytes(reports, _BYTES)
-    except OSError:
-        return ""
+    end, _ = untrusted.last_bytes(reports, _BYTES)
     for line in reversed(mask.data(end).split(b"\n")):
         try:
             report = untrusted.parse_object(line)

@@ -120,10 +120,8 @@ class Agent:
 
     def survey(self) -> dict[str, Any]:
         """The facts about this machine; see `operations` and `gpus`."""
-        products = self._gpus.products()
-        users = users_problem(self._home)
-        found = {**operations.survey(self._home), "products": products, "users_problem": users}
-        return {**found, **self._gpus.report()}
+        own = {"products": self._gpus.products(), "users_problem": users_problem(self._home)}
+        return {**operations.survey(self._home), **own, **self._gpus.report()}
 
     def health(self) -> dict[str, Any]:
         """Problems of this machine, and the use of its GPUs."""
@@ -246,13 +244,13 @@ def users_problem(home: str) -> str:
 
 def user_problem(home: str, name: str, least_uid: int) -> str:
     """Why a run below this home cannot be that of this system user now; empty if it can."""
-    problem = users_problem(home)
-    if not problem:
-        try:
-            system_users.find(name, least_uid)
-        except system_users.Refused as refused:
-            problem = str(refused)
-    return problem
+    if problem := users_problem(home):
+        return problem
+    try:
+        system_users.find(name, least_uid)
+    except system_users.Refused as refused:
+        return str(refused)
+    return ""
 
 
 def lives(places: Sequence[Sequence[str]]) -> list[str]:
@@ -306,7 +304,6 @@ def _life(directory: str, node: str) -> str:
 
 
 def _claim(directory: str, node: str) -> Optional[claims.Claim]:
-    try:
+    with suppress(OSError, ValueError):
         return claims.read(AttemptPaths(directory).node(node))
-    except (OSError, ValueError):
-        return None
+    return None

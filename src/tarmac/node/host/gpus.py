@@ -6,13 +6,13 @@ Made by `agent`. Answers come from the last poll: the driver of a broken GPU may
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from contextlib import suppress
 from threading import Condition, Thread
 from typing import Any, Callable, NamedTuple, Optional
 
 from tarmac.node.kernel.nvml import GPU_IS_LOST, RESET_REQUIRED, Nvml, NvmlError, Use, Xid
+from tarmac.node.processes.programs import BrokenProgram, output_of
 
 
 class Times(NamedTuple):
@@ -88,10 +88,8 @@ class Gpus:
         problems = list(look.problems)
         if late_s > self._times.late_s:
             problems.append(f"the driver of the GPUs has not answered for {late_s:.0f} s")
-        return {
-            "gpus": [use._asdict() if use is not None else None for use in look.use],
-            "gpu_problems": problems,
-        }
+        used = [None if use is None else use._asdict() for use in look.use]
+        return {"gpus": used, "gpu_problems": problems}
 
     # --- the thread ------------------------------------------------------------------------------
 
@@ -186,18 +184,11 @@ def _products_by_program() -> list[str]:
     """The products by the driver's program, if its library cannot be loaded; empty without a driver."""
     if not any(os.path.exists(sign) for sign in DRIVER_SIGNS):
         return []
+    argv = ["nvidia-smi", "--query-gpu=index,name", "--format=csv,noheader"]
     try:
-        found = subprocess.run(
-            ["nvidia-smi", "--query-gpu=index,name", "--format=csv,noheader"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=ASK_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        printed = output_of(argv, b"", timeout_s=ASK_S, variables=os.environ)
+    except (OSError, BrokenProgram):
         return []
-    if found.returncode != 0:
-        return []
-    lines = (line.partition(",") for line in found.stdout.decode(errors="replace").splitlines())
+    lines = (line.partition(",") for line in printed.decode(errors="replace").splitlines())
     named = sorted((int(number), name.strip()) for number, _, name in lines if number.strip().isdigit())
     return [name for _, name in named]

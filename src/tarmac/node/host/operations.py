@@ -267,10 +267,8 @@ def machine_facts(programs: Sequence[str]) -> dict[str, Any]:
     The address is the target of the incoming connection; None if it is unknown, as on a loopback.
     """
     came_to = os.environ.get("SSH_CONNECTION", "").split()
-    return {
-        "programs": {name: shutil.which(name) for name in programs},
-        "address": came_to[2] if len(came_to) == 4 and not came_to[2].startswith("127.") else None,
-    }
+    address = came_to[2] if len(came_to) == 4 and not came_to[2].startswith("127.") else None
+    return {"programs": {name: shutil.which(name) for name in programs}, "address": address}
 
 
 def port_problem(address: str, port: int) -> Optional[str]:
@@ -310,12 +308,7 @@ def connect_problem(address: str, port: int) -> Optional[str]:
 
 def survey(home: str) -> dict[str, Any]:
     """The current facts about this machine; `home` is the directory whose disk counts."""
-    return {
-        "name": os.uname().nodename,
-        "python": sys.version.split()[0],
-        "cpus": float(len(os.sched_getaffinity(0))),
-        **health(home),
-    }
+    return {**about(), "cpus": float(len(os.sched_getaffinity(0))), **health(home)}
 
 
 def health(home: str) -> dict[str, Any]:

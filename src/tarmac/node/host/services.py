@@ -84,10 +84,7 @@ def state(place: str) -> dict[str, Any]:
     `left` is the number of processes that outlived the first one.
     """
     found = _find(place)
-    try:
-        lines, _ = untrusted.last_bytes(f"{place}.log", LAST_BYTES)
-    except OSError:
-        lines = b""
+    lines, _ = untrusted.last_bytes(f"{place}.log", LAST_BYTES)
     pid = found.first.pid if found.first is not None else None
     return {
         "pid": pid,

@@ -82,10 +82,13 @@ def plan_mounts(wishes: Sequence[Bind], disk: Disk) -> Plan:
     for wish in wishes:
         around = [bind for bind in binds if wish.target.startswith(f"{bind.target}/")]
         outer = max(around, key=lambda bind: len(bind.target), default=None)  # the innermost
-        if outer is not None:
-            reason = _consider_inside(wish, outer, disk, extended)
+        kind = disk.kind(wish.source)
+        if kind is None:
+            reason: Optional[str] = f"{wish.source} does not exist"
+        elif outer is not None:
+            reason = _consider_inside(wish, kind, outer, disk, extended)
         else:
-            reason = _in_the_way(wish, wishes, disk) or _consider(wish, disk, missing)
+            reason = _in_the_way(wish, kind, wishes) or _consider(wish, kind, disk, missing)
         if reason is None:
             binds.append(wish)
         else:
@@ -101,12 +104,9 @@ def plan_mounts(wishes: Sequence[Bind], disk: Disk) -> Plan:
 
 
 def _consider_inside(
-    wish: Bind, outer: Bind, disk: Disk, extended: dict[Bind, list[tuple[str, str]]]
+    wish: Bind, kind: str, outer: Bind, disk: Disk, extended: dict[Bind, list[tuple[str, str]]]
 ) -> Optional[str]:
     """None if the bind is possible inside an earlier target, which it may extend; else the reason."""
-    kind = disk.kind(wish.source)
-    if kind is None:
-        return f"{wish.source} does not exist"
     inside = os.path.relpath(wish.target, outer.target)
     actual = disk.kind(os.path.join(outer.source, inside))
     if actual is not None:
@@ -122,19 +122,14 @@ def _consider_inside(
     return None
 
 
-def _in_the_way(wish: Bind, wishes: Sequence[Bind], disk: Disk) -> Optional[str]:
+def _in_the_way(wish: Bind, kind: str, wishes: Sequence[Bind]) -> Optional[str]:
     """Why a file cannot be bound to its target: other targets are below it."""
     below = next((other for other in wishes if other.target.startswith(f"{wish.target}/")), None)
-    if below is None or disk.kind(wish.source) != FILE:
-        return None
-    return f"{wish.source} is a file, and {below.target} lies below it"
+    return f"{wish.source} is a file, and {below.target} lies below it" if below and kind == FILE else None
 
 
-def _consider(wish: Bind, disk: Disk, missing: dict[str, list[tuple[str, str]]]) -> Optional[str]:
+def _consider(wish: Bind, kind: str, disk: Disk, missing: dict[str, list[tuple[str, str]]]) -> Optional[str]:
     """None if the bind is possible (its cover is added to `missing`), else the reason."""
-    kind = disk.kind(wish.source)
-    if kind is None:
-        return f"{wish.source} does not exist"
     actual = disk.kind(wish.target)
     if actual is not None:
         return None if actual == kind else f"{wish.target} is a {actual}, {wish.source} a {kind}"

@@ -12,6 +12,7 @@ import os
 import select
 import stat
 import time
+from contextlib import suppress
 from functools import lru_cache
 from typing import Collection, Iterable, Iterator, Mapping, NamedTuple, Optional
 
@@ -199,6 +200,13 @@ def _opened(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
+def names(directory: str) -> list[str]:
+    """The names in a directory; none if it cannot be read."""
+    with suppress(OSError):
+        return os.listdir(directory)
+    return []
+
+
 def lines(path: str) -> list[str]:
     """The lines of a file; none if it is missing or unreadable."""
     try:
@@ -297,11 +305,7 @@ def mapped_for_writing(pids: Iterable[int], files: Mapping[FileId, str], proc: s
 
 
 def _opened_files(process: str, files: Collection[FileId]) -> Iterator[tuple[FileId, bool]]:
-    try:
-        handles = os.listdir(f"{process}/fd")
-    except OSError:
-        return
-    for handle in handles:
+    for handle in names(f"{process}/fd"):
         try:
             found = os.stat(f"{process}/fd/{handle}")
             file_id = (found.st_dev, found.st_ino)
@@ -316,13 +320,10 @@ def _opened_files(process: str, files: Collection[FileId]) -> Iterator[tuple[Fil
 
 def _mapped(maps: str) -> Iterator[tuple[int, int, str]]:
     """Device, inode and path of a process's shared writable mappings."""
-    try:
-        with open(maps, "rb") as file:
-            for line in file:
-                fields = line.split(None, 5)
-                if len(fields) == 6 and fields[1][1:2] == b"w" and fields[1][3:4] == b"s":
-                    major, minor = fields[3].split(b":")
-                    device = os.makedev(int(major, 16), int(minor, 16))
-                    yield device, int(fields[4]), os.fsdecode(fields[5].rstrip(b"\n"))
-    except OSError:
-        return
+    with suppress(OSError), open(maps, "rb") as file:
+        for line in file:
+            fields = line.split(None, 5)
+            if len(fields) == 6 and fields[1][1:2] == b"w" and fields[1][3:4] == b"s":
+                major, minor = fields[3].split(b":")
+                device = os.makedev(int(major, 16), int(minor, 16))
+                yield device, int(fields[4]), os.fsdecode(fields[5].rstrip(b"\n"))

@@ -95,10 +95,7 @@ def _readers(members: list[procfs.Process], number: int) -> set[procfs.Process]:
 
 def _outputs(process: procfs.Process) -> set[str]:
     """The pipes that a process can write to: `tee >(cat)` also writes to one beside its standard output."""
-    try:
-        descriptors = os.listdir(f"/proc/{process.pid}/fd")
-    except OSError:
-        return set()
+    descriptors = procfs.names(f"/proc/{process.pid}/fd")
     return {pipe for name in descriptors if (pipe := _pipe(process, name, may=stat.S_IWUSR)) is not None}
 
 

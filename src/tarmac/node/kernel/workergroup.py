@@ -27,9 +27,6 @@ _PREFIX = "tarmac-"
 MEMORY = "memory"
 CPU = "cpu"
 
-_PROC_GROUPS = "/proc/self/cgroup"
-_ROOT = "/sys/fs/cgroup"
-_UNIFIED = "unified"
 _CONTROLLERS = "cgroup.controllers"
 _PASSED_ON = "cgroup.subtree_control"
 
@@ -215,7 +212,7 @@ def _why_not(controller: str, places: Sequence[Place]) -> str:
     return f"control groups here do not limit {controller}"
 
 
-def survey(*, groups: str = _PROC_GROUPS, root: str = _ROOT) -> list[Place]:
+def survey(*, groups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> list[Place]:
     """The places where this process could make groups, best first."""
     found: list[Place] = []
     for line in procfs.lines(groups):
@@ -234,7 +231,7 @@ def survey(*, groups: str = _PROC_GROUPS, root: str = _ROOT) -> list[Place]:
 
 def _unified(root: str, path: str) -> list[Place]:
     """The place beside this process's group of version 2, or at the top."""
-    tree = root if os.path.exists(os.path.join(root, _CONTROLLERS)) else os.path.join(root, _UNIFIED)
+    tree = root if os.path.exists(os.path.join(root, _CONTROLLERS)) else os.path.join(root, "unified")
     beside = os.path.join(tree, os.path.dirname(path).lstrip("/")).rstrip("/")
     found = []
     for directory in dict.fromkeys((beside, tree)):

@@ -232,19 +232,14 @@ def run_rank(script: List[str]) -> int:
     found = os.environ
     rank, count = found.get("OMPI_COMM_WORLD_RANK", "0"), found.get("OMPI_COMM_WORLD_SIZE", "1")
     local = found.get("OMPI_COMM_WORLD_LOCAL_RANK", "0")
-    env = {
-        **found,
-        "RANK": rank,
-        "WORLD_SIZE": count,
-        "LOCAL_RANK": local,
-        "LOCAL_WORLD_SIZE": found.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1"),
-    }
+    local_count = found.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1")
+    own = {"RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": local, "LOCAL_WORLD_SIZE": local_count}
+    env = {**found, **own}
     visible = found.get("CUDA_VISIBLE_DEVICES", "").split(",")
     if int(local) < len(visible) and visible[0]:
         env["CUDA_VISIBLE_DEVICES"] = visible[int(local)]
-    directory = found.get("PEER_DIRECTORY")
-    if directory is not None:
-        os.chdir(directory)
+    if "PEER_DIRECTORY" in found:
+        os.chdir(found["PEER_DIRECTORY"])
     needed = found.get("WORLD_SIZE", count)
     if rank == "0" and needed != count:
         sys.stderr.write(f"tarmac: this world has {count} processes, and the run has {needed} slots\n")

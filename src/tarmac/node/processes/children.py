@@ -212,13 +212,8 @@ class Aside:
 def _note_exit(child: Child, status: int) -> None:
     child.left = True
     if os.WIFSIGNALED(status):
-        child.signal = _name(os.WTERMSIG(status))
+        child.signal = f"SIG{os.WTERMSIG(status)}"  # a real-time signal has no name of its own
+        with suppress(ValueError):
+            child.signal = signal.Signals(os.WTERMSIG(status)).name
     else:
         child.exit_code = os.WEXITSTATUS(status)
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"SIG{number}"  # a real-time signal has no name of its own

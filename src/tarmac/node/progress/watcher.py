@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import Callable, Mapping, Optional, Sequence, Union
 
 from tarmac.node.attempt import protocol
@@ -178,26 +179,23 @@ class ProgressWatcher:
 def _latest_step(root: str, since: float) -> Optional[int]:
     """The step of the SDK's latest checkpoint, if it was made since then."""
     link = os.path.join(root, protocol.LATEST)
-    try:
+    with suppress(OSError):
         found = protocol.STEP.fullmatch(os.readlink(link)) if os.lstat(link).st_mtime >= since else None
-    except OSError:
-        return None
-    return int(found[1]) if found else None
+        return int(found[1]) if found else None
+    return None
 
 
 def _written_at(path: str) -> Optional[float]:
     """The time of a file's last write; None if it is empty or missing."""
-    try:
+    with suppress(OSError):
         found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime if found.st_size > 0 else None
+        return found.st_mtime if found.st_size > 0 else None
+    return None
 
 
 def _first_report_at(path: str) -> Optional[float]:
     """The time of the SDK's first report, according to that report."""
-    try:
+    with suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
         line = untrusted.read_part(path, 0, _FIRST_BYTES).partition(b"\n")[0]
         return float(untrusted.parse_object(line)["at"])
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
-        return None
+    return None

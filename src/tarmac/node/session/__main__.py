@@ -5,8 +5,6 @@
 A separate entry, because a person waits for it: it imports no module of runners.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -13,9 +13,7 @@ RESIZE = b"r"  # to the far end: JSON {"rows", "columns"}
 SIGNAL = b"s"  # to the far end: JSON {"number"}
 PING = b"p"  # either way: empty; keeps a silent connection open
 OPENED = b"O"  # from the far end, first: JSON {"notices"}: it has begun
-FAILED = (
-    b"F"  # from the far end, instead of OPENED, or from the server, which lost it: JSON {"message", "hint"}
-)
+FAILED = b"F"  # instead of OPENED, from the far end or the server, which lost it: JSON {"message", "hint"}
 OUTPUT = b"1"  # from the far end: bytes
 ERRORS = b"2"  # from the far end: bytes
 ROOM = b"+"  # from the far end: JSON {"bytes"}

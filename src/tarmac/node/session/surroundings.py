@@ -33,7 +33,6 @@ _OUTER = "outer"
 _FROM_OUTER = (_OUTER, "pid", "user", "cgroup", "ipc", "uts", "net", "mnt")
 _NETWORK = ("user", "net")
 _GROUPS = "/sys/fs/cgroup"
-_UNIFIED = "unified"
 _LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
 
 
@@ -61,11 +60,10 @@ class Surroundings(NamedTuple):
 
     def worker_lives(self) -> bool:
         """Whether the worker has not ended."""
-        try:
+        with suppress(OSError):
             text = _read(self.process, "stat")
-        except OSError:
-            return False
-        return text[text.rindex(b")") + 2 : text.rindex(b")") + 3] not in (b"Z", b"X")
+            return text[text.rindex(b")") + 2 : text.rindex(b")") + 3] not in (b"Z", b"X")
+        return False
 
     def enter(self) -> None:
         """Enter the namespaces; the process namespace applies to later forks. Raises OSError."""
@@ -192,7 +190,7 @@ def _members(line: str) -> str:
     if controllers:
         tree = os.path.join(_GROUPS, controllers.replace("name=", ""))
     else:
-        unified = os.path.join(_GROUPS, _UNIFIED)
+        unified = os.path.join(_GROUPS, "unified")
         tree = unified if os.path.isdir(unified) else _GROUPS
     return os.path.join(tree, path.lstrip("/"), "cgroup.procs")
 

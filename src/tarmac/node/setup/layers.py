@@ -82,10 +82,9 @@ _FIND = "command -v python3 || command -v python"
 def find_python(work: SetupWork, env: Mapping[str, str]) -> Optional[str]:
     """The Python that commands in this environment find; None if there is none."""
     if work.run.container is not None:  # only the container's shell knows its paths
-        try:
+        with suppress(StepFailed):
             return (work.ask(["sh", "-c", _FIND], env=env) or "").strip() or None
-        except StepFailed:
-            return None
+        return None
     for place in os.get_exec_path(dict(env)):
         for name in _NAMES:
             path = os.path.join(place, name)
@@ -119,18 +118,16 @@ def _mark(path: str, env: Mapping[str, str]) -> str:
 
 
 def _parsed(printed: str) -> Optional[Interpreter]:
-    try:
+    with suppress(ValueError, TypeError, KeyError):
         fields = json.loads(printed.strip().rpartition("\n")[2])
         return Interpreter(**{**fields, "sites": tuple(fields["sites"])})
-    except (ValueError, TypeError, KeyError):
-        return None
+    return None
 
 
 def _changed_ns(path: str) -> int:
-    try:
+    with suppress(OSError):
         return os.stat(path).st_mtime_ns
-    except OSError:
-        return 0
+    return 0
 
 
 class Layers:
@@ -321,10 +318,9 @@ def pass_on_scripts(binaries: str, target: str, *, others: bool) -> None:
         interpreter = _interpreter_of(path)
         if interpreter is not None and os.path.dirname(interpreter) == binaries:
             script = shlex.quote(path)
-            _write_script(
-                os.path.join(draft, name),
-                f'[ -n "$VIRTUAL_ENV" ] || exec {script} "$@"\nexec "$VIRTUAL_ENV/bin/python" {script} "$@"',
-            )
+            inside = f'exec "$VIRTUAL_ENV/bin/python" {script} "$@"'
+            text = f'[ -n "$VIRTUAL_ENV" ] || exec {script} "$@"\n{inside}'
+            _write_script(os.path.join(draft, name), text)
         elif others:
             os.symlink(path, os.path.join(draft, name))
     try:

@@ -77,19 +77,14 @@ def _has_pip(work: SetupWork, layers: Layers, python: str, env: Mapping[str, str
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
     """The environment of pip: without prompts, and only with the given target."""
+    usual = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore"}
     variables = {name: value for name, value in env.items() if name not in _ELSEWHERE}
-    return {
-        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        "PIP_ROOT_USER_ACTION": "ignore",
-        **variables,
-        "PIP_NO_INPUT": "1",
-    }
+    return {**usual, **variables, "PIP_NO_INPUT": "1"}
 
 
 def _editable(arguments: Sequence[str]) -> bool:
-    return any(
-        word in ("-e", "--editable") or word.startswith(("-e", "--editable=")) for word in arguments
-    ) or any(word.startswith("-") and word.startswith(("--target", "--prefix", "-t")) for word in arguments)
+    options = ("-e", "--editable=", "--target", "--prefix", "-t")
+    return any(word == "--editable" or word.startswith(options) for word in arguments)
 
 
 def install_system_packages(work: SetupWork, step: AptStep) -> None:
@@ -276,10 +271,8 @@ _VALUED = frozenset(
 def importer(directory: str, package: str) -> Optional[str]:
     """The first file of the code, by path, that imports a package; None if there is none."""
     name = re.escape(package)
-    statement = re.compile(
-        rf"^[ \t]*(?:from[ \t]+{name}(?!\w)|import[ \t](?:[\w., \t]*[, \t])?{name}(?!\w))".encode(),
-        re.MULTILINE,
-    )
+    text = rf"^[ \t]*(?:from[ \t]+{name}(?!\w)|import[ \t](?:[\w., \t]*[, \t])?{name}(?!\w))"
+    statement = re.compile(text.encode(), re.MULTILINE)
     for number, path in enumerate(_files(directory)):
         if number >= _MOST_SEARCHED_FILES:
             break
