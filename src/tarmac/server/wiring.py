@@ -25,7 +25,7 @@ from tarmac.engines.hosts.installing import Forward, Sidecar, Supplies
 from tarmac.engines.local.engine import LocalEngine
 from tarmac.engines.local.nodes import local_nodes, survey
 from tarmac.engines.ray.kind import RayKind
-from tarmac.engines.ray.servers import ray_servers
+from tarmac.engines.ray.servers import open_servers
 from tarmac.engines.ray.servers.rented import RentedRays
 from tarmac.engines.slurm.kind import SlurmKind
 from tarmac.engines.unicore.kind import UnicoreKind
@@ -253,7 +253,7 @@ class _Joining:
                 private_addresses=settings.private_addresses,
                 adapters=tracking.adapters,
             ),
-            starter=lambda: ray_servers(home.cluster_tokens, ssh=rented.ssh),
+            starter=lambda: open_servers(home.cluster_tokens, ssh=rented.ssh),
             searcher_of=searcher_of,
             burst=BurstParts(provider_kinds(self._secrets.values), rented, settings.burst, Threads),
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tarmac.engines.ray.servers.ray_servers import RayServers
 
 
-def ray_servers(tokens: Path, *, ssh: Callable[[str], Ssh]) -> RayServers:
+def open_servers(tokens: Path, *, ssh: Callable[[str], Ssh]) -> RayServers:
     """The starter of Ray clusters, which stores their tokens in the directory `tokens`."""
     from tarmac.engines.ray.servers.ray_servers import RayServers  # noqa: PLC0415
 

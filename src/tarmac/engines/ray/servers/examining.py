@@ -1,6 +1,6 @@
 """Checks whether machines can join a Ray cluster: all problems of all machines, at once.
 
-Called by `ray_servers` before anything is started. The only change there is that a directory is created.
+Called by `RayServers` before anything is started. The only change there is that a directory is created.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""`RayServers`: starts, completes, reports and ends a Ray cluster over SSH. Made by `ray_servers`.
+"""`RayServers`: starts, completes, reports and ends a Ray cluster over SSH. Made by `open_servers`.
 
 On each machine one service (`node/host/services.py`) runs `ray start --block`: its processes end with it. All
 state is there, so a repeated start completes one that was interrupted.

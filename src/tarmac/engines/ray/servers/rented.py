@@ -15,7 +15,7 @@ from typing import Any
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.hosts.remote import SshHost
 from tarmac.engines.hosts.ssh import Ssh
-from tarmac.engines.ray.servers import commands, ray_servers, rental_files
+from tarmac.engines.ray.servers import commands, open_servers, rental_files
 from tarmac.engines.ray.servers.rental_files import CONFIG, NEW, SCRIPT
 from tarmac.launch.machine_script import SIGN
 from tarmac.model.burst.provider import RentedThing, ThingKind, ThingState
@@ -58,7 +58,7 @@ class RentedRays:
         directory = self._rentals / rental.id
         if not (directory / rental.cluster).exists():  # what is there is of an earlier rental of the run
             untrusted.discard_tree(str(self._copies / rental.cluster))
-        servers = ray_servers(directory, ssh=self.ssh)
+        servers = open_servers(directory, ssh=self.ssh)
         try:
             start = servers.prepare(rental.cluster, list(_machines(rental)), install=True, progress=progress)
             start.begin()
