@@ -2,6 +2,5 @@
 
 import gc
 
-gc.set_threshold(
-    50_000
-)  # what a short command makes it needs to its end; looking for garbage took a fifteenth
+# What a short command makes it needs to its end; looking for garbage took a fifteenth of its time.
+gc.set_threshold(50_000)
