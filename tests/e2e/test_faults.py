@@ -75,6 +75,7 @@ def test_a_killed_runner_takes_its_work_along_and_the_run_starts_again(shell: Sh
     assert carrying(str(shell.home)) == []
 
 
+@pytest.mark.heavy
 def test_of_64_runs_on_a_node_a_killed_runner_ends_its_own_within_two_seconds(shell: Shell) -> None:
     """N1: from the kill to the time of the event; the best of three, as the machine may be busy."""
     shell.write("run.yaml", "name: many\ncommand: sleep 600\n")
