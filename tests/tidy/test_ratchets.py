@@ -20,7 +20,7 @@ CODE_LINES = {
     "": 75,
     "api": 1181,
     "artifacts": 4695,
-    "cli": 7769,
+    "cli": 7767,
     "client": 1821,
     "control": 8288,
     "dialects": 3674,
