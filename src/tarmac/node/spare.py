@@ -113,6 +113,5 @@ class Spare:
 def _facts(name: str, handle: int) -> tuple[int, ...]:
     """The facts about a directory that any use changes; a rename of the outer one changes its own times."""
     found = os.fstat(handle)
-    if name:
-        return (found.st_ctime_ns,)
-    return found.st_dev, found.st_ino, found.st_mode, found.st_uid, found.st_gid, found.st_mtime_ns
+    changed_ns = found.st_ctime_ns if name else found.st_mtime_ns
+    return found.st_dev, found.st_ino, found.st_mode, found.st_uid, found.st_gid, changed_ns
