@@ -74,7 +74,7 @@ class Mask:
         """JSON without secrets in its texts."""
         if isinstance(value, str):
             return self.text(value)
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             return {key: self.tree(item) for key, item in value.items()}
         return [self.tree(item) for item in value] if isinstance(value, (list, tuple)) else value
 
