@@ -149,7 +149,8 @@ def _through_zstd(compressed: IO[bytes]) -> Iterator[IO[bytes]]:
         hint = "install zstd on the node, or push it with gzip"
         raise ImageProblem(REFUSED, "the image is compressed with zstd", hint)
     process = subprocess.Popen([program, "-dc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin is not None and process.stdout is not None  # noqa: PT018
+    assert process.stdin is not None
+    assert process.stdout is not None
     problems: list[Exception] = []
     feeder = threading.Thread(target=_feed, args=(compressed, process.stdin, problems), daemon=True)
     feeder.start()
