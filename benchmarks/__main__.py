@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks import table, yardstick
 from benchmarks.figures import TARMAC, Figure, System
 from benchmarks.own.asking import asking
-from benchmarks.own.draining import draining
+from benchmarks.own.draining import draining, draining_array, draining_widely
 from benchmarks.own.following import following
 from benchmarks.own.hundred_thousand import queue_and_why
 from benchmarks.own.starting import first_run, starting
@@ -38,6 +38,8 @@ def main() -> int:
     print(machine, file=sys.stderr)
     systems = [
         System(name=TARMAC, measures=OWN),
+        System(name="tarmac, 32 slots", measures=(draining_widely,)),
+        System(name="tarmac, 32 slots, one array", measures=(draining_array,)),
         *hyperqueue_local.systems(),
         submitit_local.system(),
         ray_jobs.system(),

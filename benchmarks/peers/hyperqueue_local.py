@@ -1,4 +1,4 @@
-"""HyperQueue: its server and one worker of eight processors in one process, through its Python interface.
+"""HyperQueue: its server and one worker of 32 slots in one process, through its Python interface.
 
 `python -m benchmarks.peers.hyperqueue_local` measures in a process of its own and prints the raw figures as
 JSON. Its cluster in a process has no journal, and the tasks write no files: its quickest way, which keeps
@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.figures import System, spread
 
 MODULE = "benchmarks.peers.hyperqueue_local"
-CORES = 8
+CORES = 32
 RUNS = 3000
 STARTS = 100
 WARM_UP = 3

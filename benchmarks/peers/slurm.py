@@ -22,6 +22,7 @@ SUBMISSIONS = 100
 CLIENTS = 50
 DRAIN_CLIENTS = 8
 """More at once only get in the way of the controller on two processors."""
+DRAINED = 1000
 STARTS_STOCK = 15
 STARTS = 100
 STAGGER_S = 0.29
@@ -41,6 +42,7 @@ def systems() -> list[System]:
     return [
         System(name="Slurm", measures=(stock,)),
         System(name="Slurm, tuned", measures=(tuned,)),
+        System(name="Slurm, tuned, one array", measures=(array,)),
         System(name="Slurm, tuned, srun", measures=(at_once,)),
     ]
 
@@ -52,7 +54,16 @@ def stock() -> Mapping[str, float]:
 
 def tuned() -> Mapping[str, float]:
     """Scheduling as soon as anything happens."""
-    return measure("tuned", drained=1000, starts=STARTS)
+    return measure("tuned", drained=DRAINED, starts=STARTS)
+
+
+def array() -> Mapping[str, float]:
+    """The drain of one job array."""
+    with cluster("tuned"):
+        began = time.perf_counter()
+        _sbatch(f"--array=0-{DRAINED - 1}", "--wrap=true")
+        wait_until(_queue_is_empty, every_s=0.1)
+        return {"drain": DRAINED / (time.perf_counter() - began)}
 
 
 def at_once() -> Mapping[str, float]:

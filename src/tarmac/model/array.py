@@ -10,6 +10,7 @@ A spec has the array; the members of an accepted array are runs with its id and 
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -53,6 +54,7 @@ def split_member(reference: str) -> tuple[str, int] | None:
     return (found[1], int(found[2])) if found else None
 
 
+@lru_cache(maxsize=64)  # each start of a member asks
 def _values(indices: str) -> tuple[int, ...]:
     found: set[int] = set()
     for part in indices.split(","):
