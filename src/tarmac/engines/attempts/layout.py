@@ -43,10 +43,10 @@ class Layout:
         kept = self._kept(run_id, disk)
         return {kind: f"{kept}/{kind}" for kind in ARTIFACT_KINDS}
 
-    def artifact_state(self, run_id: str, *, disk: str | None = None) -> Path:
+    def artifact_state(self, run_id: str, *, disk: str | None = None) -> str:
         """The file that names the attempt in those directories."""
-        return self._kept(run_id, disk) / "state.json"
+        return f"{self._kept(run_id, disk)}/state.json"
 
-    def _kept(self, run_id: str, disk: str | None) -> Path:
+    def _kept(self, run_id: str, disk: str | None) -> str:
         root = self.runs if disk is None else self.home / "disks" / disk
-        return root.joinpath(run_id, "artifacts")
+        return f"{root}/{run_id}/artifacts"

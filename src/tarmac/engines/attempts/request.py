@@ -139,7 +139,7 @@ def _nodes(launch: Launch, layout: Layout, *, state: bool) -> tuple[document.Nod
         disk = node.node if node.own_disk else None
         if disk not in kept:
             directories = layout.artifacts(launch.run_id, disk=disk)
-            state_file = str(layout.artifact_state(launch.run_id, disk=disk)) if state else None
+            state_file = layout.artifact_state(launch.run_id, disk=disk) if state else None
             kept[disk] = directories, state_file
         artifacts, artifact_state = kept[disk]
         workers = tuple(  # with sorted variables, for people who read the request

@@ -46,10 +46,10 @@ class Runners(Protocol):
         """Start the runner of a node. Raises Unavailable if that fails now, InvalidInput if always."""
 
     def life(self, view: AttemptView, node: NodeView) -> Life:
-        """The state of a node's runner; for an unclaimed node, whether it is reachable."""
+        """The state of a node's runner; for an unclaimed node, whether it is reachable.
 
-    def await_leaving(self, node: NodeView) -> None:
-        """Give a runner that has reported its end a moment to exit."""
+        A runner that has reported its end may get a moment to exit.
+        """
 
     def end(self, view: AttemptView, node: NodeView) -> None:
         """End a runner that does not react to requests, and wait until it is gone."""
@@ -152,9 +152,6 @@ def _give_up(view: AttemptView, node: NodeView, runners: Runners) -> None:
 
 def _tend_claimed(view: AttemptView, node: NodeView, runners: Runners, patience: RunnerTimeouts) -> None:
     """Accept a reported end only after its runner is gone: until then a worker may have forged it."""
-    if node.done and not node.awaited and node.claim is not None:
-        node.awaited = True
-        runners.await_leaving(node)
     code = CauseCode.PLATFORM_FAULT
     match runners.life(view, node):
         case Life.SILENT:

@@ -256,13 +256,11 @@ class LocalHosts:
         self.start_all(view, [node])
 
     def life(self, view: AttemptView, node: NodeView) -> Life:  # noqa: ARG002 - this machine is always reached
-        if runner_alive(node):
+        patience_s = LAST_WORD_S if node.done and not node.awaited else 0.0
+        node.awaited = node.done
+        if node.claim is not None and not claims.wait_for_end(node.claim, patience_s):
             return Life.ALIVE
         return Life.DEAD if node.claim is None or _of_this_boot(node) else Life.RESTARTED
-
-    def await_leaving(self, node: NodeView) -> None:
-        if node.claim is not None:
-            claims.wait_for_end(node.claim, LAST_WORD_S)
 
     def end(self, view: AttemptView, node: NodeView) -> None:  # noqa: ARG002
         if node.claim is not None:

@@ -115,9 +115,6 @@ class RayHosts:
         away = self.node(view, node.node).life()
         return away or self._lives.get((view.attempt_id, node.node), Life.SILENT)
 
-    def await_leaving(self, node: NodeView) -> None:
-        """Do nothing: the next poll asks the agents again."""
-
     def end(self, view: AttemptView, node: NodeView) -> None:
         with suppress(Unavailable, OSError):
             place = self.node(view, node.node)

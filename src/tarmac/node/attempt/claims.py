@@ -122,11 +122,14 @@ def _has_started(node: NodePaths) -> bool:
     return False
 
 
-def wait_for_end(claim: Claim, patience_s: float) -> None:
-    """Wait, at most `patience_s`, until the process of a claim has ended or no longer serves it."""
+def wait_for_end(claim: Claim, patience_s: float) -> bool:
+    """Whether the process of a claim has ended, or no longer serves it, within `patience_s`."""
     deadline = time.monotonic() + patience_s
-    while is_alive(claim) and time.monotonic() < deadline:
+    while is_alive(claim):
+        if time.monotonic() >= deadline:
+            return False
         time.sleep(_LOOK_AGAIN_S)
+    return True
 
 
 def is_alive(claim: Claim) -> bool:

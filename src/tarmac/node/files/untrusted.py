@@ -102,7 +102,7 @@ def lstat(path: str) -> Optional[os.stat_result]:
 def parse_object(text: bytes) -> dict[str, Any]:
     """A JSON object; raises ValueError for other texts, also for one that is nested too deeply."""
     try:
-        value = json.loads(text)
+        value = json.loads(text.decode())  # bytes would be searched for their encoding
     except RecursionError:
         raise ValueError("nested too deep") from None
     if not isinstance(value, dict):

@@ -106,7 +106,8 @@ def _fields(pid: int) -> Optional[list[bytes]]:
 def _stat(pid: int) -> Optional[tuple[bytes, list[bytes]]]:
     """The name of a process, and its fields."""
     try:
-        text = content(f"/proc/{pid}/stat")
+        with closing(os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)) as handle:
+            text = os.read(handle, _STEP_BYTES)  # the kernel gives it in one piece
     except (FileNotFoundError, ProcessLookupError):
         return None
     name, _, fields = text.rpartition(b")")  # the name may contain blanks and brackets
