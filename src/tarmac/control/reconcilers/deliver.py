@@ -26,7 +26,7 @@ from tarmac.node.attempt.document import Launch
 MOST_REMEMBERED = 4096
 """The number of attempts remembered as delivered before ended ones are forgotten."""
 
-MOST_TOGETHER = 16
+MOST_TOGETHER = 8
 """The number of attempts that an engine starts at once, if it can."""
 
 log = logging.getLogger(__name__)
