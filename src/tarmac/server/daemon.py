@@ -38,6 +38,9 @@ HOME_BACKLOG = 128
 SWITCH_S = 0.001
 """Maximum time that a busy thread blocks the event loop: a fifth of Python's default."""
 
+COLLECT_AFTER = 20_000
+"""New objects after which garbage is looked for: a run makes a few thousand, few of them in cycles."""
+
 log = logging.getLogger(__name__)
 
 
@@ -114,6 +117,7 @@ class Server(uvicorn.Server):
         self._parts.start(stop=self.stop)
         sys.setswitchinterval(SWITCH_S)
         gc.freeze()  # all loaded objects stay: the collector need not visit them again
+        gc.set_threshold(COLLECT_AFTER)
         gc.enable()
         log.info("serving %s as process %d", self._service.home.root, self._service.pid)
         await super().startup(sockets)
