@@ -12,10 +12,9 @@ from tarmac.api.operation import BYTES, Body, Count, Operation, Query, Whole
 from tarmac.api.placement import Why
 from tarmac.model import progress
 from tarmac.model.actor import Action
-from tarmac.model.notification import Delivery
 from tarmac.model.progress import AttemptProgress, Event, Loss, Notice, WorkerStatus
 from tarmac.model.resources import NodeUtilization
-from tarmac.model.run_records import Annotation
+from tarmac.model.run_records import Annotation, Delivery
 
 
 class Notification(Delivery, frozen=True, kw_only=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from ipaddress import IPv4Address
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
@@ -301,12 +300,12 @@ def described_nodes(
 
     `cpus` and `memory_bytes` apply to nodes whose group has none.
     """
-    first = int(IPv4Address(first_address))
+    first = int.from_bytes(bytes(map(int, first_address.split("."))))
     return tuple(
         Node(
             name=node_name(cluster.name, hostname),
             cluster=cluster.name,
-            address=str(IPv4Address(first + number)),
+            address=".".join(map(str, (first + number).to_bytes(4))),
             hostname=hostname,
             capacity=Resources(
                 slots=group.slots,

@@ -17,24 +17,10 @@ from msgspec import Struct
 from tarmac.model.actor import Lease
 from tarmac.model.codec import StoredRecord
 from tarmac.model.errors import InvalidInput
+from tarmac.model.run_records import Delivery, Occasion
 from tarmac.model.secret import SHARED
 
-
-class Occasion(StrEnum):
-    """The reason of a message. `waiting`: in a queue for long; `idle`: it uses none of its slots.
-
-    `credits`: most of the credits of its user or project are used. `burst`: its rented machines need a
-    person's approval, or end soon.
-    """
-
-    STARTED = "started"
-    WAITING = "waiting"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    STOPPED = "stopped"
-    IDLE = "idle"
-    CREDITS = "credits"
-    BURST = "burst"
+__all__ = ["Delivery", "Occasion"]
 
 
 ENDED = (Occasion.COMPLETED, Occasion.FAILED, Occasion.STOPPED)
@@ -78,21 +64,6 @@ class Subscription(StoredRecord, frozen=True, kw_only=True):
     receiver: Receiver
     on: tuple[Occasion, ...] = ENDED
     waiting_s: float = DEFAULT_WAIT_S
-
-
-class Delivery(Struct, frozen=True, kw_only=True):
-    """How far the delivery of a message has come; `api.Notification` shows it.
-
-    `due_at` is when it is to be sent (None: no longer); `sent_at` is when the receiver accepted it, `error`
-    why the last of its `tries` failed.
-    """
-
-    occasion: Occasion
-    at: float
-    tries: int = 0
-    due_at: float | None = None
-    sent_at: float | None = None
-    error: str | None = None
 
 
 class Notification(Delivery, frozen=True, kw_only=True):

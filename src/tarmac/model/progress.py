@@ -3,8 +3,6 @@
 Fields that end in `_at` are seconds since the epoch (UTC).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -58,6 +56,35 @@ class CauseCode(StrEnum):
 
 PLATFORM_FAULTS = frozenset({CauseCode.NODE_LOST, CauseCode.LEASE_EXPIRED, CauseCode.PLATFORM_FAULT})
 """Causes that are not the run's fault: retried automatically, never from the user's budget."""
+
+
+class LogAction(StrEnum):
+    """The action if a run fails whose log has such a line. LAST_TRY: it is not tried again."""
+
+    LAST_TRY = "cancel_retries"
+    EXCLUDE_NODE = "exclude_node"
+
+
+class LogPolicy(StoredRecord, frozen=True, kw_only=True):
+    """A regular expression, searched for in each line of a log. Without `action`, only the cause names it."""
+
+    pattern: str
+    name: str | None = None
+    action: LogAction | None = None
+
+    @property
+    def label(self) -> str:
+        """Its name for people."""
+        return self.name or self.pattern
+
+
+class LogMatch(Struct, frozen=True, kw_only=True):
+    """The first line on a node that a policy matched; `policy` is its label."""
+
+    policy: str
+    node: str
+    line: str
+    action: LogAction | None = None
 
 
 class Cause(Struct, frozen=True, kw_only=True):
@@ -196,38 +223,7 @@ class NativeStatus(Struct, frozen=True, kw_only=True):
     @property
     def because(self) -> str:
         """The reason in plain words, with the system's own after it; "" for none."""
-        if not self.text:
-            return self.reason
-        return f"{self.text} ({self.reason})"
-
-
-class LogAction(StrEnum):
-    """The action if a run fails whose log has such a line. LAST_TRY: it is not tried again."""
-
-    LAST_TRY = "cancel_retries"
-    EXCLUDE_NODE = "exclude_node"
-
-
-class LogPolicy(StoredRecord, frozen=True, kw_only=True):
-    """A regular expression, searched for in each line of a log. Without `action`, only the cause names it."""
-
-    pattern: str
-    name: str | None = None
-    action: LogAction | None = None
-
-    @property
-    def label(self) -> str:
-        """Its name for people."""
-        return self.name or self.pattern
-
-
-class LogMatch(Struct, frozen=True, kw_only=True):
-    """The first line on a node that a policy matched; `policy` is its label."""
-
-    policy: str
-    node: str
-    line: str
-    action: LogAction | None = None
+        return f"{self.text} ({self.reason})" if self.text else self.reason
 
 
 class Sighting(Struct, frozen=True, kw_only=True):

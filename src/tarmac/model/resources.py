@@ -4,8 +4,6 @@ Used by `dialects` (reading requests), `sched` (fitting them, with reasons) and 
 measuring use).
 """
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 from functools import lru_cache
@@ -46,7 +44,7 @@ class Resources(StoredRecord, frozen=True, kw_only=True):
         """Whether nothing is requested: such a role goes to one node and does not count as using it (C3)."""
         return self.slots == 0 and self.cpus == 0 and self.memory_bytes == 0
 
-    def plus(self, other: Resources) -> Resources:
+    def plus(self, other: "Resources") -> "Resources":
         """The sum; the slot type is whichever of the two names one."""
         return Resources(
             slots=self.slots + other.slots,
@@ -55,7 +53,7 @@ class Resources(StoredRecord, frozen=True, kw_only=True):
             memory_bytes=self.memory_bytes + other.memory_bytes,
         )
 
-    def times(self, count: int) -> Resources:
+    def times(self, count: int) -> "Resources":
         """`count` times this amount."""
         return Resources(
             slots=self.slots * count,

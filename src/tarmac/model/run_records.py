@@ -1,4 +1,4 @@
-"""Records beside runs: what their code stores by name, numbers of runs, users' notes, and datasets.
+"""Records beside runs: what their code stores by name, numbers, notes, deliveries of messages, and datasets.
 
 Code stores checkpoints, metadata and progress, and commands know runs by number, through the gateway of a
 system; the server keeps notes and datasets.
@@ -119,6 +119,38 @@ class Annotations(Protocol):
 
 def changed_labels(labels: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
     return {key: value for key, value in {**labels, **changes}.items() if value is not None}
+
+
+class Occasion(StrEnum):
+    """The reason of a message. `waiting`: in a queue for long; `idle`: it uses none of its slots.
+
+    `credits`: most of the credits of its user or project are used. `burst`: its rented machines need a
+    person's approval, or end soon.
+    """
+
+    STARTED = "started"
+    WAITING = "waiting"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    IDLE = "idle"
+    CREDITS = "credits"
+    BURST = "burst"
+
+
+class Delivery(Struct, frozen=True, kw_only=True):
+    """How far the delivery of a message has come; `api.Notification` shows it.
+
+    `due_at` is when it is to be sent (None: no longer); `sent_at` is when the receiver accepted it, `error`
+    why the last of its `tries` failed.
+    """
+
+    occasion: Occasion
+    at: float
+    tries: int = 0
+    due_at: float | None = None
+    sent_at: float | None = None
+    error: str | None = None
 
 
 class DatasetState(StrEnum):

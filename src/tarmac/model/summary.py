@@ -3,8 +3,6 @@
 Used by the port `Store`; the command line and the server show the lines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Protocol
 
@@ -105,34 +103,6 @@ class Project(Struct, frozen=True, kw_only=True):
     newest_at: float
 
 
-class RunViews(Protocol):
-    """Reads tables of runs, of those that `sight` covers (None: all), and keeps the saved views of users."""
-
-    def window(self, window: RunWindow, sight: Sight | None) -> tuple[int, list[RunSummary]]:
-        """The number of runs that pass the filters, and those in the window."""
-
-    def lines(self, run_ids: Collection[str], sight: Sight | None) -> list[RunSummary]:
-        """The lines of these runs, in any order; ids of no run are left out."""
-
-    def counts(self, field: str, chosen: RunFilter, sight: Sight | None) -> dict[str, int]:
-        """The number of runs with each value of a field that pass the filters by other fields.
-
-        The field is one of `FACETS`, or `kind`.
-        """
-
-    def projects(self, sight: Sight | None) -> list[Project]:
-        """The projects of all runs, that of the newest run first."""
-
-    def saved(self, user: str) -> list[SavedView]:
-        """The views that a user has saved, by name."""
-
-    def save(self, user: str, view: SavedView) -> None:
-        """Save a view in place of the one with its name. Raises InvalidInput for a text with a NUL."""
-
-    def forget(self, user: str, name: str) -> None:
-        """Remove a saved view, if there is one of this name."""
-
-
 FACETS = ("status", "user", "project", "mode", "cluster", "pool", "system")
 """The fields of `RunFilter` with few different values."""
 
@@ -175,7 +145,35 @@ class RunSummary(Struct, frozen=True):
     staged: bool = False
 
 
-def summary_of(run: Run, cluster: str | None, pool: str | None = None) -> RunSummary:
+class RunViews(Protocol):
+    """Reads tables of runs, of those that `sight` covers (None: all), and keeps the saved views of users."""
+
+    def window(self, window: RunWindow, sight: Sight | None) -> tuple[int, list[RunSummary]]:
+        """The number of runs that pass the filters, and those in the window."""
+
+    def lines(self, run_ids: Collection[str], sight: Sight | None) -> list[RunSummary]:
+        """The lines of these runs, in any order; ids of no run are left out."""
+
+    def counts(self, field: str, chosen: RunFilter, sight: Sight | None) -> dict[str, int]:
+        """The number of runs with each value of a field that pass the filters by other fields.
+
+        The field is one of `FACETS`, or `kind`.
+        """
+
+    def projects(self, sight: Sight | None) -> list[Project]:
+        """The projects of all runs, that of the newest run first."""
+
+    def saved(self, user: str) -> list[SavedView]:
+        """The views that a user has saved, by name."""
+
+    def save(self, user: str, view: SavedView) -> None:
+        """Save a view in place of the one with its name. Raises InvalidInput for a text with a NUL."""
+
+    def forget(self, user: str, name: str) -> None:
+        """Remove a saved view, if there is one of this name."""
+
+
+def summary_of(run: "Run", cluster: str | None, pool: str | None = None) -> RunSummary:
     """The line of a run in a list; `cluster` and `pool` are those of its newest attempt."""
     spec = run.spec
     return RunSummary(
@@ -195,12 +193,12 @@ def summary_of(run: Run, cluster: str | None, pool: str | None = None) -> RunSum
     )
 
 
-def max_turns_of(spec: RunSpec) -> int | None:
+def max_turns_of(spec: "RunSpec") -> int | None:
     """The number of turns of a cycle run; None for other runs."""
     return spec.max_rapid_cycles if spec.mode is Mode.CYCLE else None
 
 
-def slot_type_of(spec: RunSpec) -> str | None:
+def slot_type_of(spec: "RunSpec") -> str | None:
     """The requested slot types, joined by commas; None is any."""
     slot_types = {role.slot_type or role.replica_resources.slot_type for role in spec.roles}
     return ",".join(sorted(name for name in slot_types if name)) or None

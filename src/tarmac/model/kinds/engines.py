@@ -114,9 +114,7 @@ class ContainerSettings(Struct, frozen=True, kw_only=True):
 
     def of_target(self, cluster: str | None) -> Mapping[str, ContainerRules]:
         """The rules that may apply to a run, by cluster ("": all others); without a target all of them."""
-        if cluster is not None:
-            return {cluster: self.of(cluster)}
-        return {"": self.default, **self.clusters}
+        return {"": self.default, **self.clusters} if cluster is None else {cluster: self.of(cluster)}
 
 
 NO_CONTAINER_SETTINGS = ContainerSettings()
