@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -28,8 +28,28 @@ _JSON_OPTION = click.Option(
 )
 
 
+def text_option(*names: str, text: Callable[[click.Context], str], help: str) -> click.Option:
+    """An option that prints a text in place of the answer.
+
+    click's own options of that kind look for translations of their help, for a fiftieth of a short command.
+    """
+
+    def show(context: click.Context, _param: click.Parameter, chosen: bool) -> None:
+        if chosen and not context.resilient_parsing:
+            click.echo(text(context), color=context.color)
+            context.exit()
+
+    return click.Option(names, is_flag=True, is_eager=True, expose_value=False, callback=show, help=help)
+
+
+_HELP_OPTION = text_option("-h", "--help", text=click.Context.get_help, help="Show this message and exit.")
+
+
 class AnsweringCommand(click.Command):
     """A command whose answer is a text, or JSON with its last option."""
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        return _HELP_OPTION if ctx.help_option_names else None
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -43,6 +63,7 @@ class Subcommands(click.Group):
     """A group of commands in one module (`nodes`, `server`), with the nearest name for a mistyped one."""
 
     command_class = AnsweringCommand
+    get_help_option = AnsweringCommand.get_help_option
     synonyms: Mapping[str, str] = {}
     """Words of other programs, each with a command of ours."""
 

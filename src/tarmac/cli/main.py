@@ -15,7 +15,7 @@ import click
 from click.exceptions import Exit
 
 from tarmac import __version__
-from tarmac.cli.lazy import LazyGroup
+from tarmac.cli.lazy import LazyGroup, text_option
 from tarmac.cli.views import errors
 from tarmac.cli.views.terminal import stderr_terminal, terminal_columns
 from tarmac.model.errors import TarmacError, nearest
@@ -38,9 +38,9 @@ program = LazyGroup(
     epilog="A RUN is an id, the start of one, a name (the newest of it), or @last. "
     "tarmac COMMAND --help says more.",
 )
-click.version_option(
-    __version__, prog_name=PROGRAM, message="%(prog)s %(version)s", help="Print the version and exit."
-)(program)
+program.params.append(
+    text_option("--version", text=lambda _: f"{PROGRAM} {__version__}", help="Print the version and exit.")
+)
 
 
 def run_process() -> None:
@@ -122,12 +122,8 @@ def _usage(error: click.UsageError) -> str:
 
 def _without_option(error: click.NoSuchOption) -> str:
     """The message for an unknown option, with the nearest known one."""
-    known = (
-        [name for param in error.ctx.command.get_params(error.ctx) for name in param.opts]
-        if error.ctx
-        else []
-    )
-    near = nearest(error.option_name, known)
+    params = error.ctx.command.get_params(error.ctx) if error.ctx else []
+    near = nearest(error.option_name, [name for param in params for name in param.opts])
     return f"there is no option {error.option_name}" + (f"; did you mean {near}?" if near else "")
 
 
