@@ -21,6 +21,7 @@ except SystemExit as end:
 
 ARCHIVES = ("bz2", "lzma", "zipfile", "tarfile")
 LIBRARIES = ("yaml", "asyncio", "sqlalchemy", "pydantic", "importlib.metadata")
+PATHS = ("pathlib", "urllib.parse", "ipaddress")
 HTTP = ("http.client", "email", "ssl")
 REQUESTS = (*HTTP, "tarmac.client")
 STARTS = ("subprocess", "difflib", "click.shell_completion")

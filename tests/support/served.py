@@ -220,7 +220,7 @@ class Served:
 
     def transport(self) -> Transport:
         """The client's transport alone."""
-        made = Transport(EmbeddedServer(self.home), start=False)
+        made = Transport(EmbeddedServer(str(self.home.root)), start=False)
         self.closing.callback(made.close)
         return made
 

@@ -19,7 +19,6 @@ SHAPELESS_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "stuf
 
 LAZY_MODULES = {
     "tarmac.cli.cluster_words",
-    "tarmac.cli.commands.ls",
     "tarmac.cli.commands.metrics",
     "tarmac.cli.people.tokens",
     "tarmac.cli.commands.run",
@@ -30,6 +29,7 @@ LAZY_MODULES = {
     "tarmac.cli.dialogue",
     "tarmac.client.client",
     "tarmac.client.embedded",
+    "tarmac.client.logins",
     "tarmac.client.transport",
     "tarmac.engines.ray.far.program",
     "tarmac.engines.ray.kind",

@@ -7,13 +7,12 @@ no line, because such files hold keys and passwords.
 import os
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
 from tarmac.cli.options import COUNT, complete_run, flag, pairs_option, repeated, together, variables_option
-from tarmac.cli.runfile import read_text, rehearsal_of
+from tarmac.cli.runfile import absolute, read_text, rehearsal_of
 from tarmac.model.errors import InvalidInput, Problem
 
 override_options = together(
@@ -121,7 +120,7 @@ def directive(text: str) -> tuple[str, str | bool | None]:
 
 _CONVERTED: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "gpus": ("slots", int),
-    "code": ("code", lambda directory: str(Path(directory).absolute())),
+    "code": ("code", absolute),
     "rehearse": ("rehearse", rehearsal_of),
     "secrets": ("secrets", lambda uses: list(map(secret_use, uses))),
     "directives": ("slurm", lambda texts: dict(map(directive, texts))),

@@ -9,7 +9,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
@@ -53,11 +52,9 @@ class RunText(Struct, frozen=True, kw_only=True):
 
 def read_run_file(file: str) -> RunText:
     """The run file `file` ("-": standard input); raises InvalidInput if it cannot be read."""
-    path = Path(file)
-    if path.suffix in _PROGRAMS and path.is_file() and not _known(path):
-        raise InvalidInput(
-            f"{file} is a program, not a run file", hint=f"tarmac run -- {_PROGRAMS[path.suffix]} {file}"
-        )
+    program = _PROGRAMS.get(os.path.splitext(file)[1])
+    if program is not None and os.path.isfile(file) and not _known(file):
+        raise InvalidInput(f"{file} is a program, not a run file", hint=f"tarmac run -- {program} {file}")
     return read_text(file, what="a run file")
 
 
@@ -65,7 +62,7 @@ def rehearsal_of(rehearsal: str) -> str | dict[str, str]:
     """The override of `--rehearse`: `2x1` unchanged, otherwise the file of a cluster."""
     if re.fullmatch(r"\d+x\d+", rehearsal, re.ASCII):
         return rehearsal
-    if Path(rehearsal).suffix or os.sep in rehearsal or Path(rehearsal).exists():
+    if os.path.splitext(rehearsal)[1] or os.sep in rehearsal or os.path.exists(rehearsal):
         file = read_text(rehearsal, what="a cluster file")
         return {"source": file.text, "filename": file.filename}
     return rehearsal
@@ -77,48 +74,53 @@ def read_text(file: str, *, what: str) -> RunText:
         return RunText(
             text=_decoded(_bounded(sys.stdin.buffer, "standard input", what), "<stdin>"),
             filename="<stdin>",
-            directory=str(Path.cwd()),
+            directory=os.getcwd(),
         )
     if not file:
         raise InvalidInput(f"the name of {what} is empty")
-    path = Path(file)
     try:
-        if path.is_dir():
-            raise InvalidInput(f"{file} is a directory, not {what}", hint=_inside(path))
-        with path.open("rb") as stream:
+        if os.path.isdir(file):
+            raise InvalidInput(f"{file} is a directory, not {what}", hint=_near(file))
+        with open(file, "rb") as stream:
             content = _bounded(stream, file, what)
     except OSError as error:
-        raise InvalidInput(f"{file}: {(error.strerror or str(error)).lower()}", hint=_beside(path)) from error
-    return RunText(text=_decoded(content, file), filename=file, directory=str(path.absolute().parent))
+        raise InvalidInput(f"{file}: {(error.strerror or str(error)).lower()}", hint=_near(file)) from error
+    return RunText(text=_decoded(content, file), filename=file, directory=os.path.dirname(absolute(file)))
 
 
-def from_command(argv: Sequence[str], *, directory: Path, home: Path) -> RunText:
+def absolute(path: str) -> str:
+    """The absolute path; `..` remains, because it may lead out of a linked directory."""
+    parts = os.path.join(os.getcwd(), path).split("/")
+    return "/" + "/".join(part for part in parts if part not in ("", "."))
+
+
+def from_command(argv: Sequence[str], *, directory: str, home: str) -> RunText:
     """A run file for `tarmac run -- COMMAND`: the command with the code of this directory.
 
     The home directory and the root are too large to be code, and are left out.
     """
     lines = [f"name: {json.dumps(name_of(argv))}"]
-    if directory not in (home, Path(directory.anchor)):
+    if directory not in (absolute(home), "/"):
         lines.append("code: .")
     lines.append(f"command: {json.dumps(list(argv), ensure_ascii=False)}")
-    return RunText(text="\n".join(lines) + "\n", filename="<command line>", directory=str(directory))
+    return RunText(text="\n".join(lines) + "\n", filename="<command line>", directory=directory)
 
 
 def name_of(argv: Sequence[str]) -> str:
     """A name for a command: that of the script if an interpreter runs one, else of the program."""
     words = [word for word in argv if word]
-    program = Path(words[0]).name if words else ""
+    program = os.path.basename(words[0]) if words else ""
     if _INTERPRETERS.search(program):
         scripts = [word for word in words[1:] if re.search(r"\.(py|sh)$", word) and not word.startswith("-")]
-        program = Path(scripts[0]).stem if scripts else program
+        program = os.path.splitext(os.path.basename(scripts[0]))[0] if scripts else program
     name = re.sub(r"[^a-z0-9]+", "-", program.lower()).strip("-")
     return name[:40] or "run"
 
 
-def _known(path: Path) -> bool:
+def _known(file: str) -> bool:
     """Whether the readers know this kind of program: a launch script, or one for a batch system."""
     try:
-        with path.open("rb") as stream:
+        with open(file, "rb") as stream:
             return _OF_A_SYSTEM.search(stream.read(_LIMIT_BYTES)) is not None
     except OSError:
         return False
@@ -144,19 +146,19 @@ def _decoded(content: bytes, name: str) -> str:
         ) from error
 
 
-def _inside(directory: Path) -> str | None:
-    """A hint that names a run file in a directory."""
-    found = [path for pattern in ("run.yaml", "*.yaml", "*.yml") for path in sorted(directory.glob(pattern))]
-    return f"did you mean {found[0]}?" if found else None
+def _near(file: str) -> str | None:
+    """A hint that names a run file in a directory, or a file with a similar name."""
+    from pathlib import Path  # a run that is submitted needs none
 
-
-def _beside(path: Path) -> str | None:
-    """A hint that names a file with a similar name."""
+    path = Path(file)
     try:
-        known = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
+        if path.is_dir():
+            patterns = ("run.yaml", "*.yaml", "*.yml")
+            found = [each for pattern in patterns for each in sorted(path.glob(pattern))]
+            return f"did you mean {found[0]}?" if found else None
+        near = nearest(path.name, [entry.name for entry in path.parent.iterdir() if entry.is_file()])
     except OSError:
         return None
-    near = nearest(path.name, known)
     return f"did you mean {path.parent / near}?" if near else None
 
 
@@ -170,7 +172,7 @@ class How(Struct, frozen=True, kw_only=True):
 
     def extras(self, directory: str) -> dict[str, Any]:
         """The `extras` of docs/using/api.md for a run file in this directory."""
-        extras: dict[str, Any] = {"files": companions(Path(directory)), "changes": dict(self.changes)}
+        extras: dict[str, Any] = {"files": companions(directory), "changes": dict(self.changes)}
         extras["variables"] = shell_variables()
         if self.entry_point is not None:
             extras["entry_point"] = self.entry_point
@@ -216,14 +218,19 @@ def shell_variables() -> dict[str, str]:
     return {name: os.environ[name] for name in COMPANION_VARIABLES if os.environ.get(name)}
 
 
-def companions(directory: Path) -> dict[str, str]:
+def companions(directory: str) -> dict[str, str]:
     """The files beside a run file that its dialect may request; files that are not text are left out."""
     found: dict[str, str] = {}
     try:
-        for path in sorted(directory.iterdir()):
-            named = path.name.lower() in COMPANIONS and path.is_file()
-            if named and path.stat().st_size <= _LARGEST_BYTES:
-                found[path.name] = path.read_text(encoding="utf-8")
+        for name in sorted(os.listdir(directory)):
+            path = f"{directory}/{name}"
+            if (
+                name.lower() in COMPANIONS
+                and os.path.isfile(path)
+                and os.stat(path).st_size <= _LARGEST_BYTES
+            ):
+                with open(path, encoding="utf-8") as file:
+                    found[name] = file.read()
     except (OSError, UnicodeDecodeError):
         return found
     return found

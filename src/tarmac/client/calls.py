@@ -4,9 +4,8 @@
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
-from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 
@@ -28,7 +27,7 @@ def segment(what: str, name: str) -> str:
     """A name as one segment of a path; raises NotFound for a text that cannot be a name, such as a path."""
     if not name or "/" in name:
         raise NotFound(f"there is no {what} {name!r}")
-    return quote(name, safe="")
+    return quoted(name)
 
 
 class Calls:
@@ -57,6 +56,8 @@ class Calls:
             self._on_notice(_other_version(version))
             self._version_seen = version
         if notice := answer.headers.get(NOTICE_HEADER):
+            from urllib.parse import unquote
+
             self._on_notice(unquote(notice))
         return (
             cast(Record, answer.body) if operation.answer is bytes else decoded(operation.answer, answer.body)
@@ -66,6 +67,8 @@ class Calls:
         """Show the announcement of the administrator once, also beside an error."""
         announced = answer.headers.get(ANNOUNCEMENT_HEADER)
         if announced and announced != self._announced:
+            from urllib.parse import unquote
+
             self._announced = announced
             self._on_notice(f"announcement: {unquote(announced)}")
 
@@ -85,7 +88,7 @@ def encoded(body: Body | None) -> bytes | None:
     """The JSON of a body; names of files that are not UTF-8 stay as they are."""
     if body is None:
         return None
-    import json  # noqa: PLC0415 - most calls of a command have no body
+    import json
 
     return json.dumps(msgspec.to_builtins(body)).encode()
 
@@ -96,13 +99,27 @@ def path_of(operation: Operation[Any, Any, Any], reference: str = "", query: Que
     noun, _, after = rest.partition("}")
     path = f"{before}{segment(noun, reference)}{after}" if noun else before
     values = {} if query is None else query_of(query)
-    return f"{path}?{urlencode(values, doseq=True)}" if values else path
+    return f"{path}?{query_text(values)}" if values else path
 
 
 def query_of(query: Query) -> dict[str, Any]:
     """The parameters of a query, without those that have their defaults."""
     values: dict[str, Any] = msgspec.to_builtins(query)
     return {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items()}
+
+
+def query_text(values: Mapping[str, Any]) -> str:
+    """The parameters as the query of a URL; a list is a parameter for each of its values."""
+    lists = {name: value if isinstance(value, list | tuple) else [value] for name, value in values.items()}
+    return "&".join(f"{name}={quoted(str(value))}" for name, values in lists.items() for value in values)
+
+
+def quoted(text: str) -> str:
+    """The text as a part of a URL, as by `urllib.parse`, whose import takes as long as a request."""
+    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in text.encode())
+
+
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 
 
 def _other_version(version: str | None) -> str:

@@ -8,50 +8,51 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 
 import tarmac
 from tarmac import api
 from tarmac.client.calls import path_of, query_of, segment
-from tarmac.client.embedded import EmbeddedServer, home_of
+from tarmac.client.embedded import EmbeddedServer, home_at
 from tarmac.client.follow import EventCursor, LogCursor, Message, follow
 from tarmac.client.logins import login_file, read_login
-from tarmac.client.resource_calls import ListFilters, ResourceCalls, listing
+from tarmac.client.resource_calls import ResourceCalls, listing
 from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
 from tarmac.model.codec import replace
 from tarmac.model.errors import Unavailable, WaitTimeout
-from tarmac.model.home import HOME_VARIABLE, INHERITED_VARIABLES, Home
+from tarmac.model.home import HOME_VARIABLE, INHERITED_VARIABLES, Home, home_directory
 from tarmac.model.lifecycle import RunState
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tarmac.client.resource_calls import ListFilters
     from tarmac.client.sessions import ClientSession
     from tarmac.model.progress import Event
     from tarmac.model.run_records import Annotation
 
+    class SubmitOptions(TypedDict, total=False):
+        """Options of a submission beside the text of a run file (docs/using/api.md)."""
+
+        filename: str  # for messages, and to detect the dialect
+        directory: str | Path | None  # base of relative code paths: by default the current directory
+        dialect: str | None  # by default detected from the content
+        extras: Mapping[str, Any] | None  # files beside it, and parameters
+        overrides: Mapping[str, Any] | None  # values that replace the file's own
+        clone: str | None  # a run, in place of a text
+        sweep: Mapping[str, str] | None  # a grid of values for parameters
+        resume: bool  # the clone starts from its last checkpoint, with its code
+        idempotency_key: str | None  # the same key twice is the same run; by default a new one
+
+    class RunFilters(ListFilters, total=False):
+        """The runs of a list."""
+
+        name: str | None
+        array: str | None  # the id of an array: only its members
+        everything: bool  # also runs that ended long ago
+
+
 Submission = TypeVar("Submission", bound="api.SubmissionBody")
-
-
-class SubmitOptions(TypedDict, total=False):
-    """Options of a submission beside the text of a run file (docs/using/api.md)."""
-
-    filename: str  # for messages, and to detect the dialect
-    directory: str | Path | None  # base of relative code paths: by default the current directory
-    dialect: str | None  # by default detected from the content
-    extras: Mapping[str, Any] | None  # files beside it, and parameters
-    overrides: Mapping[str, Any] | None  # values that replace the file's own
-    clone: str | None  # a run, in place of a text
-    sweep: Mapping[str, str] | None  # a grid of values for parameters
-    resume: bool  # the clone starts from its last checkpoint, with its code
-    idempotency_key: str | None  # the same key twice is the same run; by default a new one
-
-
-class RunFilters(ListFilters, total=False):
-    """The runs of a list."""
-
-    name: str | None
-    array: str | None  # the id of an array: only its members
-    everything: bool  # also runs that ended long ago
 
 
 class LogChoice(TypedDict, total=False):
@@ -97,16 +98,21 @@ class Client(ResourceCalls):
         server_options: Sequence[str] = (),
     ) -> None:
         self._on_upload = on_upload
-        self.home = home_of(os.environ) if home is None else Home(Path(home).absolute())
+        user_home = os.path.expanduser("~")
+        self._directory = home_directory(os.environ, user_home=user_home) if home is None else _absolute(home)
         if url is None and home is None:
             url = os.environ.get(URL_VARIABLE) or None
             chosen = url or os.environ.get(HOME_VARIABLE)
             if not chosen and (login := read_login(login_file(os.environ))) is not None:
                 url, token, authority = login.url, login.token, authority or login.ca
-        super().__init__(
-            Transport(_address(url, self.home, token, authority, server_options), start=start),
-            on_notice=on_notice,
-        )
+        address: Address = EmbeddedServer(self._directory, options=server_options)
+        if url is not None:
+            token = os.environ.get(TOKEN_VARIABLE) if token is None else token
+            if token is None and is_loopback(url):  # the home's own token is only for servers on this machine
+                token = _token_of(self.home)
+            authority = authority or os.environ.get(AUTHORITY_VARIABLE) or None
+            address = tcp_address(url, token=token, authority=authority)
+        super().__init__(Transport(address, start=start), on_notice=on_notice)
 
     def __enter__(self) -> Self:
         return self
@@ -124,6 +130,11 @@ class Client(ResourceCalls):
     def close(self) -> None:
         """Close idle connections. The server and its runs continue."""
         self._transport.close()
+
+    @property
+    def home(self) -> Home:
+        """The home of the user's own server."""
+        return home_at(self._directory)
 
     @property
     def remote(self) -> bool:
@@ -170,7 +181,7 @@ class Client(ResourceCalls):
 
     def launch(self, run: tarmac.Run, **overrides: Any) -> api.Run:
         """Submit a run described in Python."""
-        from tarmac.client.launching import run_file  # noqa: PLC0415 - commands describe no runs
+        from tarmac.client.launching import run_file
 
         return self.submit(run_file(run), filename="run.json", overrides=overrides)
 
@@ -178,8 +189,8 @@ class Client(ResourceCalls):
         self, source: str, *, filename: str = "run.yaml", directory: str | Path | None = None
     ) -> api.CheckReport:
         """Every problem of a run file."""
-        absolute = str(Path(directory or "").absolute())
-        return self._call(api.CHECK, body=api.CheckBody(source=source, filename=filename, directory=absolute))
+        body = api.CheckBody(source=source, filename=filename, directory=_absolute(directory or ""))
+        return self._call(api.CHECK, body=body)
 
     def runs(
         self,
@@ -307,7 +318,7 @@ class Client(ResourceCalls):
 
         Raises Refused if the run has no such worker now.
         """
-        from tarmac.client.sessions import ClientSession, opening_frame  # noqa: PLC0415 - few commands need it
+        from tarmac.client.sessions import ClientSession, opening_frame
 
         path = path_of(api.OPEN_SESSION, reference)
         return ClientSession(*self._transport.open_stream(path, opening_frame(opening)))
@@ -339,25 +350,10 @@ class Client(ResourceCalls):
         """
         if not self._transport.remote:
             return list(bodies)
-        from tarmac.client.uploading import Uploads  # noqa: PLC0415 - most commands send no code
+        from tarmac.client.uploading import Uploads
 
         uploads = Uploads(self._transport, on_upload=self._on_upload, leave_out=(self.home.root,))
         return [replace(body, code_digest=uploads.digest_for(body)) for body in bodies]
-
-
-def _address(
-    url: str | None,
-    home: Home,
-    token: str | None,
-    authority: str | None,
-    server_options: Sequence[str],
-) -> Address:
-    if url is None:
-        return EmbeddedServer(home, options=server_options)
-    token = os.environ.get(TOKEN_VARIABLE) if token is None else token
-    if token is None and is_loopback(url):  # the home's own token is only for servers on this machine
-        token = _token_of(home)
-    return tcp_address(url, token=token, authority=authority or os.environ.get(AUTHORITY_VARIABLE) or None)
 
 
 def _token_of(home: Home) -> str | None:
@@ -380,11 +376,16 @@ def _submission(
 ) -> Submission:
     return kind(
         source=source,
-        directory=str(Path(directory or "").absolute()),
+        directory=_absolute(directory or ""),
         extras=dict(extras or {}),  # type: ignore[arg-type]  # the server checks it
         submitter={name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
         **{name: value for name, value in options.items() if value is not None},
     )
+
+
+def _absolute(path: str | Path) -> str:
+    """The absolute path; `..` remains, because it may lead out of a linked directory."""
+    return os.path.join(os.getcwd(), path) if path else os.getcwd()
 
 
 def _log_query(*, since_s: float | None = None, **choice: Any) -> api.LogsQuery:

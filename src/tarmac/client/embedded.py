@@ -4,15 +4,16 @@ Used by the client without TARMAC_URL. Several clients may start one at once: a 
 stays.
 """
 
+from __future__ import annotations
+
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tarmac.client.http1 import Connection
 from tarmac.model.errors import TarmacError, Unavailable
-from tarmac.model.home import ALREADY_SERVED, Home, find_home
+from tarmac.model.home import ALREADY_SERVED, SOCKET, Home
 from tarmac.node.kernel import sockets
 
 if TYPE_CHECKING:
@@ -32,14 +33,14 @@ class EmbeddedServer:
     `options` are passed to a server that is started.
     """
 
-    def __init__(self, home: Home, *, options: Sequence[str] = ()) -> None:
-        self.home = home
+    def __init__(self, directory: str, *, options: Sequence[str] = ()) -> None:
+        self._directory = directory
         self._options = options
         self.headers: Mapping[str, str] = {}
         self._started: StartedServer | None = None
 
     def __str__(self) -> str:
-        return str(self.home.socket)
+        return f"{self._directory}/{SOCKET}"
 
     def connect(self, *, start: bool) -> Connection:
         """A new connection to the server, which is started if there is none.
@@ -57,7 +58,7 @@ class EmbeddedServer:
         """Wait for the first byte of an answer; raises Unavailable if a signal has stopped the server."""
         deadline = time.monotonic() + limit_s
         while not sockets.readable(opened, _PATIENCE_S):
-            pid = _stopped(self.home)
+            pid = _stopped(home_at(self._directory))
             if pid is not None:
                 raise Unavailable(
                     f"the server (process {pid}) was stopped by a signal and does not answer",
@@ -74,7 +75,7 @@ class EmbeddedServer:
         return Unavailable(f"the server at {self} cannot be reached: {problem}")
 
     def _connection(self) -> Connection:
-        return Connection(sockets.connect(str(self.home.socket), timeout_s=None))
+        return Connection(sockets.connect(str(self), timeout_s=None))
 
     def _connect_to_new(self) -> Connection:
         """Start a server and connect as soon as it listens; another client's server may answer.
@@ -82,35 +83,38 @@ class EmbeddedServer:
         A server that finds the home served ends at once. If that other server is just leaving, its socket
         stays dead: then this client starts its own again.
         """
-        from tarmac.client.starting import start_server  # noqa: PLC0415 - most commands meet a server
+        from tarmac.client.starting import start_server
 
         deadline = time.monotonic() + START_LIMIT_S
-        server = self._started = start_server(self.home, self._options)
+        home = home_at(self._directory)
+        server = self._started = start_server(home, self._options)
         while time.monotonic() < deadline:
             status = server.poll()
             try:
                 return self._connection()
             except OSError:
                 if status == ALREADY_SERVED:
-                    server = self._started = start_server(self.home, self._options)
+                    server = self._started = start_server(home, self._options)
                 elif status is not None:
                     raise server.last_words() from None
             time.sleep(_GLANCE_S)
         raise Unavailable(
-            f"the server did not listen within {START_LIMIT_S:.0f} s", hint=f"its log is {self.home.log}"
+            f"the server did not listen within {START_LIMIT_S:.0f} s", hint=f"its log is {home.log}"
         )
 
 
-def home_of(environment: Mapping[str, str]) -> Home:
-    """The tarmac home of this process."""
-    return find_home(environment, user_home=Path.home())
+def home_at(directory: str) -> Home:
+    """The tarmac home in a directory."""
+    from pathlib import Path  # takes a twentieth of the time of a short command, which needs no path
+
+    return Home(Path(directory))
 
 
 def _stopped(home: Home) -> int | None:
     """The process id of a server stopped by a signal (SIGSTOP, Ctrl-Z), but not by a debugger."""
     try:
         pid = int(home.lock.read_text())
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state = home.root.joinpath(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, ValueError, IndexError):
         return None
     return pid if state == "T" else None

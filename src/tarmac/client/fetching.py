@@ -58,7 +58,7 @@ def _fetch_file(client: ResourceCalls, entry: api.ArtifactEntry, path: Path, pro
         return
     part = path.with_name(path.name + PART)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(part, flags, 0o600), "r+b") as file:  # noqa: PTH123 - a descriptor
+    with open(os.open(part, flags, 0o600), "r+b") as file:
         for piece in entry.pieces:
             at = file.tell()
             if _digest(file.read(piece.bytes)) != piece.digest:

@@ -8,10 +8,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 from tarmac import api
-from tarmac.client.calls import decoded
+from tarmac.client.calls import decoded, query_text
 from tarmac.client.transport import Transport
 from tarmac.model.errors import Unavailable
 from tarmac.model.progress import Event
@@ -101,7 +100,7 @@ class LogCursor:
 
     def __init__(self, reference: str, query: Query) -> None:
         self._reference = reference
-        self._query = f"?{urlencode(query)}" if query else ""
+        self._query = f"?{query_text(query)}" if query else ""
         self._next: dict[str, int] = {}
         self._state: Any = None
         self._notices: set[api.StreamNotice] = set()

@@ -5,12 +5,12 @@ The file counts where neither TARMAC_URL nor TARMAC_HOME names a server.
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from tarmac.model.errors import Unavailable
+from tarmac.model.home import xdg_directory
 
 
 class Login(Struct, frozen=True, kw_only=True):
@@ -26,16 +26,17 @@ class Login(Struct, frozen=True, kw_only=True):
     logout_url: str | None = None
 
 
-def login_file(environment: Mapping[str, str]) -> Path:
+def login_file(environment: Mapping[str, str]) -> str:
     """The file of the login: XDG's place for configuration."""
-    named = Path(environment.get("XDG_CONFIG_HOME") or "")
-    return (named if named.is_absolute() else Path.home() / ".config") / "tarmac" / "login.json"
+    base = xdg_directory(environment, "XDG_CONFIG_HOME", os.path.expanduser("~/.config"))
+    return f"{base}/tarmac/login.json"
 
 
-def read_login(path: Path) -> Login | None:
+def read_login(path: str) -> Login | None:
     """The stored login; raises Unavailable for a file that is none."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Login)
+        with open(path, "rb") as file:
+            return msgspec.json.decode(file.read(), type=Login)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as problem:
@@ -44,10 +45,9 @@ def read_login(path: Path) -> Login | None:
         ) from problem
 
 
-def write_login(path: Path, login: Login) -> None:
+def write_login(path: str, login: Login) -> None:
     """Store a login, readable by its user alone."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}-{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(msgspec.json.encode(login) + b"\n")
-    draft.replace(path)
+    from tarmac.node.files import untrusted
+
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    untrusted.replace(path, msgspec.json.encode(login) + b"\n", mode=0o600)

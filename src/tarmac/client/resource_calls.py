@@ -20,29 +20,27 @@ if TYPE_CHECKING:
     from tarmac.model.secret import Secret
     from tarmac.model.summary import Project
 
+    class ListFilters(TypedDict, total=False):
+        """The entries of a list, and the part of it."""
 
-class ListFilters(TypedDict, total=False):
-    """The entries of a list, and the part of it."""
+        states: Sequence[str]
+        user: str | None
+        mine: bool  # only the user's own
+        project: str | None
+        before: str | None  # the `next` of the last page
+        limit: int
 
-    states: Sequence[str]
-    user: str | None
-    mine: bool  # only the user's own
-    project: str | None
-    before: str | None  # the `next` of the last page
-    limit: int
+    class NodePart(TypedDict, total=False):
+        """The part of the nodes that a call is about."""
+
+        cluster: str | None
+        pool: str | None
+        shard: str | None
 
 
 def listing(*, states: Sequence[str] = (), mine: bool = False, **filters: Any) -> dict[str, Any]:
     """The query for a page of a list."""
     return {"state": list(states), "scope": RunScope.MINE if mine else RunScope.ALL, **filters}
-
-
-class NodePart(TypedDict, total=False):
-    """The part of the nodes that a call is about."""
-
-    cluster: str | None
-    pool: str | None
-    shard: str | None
 
 
 _PARTS = ("cluster", "pool", "shard")

@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -60,7 +59,7 @@ class TcpAddress(Struct, frozen=True, kw_only=True):
 
     def explain(self, problem: OSError) -> TarmacError:
         if self.tls:
-            from tarmac.client.tls import explain  # noqa: PLC0415 - as below
+            from tarmac.client.tls import explain  # takes long to import, and few need it
 
             return explain(problem, str(self), self.authority)
         hint = None
@@ -70,13 +69,15 @@ class TcpAddress(Struct, frozen=True, kw_only=True):
 
     def _guarded(self, opened: socket.socket) -> socket.socket:
         """The connection inside TLS, after the server's certificate is verified."""
-        from tarmac.client.tls import guarded  # noqa: PLC0415 - takes long to import, and few need it
+        from tarmac.client.tls import guarded
 
         return guarded(opened, self.host, self.authority)
 
 
 def tcp_address(url: str, *, token: str | None, authority: str | None = None) -> TcpAddress:
     """The address that a URL such as http://127.0.0.1:8400 names."""
+    from urllib.parse import urlsplit  # takes as long as a request to the user's own server
+
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(f"{url!r} is not the URL of a server", hint="such as http://127.0.0.1:8400")
@@ -92,7 +93,7 @@ def tcp_address(url: str, *, token: str | None, authority: str | None = None) ->
 
 def is_loopback(url: str) -> bool:
     """Whether a URL leads to this machine only, without asking a name server."""
-    name = urlsplit(url).hostname or ""
+    name = tcp_address(url, token=None).host
     try:
         return name in ("localhost", "::1") or socket.inet_aton(name)[0] == 127
     except OSError:

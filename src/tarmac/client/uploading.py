@@ -23,7 +23,7 @@ from tarmac.artifacts.code.content import HashMemory, Unreadable, Vanished, chun
 from tarmac.client.calls import Calls, decoded, path_of
 from tarmac.client.transport import Pieces, Transport
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
-from tarmac.model.home import cache_directory
+from tarmac.model.home import xdg_directory
 from tarmac.model.spec import LocalDirectory
 
 PACK_BYTES = 8 << 20
@@ -47,7 +47,8 @@ class Uploads(Calls):
         super().__init__(transport, on_notice=lambda _: None)  # the client itself shows notices
         self._leave_out = leave_out
         self._on_upload = on_upload or (lambda _sent_bytes, _of_bytes: None)
-        self._memory = HashMemory(cache_directory(os.environ, user_home=Path.home()) / HASHES)
+        caches = Path.home() / xdg_directory(os.environ, "XDG_CACHE_HOME", ".cache")
+        self._memory = HashMemory(caches / "tarmac" / HASHES)
         self._digests: dict[bytes, str] = {}
 
     def digest_for(self, submission: api.SubmissionBody) -> str | None:

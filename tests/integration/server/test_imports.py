@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from imported import ARCHIVES, CORE, HTTP, LIBRARIES, STARTS, among, loaded
+from imported import ARCHIVES, CORE, HTTP, LIBRARIES, PATHS, STARTS, among, loaded
 from served import Served
 
 
@@ -18,7 +18,7 @@ def test_a_question_to_a_running_server_imports_only_what_asks_it(
 ) -> None:
     modules = loaded(*arguments, TARMAC_HOME=str(plane.home.root), PWD=str(tmp_path))
     assert "tarmac.client" in modules
-    forbidden = (*CORE, *LIBRARIES, *STARTS, *ARCHIVES, *HTTP, "tarmac.simulator", "tarmac.store")
+    forbidden = (*CORE, *LIBRARIES, *STARTS, *ARCHIVES, *HTTP, *PATHS, "tarmac.simulator", "tarmac.store")
     assert among(modules, *forbidden) == []
 
 
@@ -46,7 +46,10 @@ def test_what_asks_about_a_run_need_not_know_what_a_run_is(
     variables = {"TARMAC_HOME": str(plane.home.root), "PWD": str(tmp_path)}
     loaded("run", "--detach", "--name", "asked", "--", "sleep", "60", **variables)
     forbidden = (*CORE, "tarmac.simulator", "tarmac.store", "tarmac.model.cluster")
-    assert among(loaded(command, "asked", **variables), *forbidden) == []
+    modules = loaded(command, "asked", **variables)
+    assert among(modules, *forbidden) == []
+    if command in ("show", "why"):
+        assert among(modules, *PATHS, "locale", "tarmac.model.notification", "tarmac.model.secret") == []
 
 
 def test_a_server_imports_nothing_for_databases_and_clusters_that_it_does_not_have() -> None:

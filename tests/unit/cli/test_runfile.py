@@ -10,7 +10,7 @@ from tarmac.cli.runfile import from_command, name_of, read_run_file
 from tarmac.model.errors import InvalidInput
 from tarmac.systems.registry import read
 
-HOME = Path("/home/ada")
+HOME = "/home/ada"
 
 
 def test_a_file_is_read_with_the_directory_it_lies_in(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_script_for_a_batch_system_is_read_as_one_whatever_its_name(tmp_path: 
 
 def test_a_command_becomes_a_run_file_that_reads_back_as_it_was(tmp_path: Path) -> None:
     argv = ("python", "train.py", "--note", 'a "b" $C: #d\n€')
-    source = from_command(argv, directory=tmp_path, home=HOME)
+    source = from_command(argv, directory=str(tmp_path), home=HOME)
     spec = read(source.text, filename=source.filename, directory=source.directory).spec
     assert spec.name == "train"
     assert spec.roles[0].processes[0].command.argv == argv
@@ -56,8 +56,8 @@ def test_a_command_becomes_a_run_file_that_reads_back_as_it_was(tmp_path: Path) 
 
 def test_nobody_means_the_whole_home_directory(tmp_path: Path) -> None:
     assert "code" not in from_command(("ls",), directory=HOME, home=HOME).text
-    assert "code" not in from_command(("ls",), directory=Path("/"), home=HOME).text
-    assert "code" in from_command(("ls",), directory=tmp_path, home=HOME).text
+    assert "code" not in from_command(("ls",), directory="/", home=HOME).text
+    assert "code" in from_command(("ls",), directory=str(tmp_path), home=HOME).text
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.client.embedded import EmbeddedServer, home_of
+from tarmac.client.embedded import EmbeddedServer
 from tarmac.model.errors import Unavailable
 
 STOPPED = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
@@ -41,12 +41,12 @@ def quiet() -> Iterator[socket.socket]:
 
 
 def test_a_server_that_a_signal_stopped_is_named(tmp_path: Path, quiet: socket.socket) -> None:
-    server = EmbeddedServer(home_of({"TARMAC_HOME": str(tmp_path)}))
+    server = EmbeddedServer(str(tmp_path))
     with held(STOPPED, tmp_path) as pid, pytest.raises(Unavailable, match=f"process {pid}. was stopped by"):
         server.await_answer(quiet, limit_s=0.0)
 
 
 def test_a_server_that_a_debugger_holds_is_waited_for(tmp_path: Path, quiet: socket.socket) -> None:
-    server = EmbeddedServer(home_of({"TARMAC_HOME": str(tmp_path)}))
+    server = EmbeddedServer(str(tmp_path))
     with held(TRACED, tmp_path), pytest.raises(TimeoutError, match="no answer within"):
         server.await_answer(quiet, limit_s=0.0)

@@ -117,7 +117,7 @@ def reading_in(text: runfile.RunText, how: runfile.How) -> Reading:
         directory=text.directory,
         dialect=how.dialect,
         extras=Extras(
-            files=tuple(runfile.companions(Path(text.directory)).items()),
+            files=tuple(runfile.companions(text.directory).items()),
             entry_point=how.entry_point,
             parameters=tuple(how.parameters.items()),
             variables=tuple(runfile.shell_variables().items()),

@@ -24,6 +24,7 @@ from tarmac.client import Client
 from tarmac.model.codec import replace
 from tarmac.model.errors import suggestion
 from tarmac.model.lifecycle import LIVE_STATES, RunState
+from tarmac.model.progress import RUN_OUTCOMES
 from tarmac.model.summary import RunSummary
 from tarmac.systems.displays import as_option, display, statuses_of, with_statuses
 
@@ -188,7 +189,7 @@ def _filter(
     """
     system_words = {word.lower(): word for word in statuses_of(system)} if system else {}
     own_words = [word.lower() for word in words if word.lower() not in system_words]
-    states = _states() if own_words else []
+    states = sorted(str(word) for word in {*RunState, *RUN_OUTCOMES})
     for word in (word for word in own_words if word not in states):
         known = sorted(system_words.values()) or states
         hint = suggestion(word, known, f"known: {', '.join(known)}")
@@ -205,13 +206,6 @@ def _filter(
     requested = {word if word in _LIFE else RunState.ENDED for word in own_words}
     exact = mode is None and not statuses and _LIFE.issuperset(own_words)
     return [] if statuses else sorted(requested), exact, matches
-
-
-def _states() -> list[str]:
-    """The words of `--state`: the states and the outcomes of a run."""
-    from tarmac.model.progress import RUN_OUTCOMES  # most listings need only the JSON of runs
-
-    return sorted(str(word) for word in {*RunState, *RUN_OUTCOMES})
 
 
 def _take(

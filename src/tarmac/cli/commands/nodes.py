@@ -214,9 +214,7 @@ def _one_choice(names: tuple[str, ...], parts: dict[str, str | None]) -> None:
 
 
 def _remaining_work(node: api.Node) -> str:
-    if not node.runs:
-        return "it is empty"
-    return f"still there: {', '.join(run.name for run in node.runs)}"
+    return f"still there: {', '.join(run.name for run in node.runs)}" if node.runs else "it is empty"
 
 
 def node_table(known: Sequence[api.Node], terminal: Terminal, *, grouped: bool = False) -> str:

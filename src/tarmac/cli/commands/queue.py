@@ -276,16 +276,23 @@ def _on_our_scale(client: Client, changes: Sequence[Change], *, dialect: str | N
     problems: list[Problem] = []
     found: list[Change] = []
     for change in changes:
-        scale = _scale(dialect or _dialect(client, change["run"])) if "priority" in change else None
+        scale = _scale(client, change["run"], dialect) if "priority" in change else None
         found.append(change if scale is None else _rescaled(change, scale, problems))
     if problems:
         raise InvalidInput(problems)
     return found
 
 
-def _scale(dialect: str | None) -> Scale | None:
-    """The scale of a dialect's priorities; None is tarmac's."""
-    found: Scale | None = import_module(_DIALECTS).dialect_of(dialect).scale
+def _scale(client: Client, reference: str, dialect: str | None) -> Scale | None:
+    """The scale of a dialect's priorities, by default of the run's own; None is tarmac's.
+
+    It is tarmac's for an unknown run as well, which the server reports better.
+    """
+    try:
+        name = dialect or client.run(reference).dialect
+        found: Scale | None = import_module(_DIALECTS).dialect_of(name).scale
+    except NotFound:
+        return None
     return found
 
 
@@ -300,11 +307,3 @@ def _rescaled(change: Change, scale: Scale, problems: list[Problem]) -> Change:
     of_system = f"of {scale.system}, where {scale.first} is first"
     remark(f"{change['run']}: priority {native} {of_system}, is {priority} here")
     return {**change, "priority": priority}
-
-
-def _dialect(client: Client, reference: str) -> str | None:
-    """The dialect of a run's file; None for an unknown run, which the server reports better."""
-    try:
-        return str(client.run(reference).dialect)
-    except NotFound:
-        return None

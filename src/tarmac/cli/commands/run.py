@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -146,7 +145,7 @@ def _one_source(
     if clone is None and resume:
         raise click.UsageError("--resume goes with --clone RUN; a paused run goes on by: tarmac resume RUN")
     if file is None and clone is None and command is None:
-        file = next((name for name in ("run.yaml", "tarmac.yaml") if Path(name).is_file()), None)
+        file = next((name for name in ("run.yaml", "tarmac.yaml") if os.path.isfile(name)), None)
         hint = f"; did you mean tarmac run {file}?" if file else ", or a command after --"
         raise click.UsageError(f"what is to be run? Give a run file{hint}")
 
@@ -163,7 +162,7 @@ def _request(
     extras = {"extras": {"changes": dict(how.changes)}} if how.changes else {}
     if clone is not None:
         return {"clone": clone, "overrides": overrides(options, command), **extras}
-    text = from_command(command or (), directory=Path.cwd(), home=Path.home())
+    text = from_command(command or (), directory=os.getcwd(), home=os.path.expanduser("~"))
     return {**text.request(), "overrides": overrides(options, None), **extras}
 
 

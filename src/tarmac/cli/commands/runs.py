@@ -170,9 +170,7 @@ def _outcome(run: api.Run) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return " ".join(map(str, value))
-    return metric_text(value)
+    return " ".join(map(str, value)) if isinstance(value, list) else metric_text(value)
 
 
 _MARKS = {"directory": "/", "link": "@"}

@@ -5,11 +5,11 @@ process id in a file of the working directory; once that process is gone, for wh
 itself, without a request to stop it.
 """
 
+import os
 import re
 import secrets
 import signal
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -88,7 +88,7 @@ def begin(client: Client, name: str, overrides: dict[str, Any]) -> str:
 
     Exits if the run ends before its session has started.
     """
-    text = from_command(("sh", "-c", _WAITING), directory=Path.cwd(), home=Path.home())
+    text = from_command(("sh", "-c", _WAITING), directory=os.getcwd(), home=os.path.expanduser("~"))
     run = client.submit(
         text.text, filename=text.filename, directory=text.directory, overrides={"name": name, **overrides}
     )

@@ -297,9 +297,7 @@ def _times(count: int) -> str:
 
 def _cause(run: api.Run) -> str:
     cause = run.cause
-    if cause is None:
-        return ""
-    return one_line(cause.message or messages.culprit(cause) or cause.code)
+    return one_line(cause.message or messages.culprit(cause) or cause.code) if cause is not None else ""
 
 
 def image_text(environment: Mapping[str, Any], attempts: Sequence[api.Attempt]) -> str:

@@ -269,7 +269,7 @@ def _why_no_mounts(enter: Callable[[], None] = mounts.enter_own_view) -> str:
         finally:
             os._exit(0)
     os.close(say)
-    with open(hear, "rb") as heard:  # noqa: PTH123 - a descriptor
+    with open(hear, "rb") as heard:
         reply = heard.read().decode(errors="replace")
     os.waitpid(pid, 0)
     return reply

@@ -120,7 +120,7 @@ def logout() -> None:
         with Client(found.url, token=found.token, authority=found.ca) as client:
             client.logout()
     finally:
-        path.unlink(missing_ok=True)
+        Path(path).unlink(missing_ok=True)
     ended = f"logged out of {found.url}"
     if found.logout_url is not None:
         ended += f"; your session at the identity provider ends at {found.logout_url}"

@@ -27,7 +27,7 @@ LineReader = Callable[[str, int], str | None]
 def line_of_file(file: str, line: int) -> str | None:
     """Line `line` of a file, for quoting; None if it cannot be read."""
     try:
-        with open(file, encoding="utf-8", errors="replace") as text:  # noqa: PTH123 - `--help` needs no paths
+        with open(file, encoding="utf-8", errors="replace") as text:
             return next((content.rstrip("\n") for at, content in enumerate(text, 1) if at == line), None)
     except OSError:
         return None

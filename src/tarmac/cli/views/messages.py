@@ -74,9 +74,7 @@ def worker_cell(worker: WorkerStatus) -> Cell:
 def elapsed_s(record: api.Run | RunSummary | api.Attempt | WorkerStatus, now: float) -> float | None:
     """The running time of a run or an attempt, so far or in total; None if it has not started."""
     started = record.started_at
-    if started is None:
-        return None
-    return (record.ended_at or now) - started
+    return None if started is None else (record.ended_at or now) - started
 
 
 _IDLE = frozenset({"pending", "queued", "paused"})

@@ -73,9 +73,7 @@ def stderr_terminal() -> Terminal:
 
 def columns(text: str) -> int:
     """The number of columns of a text: wide characters have two, combining ones none."""
-    if text.isascii():
-        return len(text)
-    return sum(_columns_of(character) for character in text)
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 
 def fit(text: str, width: int) -> str:

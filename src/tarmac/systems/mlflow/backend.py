@@ -148,7 +148,7 @@ def submission(
     extras: dict[str, Any]
     if dialect == MANTIK.name:
         values = {str(name): str(value) for name, value in parameters.items()}
-        extras = {"files": companions(directory), "entry_point": entry_point, "parameters": values}
+        extras = {"files": companions(str(directory)), "entry_point": entry_point, "parameters": values}
     else:
         command = project.get_entry_point(entry_point).compute_command(parameters, None)
         extras = {"changes": {"command": json.dumps(command)}}
