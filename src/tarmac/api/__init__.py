@@ -66,7 +66,7 @@ else:
             "ANNOTATIONS ATTEMPTS Attempt EVENTS EventsQuery FILE FILES FileQuery FilesQuery LOGS "
             "LOG_LINES LOG_TEXT LogChoice LogChunk LogLine LogLinesQuery LogSource LogWindow LogsQuery "
             "NOTE NOTIFICATIONS NoteBody Notification OPEN_SESSION REPORTS Report ReportsQuery SESSION "
-            "SessionBody StreamNotice TerminalBody WHY WRITE_SESSION WorkFile WorkFiles WorkerChoice "
+            "SessionBody StreamNotice TerminalBody WRITE_SESSION WorkFile WorkFiles WorkerChoice "
             "WorkerPlacement"
         ),
         "page_operations": (
@@ -74,7 +74,7 @@ else:
             "RunChanges RunColumn RunCountsQuery RunTable RunWindowQuery SAVE_VIEW VIEWS ViewBody ViewQuery"
         ),
         "placement": (
-            "DryRun NamedRun NodeLaunch Placement Prospects RunUtilization SlotHistory Why "
+            "DryRun NamedRun NodeLaunch Placement Prospects RunUtilization SlotHistory WHY Why "
             "WhyEstimate WorkerLaunch"
         ),
         "run_operations": (

@@ -9,7 +9,6 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from tarmac.api.operation import BYTES, Body, Count, Operation, Query, Whole
-from tarmac.api.placement import Why
 from tarmac.model import progress
 from tarmac.model.actor import Action
 from tarmac.model.progress import AttemptProgress, Event, Loss, Notice, WorkerStatus
@@ -260,7 +259,6 @@ class SessionBody(WorkerChoice, frozen=True, kw_only=True):
 
 
 ATTEMPTS = Operation("GET", "/runs/{run}/attempts", Action.READ, list[Attempt])
-WHY = Operation("GET", "/runs/{run}/why", Action.READ, Why)
 ANNOTATIONS = Operation("GET", "/runs/{run}/annotations", Action.READ, list[Annotation])
 NOTE = Operation("POST", "/runs/{run}/notes", Action.CONTROL, list[Annotation], body=NoteBody)
 NOTIFICATIONS = Operation("GET", "/runs/{run}/notifications", Action.READ, list[Notification])

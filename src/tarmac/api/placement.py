@@ -5,6 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from tarmac.api.operation import Operation
+from tarmac.model.actor import Action
 from tarmac.model.burst.shapes import Offer
 from tarmac.model.lifecycle import RunState
 from tarmac.model.progress import Replica
@@ -127,3 +129,6 @@ class RunUtilization(Struct, frozen=True, kw_only=True):
 
     run: str
     nodes: tuple[NodeUtilization, ...]
+
+
+WHY = Operation("GET", "/runs/{run}/why", Action.READ, Why)

@@ -6,7 +6,6 @@ Modules for following or a dry run are imported only when needed, so `tarmac run
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +35,8 @@ class RunCommand(AnsweringCommand):
             args, ctx.meta[_COMMAND] = args[:at], tuple(args[at + 1 :])
         rest = super().parse_args(ctx, args)
         if rest:
+            import shlex
+
             raise click.UsageError(f"write a command after --: -- {shlex.join(rest)}", ctx)
         return rest
 
