@@ -35,8 +35,7 @@ class AccountCalls(Calls):
 
     def finish_sign_on(self, request: str, code: str = "", state: str = "") -> api.SignOnProgress:
         """The token of a login, if the user has confirmed it."""
-        body = api.SignOnBody(request=request, code=code, state=state)
-        return self._call(api.FINISH_SIGN_ON, body=body)
+        return self._call(api.FINISH_SIGN_ON, body=api.SignOnBody(request=request, code=code, state=state))
 
     def logout(self) -> Token:
         """Revoke the token of this client."""

@@ -14,7 +14,6 @@ import tarmac
 from tarmac import api
 from tarmac.client.calls import path_of, query_of, segment
 from tarmac.client.embedded import EmbeddedServer, home_at
-from tarmac.client.follow import EventCursor, LogCursor, Message, follow
 from tarmac.client.logins import login_file, read_login
 from tarmac.client.resource_calls import ResourceCalls, listing
 from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
@@ -26,6 +25,7 @@ from tarmac.model.lifecycle import RunState
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tarmac.client.follow import Message
     from tarmac.client.resource_calls import ListFilters
     from tarmac.client.sessions import ClientSession
     from tarmac.model.progress import Event
@@ -271,12 +271,13 @@ class Client(ResourceCalls):
 
     def wait(self, reference: str, *, timeout_s: float | None = None) -> api.Run:
         """Wait for a run to end, and return it; raises WaitTimeout (a TimeoutError) after `timeout_s`."""
+        from tarmac.client.follow import EventCursor, follow  # few commands follow a run
+
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         run_id = self.run(reference).id
         for message in follow(self._transport, EventCursor(run_id), deadline=deadline):
             if message.event == "end":
-                ended: api.Run = message.data
-                return ended
+                return message.data
         run = self.run(run_id)
         if run.state is RunState.ENDED:
             return run
@@ -296,6 +297,8 @@ class Client(ResourceCalls):
 
     def follow_events(self, reference: str, *, after: int = 0) -> Iterator[Message]:
         """`event` messages: the history of a run, then new events, until its `end`."""
+        from tarmac.client.follow import EventCursor, follow
+
         return follow(self._transport, EventCursor(segment("run", reference), after=after))
 
     def follow(self, reference: str, **choice: Unpack[LogChoice]) -> Iterator[Message]:
@@ -303,15 +306,21 @@ class Client(ResourceCalls):
 
         Survives the death or restart of the server: every byte of a log comes exactly once.
         """
-        return follow(self._transport, LogCursor(segment("run", reference), query_of(_log_query(**choice))))
+        return self._follow_logs(reference, **choice)
 
     def logs(self, reference: str, **choice: Unpack[LogChoice]) -> Iterator[api.LogChunk]:
         """The logs of a run so far."""
-        query = query_of(_log_query(**choice, follow=False))
-        for message in follow(self._transport, LogCursor(segment("run", reference), query)):
+        for message in self._follow_logs(reference, follow=False, **choice):
             if message.event == "log":
-                chunk: api.LogChunk = message.data
-                yield chunk
+                yield message.data
+
+    def _follow_logs(
+        self, reference: str, *, since_s: float | None = None, **query: Any
+    ) -> Iterator[Message]:
+        from tarmac.client.follow import LogCursor, follow
+
+        cursor = LogCursor(segment("run", reference), query_of(api.LogsQuery(since=since_s, **query)))
+        return follow(self._transport, cursor)
 
     def open_session(self, reference: str, **opening: Any) -> ClientSession:
         """Open a session beside a worker of a run; `SessionBody` of docs/using/api.md lists the arguments.
@@ -344,10 +353,7 @@ class Client(ResourceCalls):
         self._call(api.STOP_SERVER)
 
     def _bringing(self, bodies: Sequence[Submission]) -> list[Submission]:
-        """Submissions with the snapshots of their code; a remote server gets these first.
-
-        The user's own server on this machine reads the directory itself.
-        """
+        """Submissions with the snapshots of their code, sent to a remote server; one's own reads the code."""
         if not self._transport.remote:
             return list(bodies)
         from tarmac.client.uploading import Uploads
@@ -385,11 +391,7 @@ def _submission(
 
 def _absolute(path: str | Path) -> str:
     """The absolute path; `..` remains, because it may lead out of a linked directory."""
-    return os.path.join(os.getcwd(), path) if path else os.getcwd()
-
-
-def _log_query(*, since_s: float | None = None, **choice: Any) -> api.LogsQuery:
-    return api.LogsQuery(since=since_s, **choice)
+    return str(path) if str(path).startswith("/") else os.path.join(os.getcwd(), path).rstrip("/") or "/"
 
 
 def _with_key(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,8 +99,7 @@ class ResourceCalls(BurstCalls):
         self, image: str, *, cluster: str | None = None, node: str | None = None
     ) -> list[KeptImage]:
         """Remove an image, by name or digest, from every node that has it; return the removed ones."""
-        query = api.ImageQuery(image=image, cluster=cluster, node=node)
-        return self._call(api.REMOVE_IMAGE, query=query)
+        return self._call(api.REMOVE_IMAGE, query=api.ImageQuery(image=image, cluster=cluster, node=node))
 
     def nodes(self, **part: Unpack[NodePart]) -> list[api.Node]:
         """The nodes (of a cluster, a pool, a shard), with their runs."""

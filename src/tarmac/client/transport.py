@@ -287,8 +287,7 @@ def error_of(form: ErrorForm) -> TarmacError:
     if form.code == InvalidInput.code:
         return InvalidInput(tuple(form.problems) or form.message, hint=form.hint)
     if form.code == NeverFits.code:
-        reasons = [problem.message for problem in form.problems]
-        return NeverFits(form.message, hint=form.hint, reasons=reasons)
+        return NeverFits(form.message, hint=form.hint, reasons=[problem.message for problem in form.problems])
     error = _CLASSES.get(form.code, TarmacError)(form.message, hint=form.hint)
     error.code = form.code
     error.exit_code = form.exit_code
