@@ -115,11 +115,15 @@ def query_text(values: Mapping[str, Any]) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text as a part of a URL, as by `urllib.parse`, whose import takes as long as a request."""
-    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in text.encode())
+    """The text as a part of a URL."""
+    if _PLAIN.issuperset(text):
+        return text
+    from urllib.parse import quote  # the import takes as long as a request
+
+    return quote(text, safe="")
 
 
-_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 
 
 def _other_version(version: str | None) -> str:
