@@ -114,7 +114,8 @@ def _stopped(home: Home) -> int | None:
     """The process id of a server stopped by a signal (SIGSTOP, Ctrl-Z), but not by a debugger."""
     try:
         pid = int(home.lock.read_text())
-        state = home.root.joinpath(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        with open(f"/proc/{pid}/stat") as file:
+            state = file.read().rpartition(")")[2].split()[0]
     except (OSError, ValueError, IndexError):
         return None
     return pid if state == "T" else None
