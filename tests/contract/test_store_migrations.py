@@ -153,6 +153,7 @@ def test_the_usage_of_attempts_from_before_the_sums_is_added_up(two_urls: tuple[
         for change in (
             *(f"DROP TABLE {name}" for name in ("usage_day", "rental", "stock", "shape", "provider")),
             "DROP INDEX ix_attempt_ended_at",
+            "DROP INDEX ix_run_members",
             "UPDATE alembic_version SET version_num = '0035'",
         ):
             connection.execute(text(change))

@@ -16,7 +16,7 @@ from tarmac.store.columns import Bytewise, Serial, by_key, metadata, one_of, req
 BASE = "0028"
 """The oldest schema that migrations start from."""
 
-HEAD = "0037"
+HEAD = "0038"
 """The newest migration, which is the `alembic_version` of a database with this schema."""
 
 run = sa.Table(
@@ -66,7 +66,7 @@ run = sa.Table(
     sa.Column("array_index", sa.BigInteger),
     sa.Column("excluded_nodes", sa.Text),
     sa.UniqueConstraint("idempotency_key", "user_name"),
-    sa.Index("ix_run_state", "state", "id"),
+    sa.Index("ix_run_state", "state", "id", "array_id"),  # the last so that lists skip arrays by it alone
     sa.Index("ix_run_user", "user_name", "id"),
     sa.Index("ix_run_project", "project", "id"),
     sa.Index("ix_run_name", "name", "id"),
@@ -127,6 +127,7 @@ LIVE_ATTEMPT = sa.text("state <> 'ended'")
 # As SQL text, because an Index with a condition imports SQLAlchemy's PostgreSQL dialect on SQLite as well.
 for _table, _index in (
     (run, "ix_run_array ON run (array_id, array_index) WHERE array_id IS NOT NULL"),
+    (run, "ix_run_members ON run (array_id, state, outcome) WHERE array_id IS NOT NULL"),
     (attempt, f"ix_attempt_live ON attempt (run_id, number) WHERE {LIVE_ATTEMPT}"),
 ):
     sa.event.listen(_table, "after_create", sa.DDL(f"CREATE INDEX {_index}"))  # type: ignore[no-untyped-call]

@@ -82,8 +82,7 @@ def page(
     """The newest rows of a query, by this column of ids; `others` are further fields with equal columns."""
     same = {"user_name": query.user} | {name: getattr(query, name) for name in ("project", *others)}
     equal = (table.c[name] == value for name, value in same.items() if value is not None)
-    statement = statement.where(*equal).order_by(newest.desc()).limit(query.limit)
-    statement = seen(statement, table, query.sight)
+    statement = seen(statement.where(*equal), table, query.sight).order_by(newest.desc()).limit(query.limit)
     if query.states:
         statement = statement.where(table.c.state.in_(words(query.states)))
     if query.before_id is not None:
@@ -194,10 +193,9 @@ def summaries(query: RunQuery, *, few: bool = False) -> sa.Select[Any]:
     return statement
 
 
-def count(query: RunQuery, of_arrays: Iterable[str] = ()) -> sa.Select[Any]:
-    """The number of runs that match a query; `of_arrays`: of members of these arrays alone."""
+def count(query: RunQuery) -> sa.Select[Any]:
+    """The number of runs that match a query."""
     found = summaries(query).with_only_columns(run.c.id).limit(None).order_by(None)
-    found = found.where(run.c.array_id.in_(sorted(of_arrays))) if of_arrays else found
     return sa.select(sa.func.count()).select_from(found.subquery("found"))
 
 
@@ -217,9 +215,10 @@ def _matching(statement: sa.Select[Any], query: RunQuery, *, few: bool = False) 
         statement = statement.join(pair, same)
         newest = pair.c.run_id if number == 0 else newest
     statement = page(statement, newest, query, run, "name", "array_id", "array_index")
+    if query.array_id is not None:  # the order of its ids as well, and that of an index
+        statement = statement.order_by(None).order_by(run.c.array_index.desc())
     if query.without:
-        others = run.c.array_id.not_in(sorted(query.without))
-        statement = statement.where(sa.or_(run.c.array_id.is_(None), others))
+        statement = statement.where(sa.func.coalesce(run.c.array_id, "").not_in(sorted(query.without)))
     if query.ended_before is not None:
         statement = statement.where(run.c.ended_at < query.ended_before)
     return statement
