@@ -1,25 +1,24 @@
 """Pages of a queue as data, and the runs of clusters with their own queue. Called by `queueing`.
 
-Running runs come first, then those waiting in the cluster's queue, in its expected start order if known; last
-the runs that are not submitted yet.
+The runs are ordered by `DelegatedOrder`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from operator import itemgetter
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from math import inf
 
 from tarmac import api
-from tarmac.control.delegation import capacity_of, queue_of
-from tarmac.control.queue.lines import Arrays, Member, lines_of, page_of
+from tarmac.control.delegation import capacity_of
+from tarmac.control.queue.lines import MOST_FOLDED, Arrays, Member, lines_of, page_of
 from tarmac.control.queue.reordering import PoolKey
 from tarmac.control.state.control_state import ControlState
-from tarmac.model.cluster import DEFAULT_POOL, Pool
+from tarmac.control.state.delegated_order import Place
+from tarmac.control.state.run_cache import RunCache
+from tarmac.model.cluster import Pool
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Attempt, Run
 from tarmac.model.summary import RunSummary
 from tarmac.sched import EstimateBasis, Part
-
-Delegated = tuple[Run, Attempt | None]
 
 _WAITING = frozenset({RunState.QUEUED, RunState.SUBMITTED})
 
@@ -37,19 +36,23 @@ def delegated_pools(control: ControlState) -> tuple[Pool, ...]:
 
 def delegated_pages(
     control: ControlState, part: Part, pools: Callable[[PoolKey], bool], arrays: Arrays | None
-) -> Iterator[api.QueuePool]:
+) -> list[api.QueuePool]:
     """This part of the queue of each of the `pools` with running or waiting runs.
 
     With `arrays`, one line for all members of an array.
     """
+    pages: list[api.QueuePool] = []
     if control.engines.alone:
-        return
-    queues: dict[PoolKey, list[Delegated]] = {}
-    for each in _delegated(control):
-        queues.setdefault(_key(control, *each), []).append(each)
-    for key, runs in queues.items():
-        if pools(key):
-            yield _page(key, sorted(runs, key=_order), part, arrays)
+        return pages
+    with control.lock:
+        cache, end = control.run_cache(), 0
+        order = cache.delegated.order
+        while end < len(order):
+            begin, key = end, order[end][:2]
+            end = bisect_left(order, (*key, inf), begin)
+            if pools(key):
+                pages.append(_page(cache, order[begin:end], part, arrays))
+    return pages
 
 
 def with_stuck(control: ControlState, runs: list[RunSummary]) -> list[RunSummary]:
@@ -69,61 +72,29 @@ def with_stuck(control: ControlState, runs: list[RunSummary]) -> list[RunSummary
     ]
 
 
-def _delegated(control: ControlState) -> Iterable[Delegated]:
-    with control.lock:
-        run_cache = control.run_cache()
-        waiting: list[Delegated] = [
-            (run, None) for runs in run_cache.for_delegates.values() for run in runs.values()
-        ]
-        submitted: list[Delegated] = [
-            (run_cache.runs[run_id], attempt)
-            for run_id, attempt in run_cache.attempts.items()
-            if attempt.delegated
-        ]
-    return [*submitted, *waiting]
-
-
-def _key(control: ControlState, run: Run, attempt: Attempt | None) -> PoolKey:
-    if attempt is not None:
-        return attempt.allocation.cluster, attempt.allocation.pool
-    engine = control.engines.delegate_of(run.spec.target.cluster)
-    offer = queue_of(run, engine) if engine is not None else None
-    named = run.place.pool or run.spec.target.pool or DEFAULT_POOL
-    return run.spec.target.cluster or "", named if offer is None else offer.pool
-
-
-def _order(each: Delegated) -> tuple[object, ...]:
-    run, attempt = each
-    if attempt is None:
-        return 2, -run.place.priority, run.queued_at or run.created_at, run.id
-    if attempt.allocated_at is not None:
-        return 0, 0, attempt.allocated_at, run.id
-    expected_at = attempt.native.expected_start_at if attempt.native is not None else None
-    return 1, expected_at if expected_at is not None else float("inf"), attempt.created_at, run.id
-
-
-def _page(key: PoolKey, runs: list[Delegated], part: Part, arrays: Arrays | None) -> api.QueuePool:
-    placed = list(enumerate(runs))
-    mine = [(place, each) for place, each in placed if part.owner in (None, each[0].user)]
-    later = [(place, each) for place, each in mine if place > part.after]
-    shown = later if part.limit is None or arrays is not None else later[: part.limit]
-    following = later[len(shown)][0] if len(shown) < len(later) else None
-    places = {place for place, _ in shown}
-    shown += [(place, each) for place, each in placed if each[0].id in part.also and place not in places]
-    members = (_member(place, *each) for place, each in sorted(shown, key=itemgetter(0)))
-    if arrays is None:
-        lines = [[each] for each in members]
-    else:
-        lines, following = lines_of(members, part.limit)
-    pool = Pool(cluster=key[0], name=key[1])
+def _page(cache: RunCache, queue: Sequence[Place], part: Part, arrays: Arrays | None) -> api.QueuePool:
+    mine: Sequence[int] = range(len(queue))
+    if part.owner is not None:
+        mine = [at for at, place in enumerate(queue) if place[-1] == part.owner]
+    begin = bisect_right(mine, part.after)
+    shown = mine[begin:][: part.limit if arrays is None or part.limit is None else MOST_FOLDED]
+    following = next(iter(mine[begin + len(shown) :]), None)
+    known = (cache.delegated.places.get(run_id) for run_id in part.also)
+    also = (bisect_left(queue, place) for place in known if place and place[:2] == queue[0][:2])
+    members = (_member(cache, at, queue[at][-2]) for at in sorted({*shown, *also}))
+    lines, unread = (
+        lines_of(members, part.limit) if arrays is not None else ([[each] for each in members], None)
+    )
+    following = following if unread is None else unread
+    pool = Pool(cluster=queue[0][0], name=queue[0][1])
     return page_of(pool, len(mine), lines, _estimate, following=following, arrays=arrays)
 
 
-def _member(place: int, run: Run, attempt: Attempt | None) -> Member:
-    if attempt is None:
-        return Member(place, run, 0, run.spec.slots)
-    acquired = attempt.current_allocation.slots if attempt.allocated_at is not None else 0
-    return Member(place, run, acquired, run.spec.slots, attempt.native)
+def _member(cache: RunCache, at: int, run_id: str) -> Member:
+    run, attempt = cache.runs[run_id], cache.attempts.get(run_id)
+    placed = attempt is not None and attempt.allocated_at is not None
+    acquired = attempt.current_allocation.slots if attempt is not None and placed else 0
+    return Member(at, run, acquired, run.spec.slots, attempt.native if attempt is not None else None)
 
 
 def _estimate(member: Member) -> api.Estimate | None:

@@ -56,9 +56,8 @@ class Arrays(NamedTuple):
         """The arrays of all live runs."""
         slots = Counter[str]()
         for run_id, attempt in run_cache.attempts.items():
-            array_id = run_cache.runs[run_id].array_id
-            if array_id is not None and attempt.allocated_at is not None:
-                slots[array_id] += attempt.current_allocation.slots
+            if attempt.allocated_at is not None and (of := run_cache.runs[run_id].array_id) is not None:
+                slots[of] += attempt.current_allocation.slots
         return cls(run_cache.members, slots)
 
 

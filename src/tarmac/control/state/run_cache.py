@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tarmac.control.decisions.notifications import LongWaits, SubscriptionsOf
 from tarmac.control.decisions.steps import ASKS
+from tarmac.control.state.delegated_order import DelegatedOrder, place_of
 from tarmac.control.state.engines import Engines
 from tarmac.control.state.facts import Shape, Shapes, candidate_of, holding_of
 from tarmac.control.state.group_limits import GroupLimits
@@ -63,9 +64,9 @@ class RunCache:
     `undelivered` are those with a possible delivery to their engine, by cluster; `masters` the promised ports
     by first node and run. `foreign_ends_since` is the earliest possible time of attempt ends recorded by
     others, since it was last taken. Runs of another server than `server` are left out. `for_delegates` are
-    the queued runs for clusters that place runs themselves, by cluster; `waiters` those that may not start
-    before others end; `long_waits` those with subscriptions to long waits; `members` the number of members of
-    each array in each state.
+    the queued runs for clusters that place runs themselves, by cluster, and `delegated` is the order of all
+    runs there; `waiters` those that may not start before others end; `long_waits` those with subscriptions to
+    long waits; `members` the number of members of each array in each state.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class RunCache:
         self._server = server
         self._engines = engines
         self.for_delegates: dict[str, dict[str, Run]] = {}
+        self.delegated = DelegatedOrder()
         self.waiters = _Waiters()
         self.long_waits = LongWaits(subscriptions_of)
         self.limits = GroupLimits()
@@ -168,13 +170,13 @@ class RunCache:
             self.pending[run_id] = run
         else:
             self.pending.pop(run_id, None)
-        self._note_for_delegate(run)
         self.waiters.note(run)
         self.long_waits.note(run)
         if attempt is not None and attempt.state is not AttemptState.ENDED:
             self._hold(run, attempt)
         else:
             self._release(run_id)
+        self._note_for_delegate(run)
         if _has_group(run):  # the actions of others in their group decide whether runs may start
             self._changed |= dict.fromkeys(self.limits.note(run, active=run_id in self.attempts))
 
@@ -225,14 +227,18 @@ class RunCache:
             yield run_id, fact
 
     def _note_for_delegate(self, run: Run) -> None:
-        cluster = run.spec.target.cluster
-        if self._engines.alone or cluster is None or self._engines.delegate_of(cluster) is None:
+        """Put a run at its place. A cluster and its queues do not change while a run waits there."""
+        attempt, waits = self.attempts.get(run.id), run.state is RunState.QUEUED
+        if not self._delegated(run, attempt):
             return
-        waiting = self.for_delegates.setdefault(cluster, {})
-        if run.state is RunState.QUEUED:
+        waiting = self.for_delegates.setdefault(run.spec.target.cluster or "", {})
+        if waits:
             waiting[run.id] = run
         else:
             waiting.pop(run.id, None)
+        engine = self._engines.delegate_of(run.spec.target.cluster)
+        place = place_of(run, attempt, engine) if waits or attempt is not None else None
+        self.delegated.put(run.id, place)
 
     def _hold(self, run: Run, attempt: Attempt) -> None:
         before = self.attempts.get(run.id)
@@ -316,6 +322,7 @@ class RunCache:
             self.for_delegates.get(run.spec.target.cluster or "", {}).pop(run_id, None)
         for table in (self.runs, self.pending, self.rehearsals, self._shapes):
             table.pop(run_id, None)
+        self.delegated.put(run_id, None)
 
 
 def _has_group(run: Run) -> bool:
