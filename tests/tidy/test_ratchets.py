@@ -34,7 +34,7 @@ CODE_LINES = {
     "search": 574,
     "server": 8241,
     "simulator": 1592,
-    "store": 3186,
+    "store": 3183,
     "systems": 10830,
     "vault": 609,
 }

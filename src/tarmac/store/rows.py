@@ -310,15 +310,12 @@ def read_record(kind: type[T], body: str) -> T:
 
 
 def _values(names: Sequence[str], readers: _Readers, row: Sequence[Any]) -> Values:
-    """The fields of a record by name, without those that have to be read and are null: the usual value."""
-    values = dict(zip(names, row, strict=True))
-    for name, read in readers.items():
-        value = values[name]
-        if value is None:
-            del values[name]
-        else:
-            values[name] = read(value)
-    return values
+    """The fields of a record by name, without those that are null: the usual value of most."""
+    return {
+        name: value if (read := readers.get(name)) is None else read(value)
+        for name, value in zip(names, row, strict=True)
+        if value is not None
+    }
 
 
 _Readers = Mapping[str, Callable[[Any], Any]]
