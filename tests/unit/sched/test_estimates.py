@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from facts import NOW, candidate, gang, holding, nodes, snapshot
+from facts import NOW, candidate, gang, holding, node, nodes, snapshot
 from situations import situations
-from tarmac.model.cluster import Policy, Pool
+from tarmac.model.cluster import LOCAL_CLUSTER, Policy, Pool
 from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode
 from tarmac.model.progress import Share
@@ -348,6 +348,27 @@ def test_the_first_of_a_long_queue_are_estimated_as_they_are_among_all():
     assert list(first) == [f"r{n:06d}" for n in range(20)]
     of_all = made_of(scope_of_all(ledger), NOW, durations=NOTHING_KNOWN)
     assert first == {run_id: of_all[run_id] for run_id in first}
+
+
+def test_the_first_of_a_fair_share_are_estimated_with_the_users_that_are_behind_them():
+    """The runs of bob, who has used as much, start between those of ada, who has hundreds before his."""
+    few = long_queue(3_000)
+    queue = tuple(replace(run, owner="ada" if n < 1_500 else "bob") for n, run in enumerate(few.queue))
+    ledger = Ledger(replace(few, queue=queue, pools=(Pool(cluster=LOCAL_CLUSTER, policy=Policy.FAIR_SHARE),)))
+    first = made_of(scope_of_first(ledger, NOW, 20), NOW, durations=NOTHING_KNOWN)
+    of_all = made_of(scope_of_all(ledger), NOW, durations=NOTHING_KNOWN)
+    assert first == {run_id: of_all[run_id] for run_id in first}
+
+
+def test_the_first_of_each_pool_are_estimated():
+    """Also those of a pool behind one with more runs than are estimated."""
+    one = long_queue(300)
+    moved = tuple(replace(run, run_id=f"s{run.run_id}", target=Target(pool="other")) for run in one.queue)
+    queue = tuple(replace(run, target=Target(pool="default")) for run in one.queue)
+    ledger = Ledger(replace(one, nodes=(*one.nodes, node("m1", pool="other")), queue=(*queue, *moved)))
+    first = made_of(scope_of_first(ledger, NOW, 20), NOW, durations=NOTHING_KNOWN)
+    assert len(first) == 40
+    assert all(estimate.start_at is not None for estimate in first.values())
 
 
 def test_what_an_estimate_takes_along_does_not_grow_with_the_queue_behind_it():

@@ -8,10 +8,11 @@ time limit, gives the latest start; a similar one gives the begin of time blocks
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
+from heapq import nsmallest
+from itertools import chain, islice, zip_longest
 from math import inf, modf
 
 from tarmac.model.codec import replace
@@ -193,10 +194,10 @@ def scope_of_first(ledger: Ledger, now: float, most: int = MOST_ESTIMATED) -> Sc
     queue = list(run_ids)
     with closing(Cycle(ledger, now)) as current:
         for key in ledger.pools:
-            waiting = _candidates(current.enter(key))
-            run_ids += islice(waiting, most)
-            queue += run_ids[len(queue) :]
-            queue += islice(waiting, BEHIND_PAGE)
+            pool = current.enter(key)
+            first = list(islice(_candidates(pool), most))
+            run_ids += first
+            queue += chain(first, islice(_behind(pool, first), BEHIND_PAGE))
     facts = ledger.snapshot(queue)
     return Scope(facts, tuple(candidate.run_id for candidate in run_ids))
 
@@ -266,6 +267,15 @@ def _one(
         holdings = tuple(item for item in holdings if not names.isdisjoint(item.allocation.nodes))
     facts = replace(facts, nodes=nodes, queue=tuple(queue), holdings=holdings)
     return Scope(facts, (run_id,), one=True, too_far=len(queue) > AHEAD)
+
+
+def _behind(pool: PoolCycle, first: Collection[Candidate]) -> Iterator[Candidate]:
+    """The other runs of a pool, of each mode and entity in turn: in a fair share their starts alternate."""
+    queues = nsmallest(BEHIND_PAGE, pool.state.queue.mode_queues(), key=pool.rank)
+    turns = zip_longest(*(mode_queue.every() for mode_queue in queues))
+    others = (entry[1].candidate for turn in turns for entry in turn if entry is not None)
+    known = {candidate.run_id for candidate in first}
+    return (candidate for candidate in others if candidate.run_id not in known)
 
 
 def _candidates(pool: PoolCycle) -> Iterator[Candidate]:
