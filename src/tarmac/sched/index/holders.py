@@ -5,8 +5,8 @@ at its place under the policy. Under `least_attained`, runs climb while they hol
 effects of passing time at the beginning of a cycle.
 """
 
-from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -19,7 +19,10 @@ from tarmac.sched.policies.precedence import climbs_next_at, holder_key
 from tarmac.sched.policies.ranking import Ranking
 
 Timed = list[tuple[float, str, Holder, Key]]
-"""Sorted by the time at which a holding changes; the key is the one it has from then on."""
+"""Sorted by the time at which a holding changes; the key is the one it has from then on.
+
+Under fair share, the last of a guarded holding is its group.
+"""
 
 
 Group = tuple[str, int]
@@ -41,7 +44,7 @@ class Groups:
         self.ranking = Ranking()
 
     @property
-    def entities(self) -> Iterable[str]:
+    def entities(self) -> Collection[str]:
         """The entities that have holdings."""
         return self._by_entity
 
@@ -132,6 +135,7 @@ class Holders:
         self.interruptible.pop(run_id, None)
         place = self._places.get(run_id)
         if place is not None and place.guarded_until is not None:
+            _cut(self.guarded, (place.guarded_until, run_id))
             self._unguard(holder, place.guarded_until)
         elif place is not None:
             self._unready(holder, place)
@@ -149,8 +153,10 @@ class Holders:
             for _, holder in list(self.ready):
                 self._unready(holder, self._places[holder.ends[2]])
                 self._guard(holder)
-        while self.guarded and self.guarded[0][0] <= now:
-            until, _, holder, _ = self.guarded[0]
+        over = bisect_right(self.guarded, now, key=lambda entry: entry[0])
+        ended = self.guarded[:over]
+        del self.guarded[:over]
+        for until, _, holder, _ in ended:
             self._unguard(holder, until)
             self._make_ready(holder)
         for climbs in list(self._climbs.values()):
@@ -198,14 +204,14 @@ class Holders:
         run_id = holder.holding.candidate.run_id
         key = holder_key(holder.holding, self._rules, until if until < inf else self._now, slots=holder.slots)
         self._places[run_id] = _Place(until, key)
-        insort(self.guarded, (until, run_id, holder, key))
+        place = self.group(holder) if self._fair else key
+        insort(self.guarded, (until, run_id, holder, place))
         if self._fair and until < inf:
             self.guarded_groups.add(self.group(holder), (until, run_id, holder))
 
     def _unguard(self, holder: Holder, until: float) -> None:
         run_id = holder.holding.candidate.run_id
         del self._places[run_id]
-        _cut(self.guarded, (until, run_id))
         if self._fair and until < inf:
             self.guarded_groups.cut(self.group(holder), (until, run_id))
 

@@ -5,7 +5,7 @@
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import count, tee
 from math import inf
 from typing import Any
 
@@ -23,6 +23,9 @@ from tarmac.sched.policies.fairness import Accounts, PastUsage, epoch_of, width_
 from tarmac.sched.policies.order import Key
 from tarmac.sched.policies.ranking import Changes, Place, Placed, Ranking
 
+_Latest = tuple[PastUsage | None, Iterator[tuple[float, Key, queues.ModeQueue]]]
+"""The usage of the last cycle that read the mode queues, and these in its order."""
+
 
 class _FairOrder:
     """The order of mode queues, class queues and holdings of one pool by the usage of their entities.
@@ -31,7 +34,7 @@ class _FairOrder:
     ranked again.
     """
 
-    __slots__ = ("_accounts", "_changes", "_epoch", "_mode_queues", "_queue", "_ranked_era", "_rules")
+    __slots__ = ("_accounts", "_changes", "_epoch", "_latest", "_mode_queues", "_queue", "_ranked", "_rules")
 
     def __init__(self, rules: Pool, queue: queues.PoolQueue, accounts: Accounts, changes: Changes) -> None:
         self._rules = rules
@@ -40,7 +43,8 @@ class _FairOrder:
         self._changes = changes
         self._epoch = 0
         self._mode_queues = Ranking()
-        self._ranked_era = -1
+        self._ranked = -1
+        self._latest: _Latest = (None, iter(()))
 
     def set_rules(self, rules: Pool) -> None:
         """Order everything again, by other rules."""
@@ -54,8 +58,8 @@ class _FairOrder:
         if (epoch := epoch_of(self._rules, now)) != self._epoch:
             self._epoch = epoch
             self._changes.restart()
-        if self._ranked_era != self._changes.era:
-            self._ranked_era = self._changes.era
+        if self._ranked != self._changes.era:
+            self._ranked = self._changes.era
             for requests in self._queue.requests.values():
                 for request in requests:
                     for entity_queues in request.fair.values():
@@ -69,9 +73,14 @@ class _FairOrder:
 
     def mode_queues(self, past_usage: PastUsage) -> Iterator[tuple[float, Key, queues.ModeQueue]]:
         """The mode queues, the least usage before the cycle first, with it and the key of the first run."""
-        self._rank_mode_queues()
-        ordered = self._mode_queues.ordered(_claimed(past_usage), past_usage.least)
-        return ((usage, key, self._queue.fair[entity]) for usage, (_, key, entity) in ordered)
+        known, ordered = self._latest
+        if known is not past_usage:
+            self._rank_mode_queues()
+            ranked = self._mode_queues.ordered(_claimed(past_usage), past_usage.least)
+            ordered = ((usage, key, self._queue.fair[entity]) for usage, (_, key, entity) in ranked)
+        ordered, again = tee(ordered)
+        self._latest = past_usage, again
+        return ordered
 
     def class_queues(
         self, entity_queues: queues.EntityQueues, past_usage: PastUsage
@@ -111,14 +120,14 @@ class _FairOrder:
         self, lists: Mapping[str, queues.ModeQueue | queues.ClassQueue]
     ) -> Callable[[str], Sequence[Placed]]:
         """The place of an entity in mode queues or class queues. All of them share one score."""
+        ranked = {} if lists is self._queue.fair else self._mode_queues.placed
 
         def places(entity: str) -> Sequence[Placed]:
             listed = lists.get(entity)
             if listed is None or not listed.entries:
                 return ()
-            known = self._mode_queues.placed(entity)
-            if known and lists is not self._queue.fair:
-                stays, (fades, *_) = known[0]
+            if entity in ranked:
+                ((stays, (fades, _, _)),) = ranked[entity]
             else:
                 stays, fades = self._accounts.score(entity, self._first(entity), self._epoch)
             return ((stays, (fades, listed.entries[0][0], entity)),)

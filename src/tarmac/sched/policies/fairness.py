@@ -223,6 +223,7 @@ class Accounts:
     def __init__(self, rules: Pool, changed: Callable[[str], None] = lambda _: None) -> None:
         """`changed` is called with each entity whose account has changed."""
         self._rules = rules
+        self._quantum_s = quantum_s(rules)
         self._changed = changed
         self._usage: list[UsageBucket] = []
         self._accounts: dict[str, Account] = {}
@@ -260,6 +261,7 @@ class Accounts:
     def restart(self, rules: Pool, holdings: Iterable[Holding]) -> None:
         """Count everything again, by other rules."""
         self._rules = rules
+        self._quantum_s = quantum_s(rules)
         self._accounts.clear()
         usage, self._usage = self._usage, []
         for item in usage:
@@ -284,9 +286,10 @@ class Accounts:
         as of the beginning of the epoch, and fades from there alike for all.
         """
         account, share = self._accounts.get(entity), self._rules.shares.get(entity, 1.0)
-        advance = (ADVANCE_GUARANTEES - 1) * width_of(first) * quantum_s(self._rules)
+        advance = (ADVANCE_GUARANTEES - 1) * width_of(first) * self._quantum_s
         stays, fades = (0.0, 0.0) if account is None else account.parts(epoch)
-        fades += self._own(first, epoch * EPOCH_HALF_LIVES * self._rules.half_life_s)
+        if self._rules.share_by is ShareBy.RUN:
+            fades += self._own(first, epoch * EPOCH_HALF_LIVES * self._rules.half_life_s)
         return (stays - advance) / share, fades / share
 
     def _own(self, first: Candidate | None, at: float) -> float:

@@ -56,10 +56,10 @@ class Changes:
         self._dropped = 0
         self._entities.clear()
 
-    def since(self, position: tuple[int, int]) -> Collection[str] | None:
-        """The entities that have changed since `position`; None if that is not remembered."""
+    def since(self, position: tuple[int, int], most: int) -> Collection[str] | None:
+        """The entities that changed since `position`; None if more than `most` times, or not remembered."""
         era, read = position
-        if era != self.era or read < self._dropped:
+        if era != self.era or read < self._dropped or self._dropped + len(self._entities) - read > most:
             return None
         read_from = (position, self.position)
         if read_from != self._read:  # many rankings have read as far
@@ -68,34 +68,33 @@ class Changes:
 
 
 class Ranking:
-    """The items of entities, in sorted `classes`."""
+    """The items of entities, in sorted `classes`; `placed` has the places of each entity that has items."""
 
-    __slots__ = ("_placed", "_position", "classes")
+    __slots__ = ("_position", "classes", "placed")
 
     def __init__(self) -> None:
         self._position = (-1, 0)
         self.classes: dict[Hashable, list[Place]] = {}
-        self._placed: dict[str, Sequence[Placed]] = {}
+        self.placed: dict[str, Sequence[Placed]] = {}
 
-    def placed(self, entity: str) -> Sequence[Placed]:
-        """The places of an entity's items."""
-        return self._placed.get(entity, ())
-
-    def refresh(self, entities: Iterable[str], changes: Changes, places: Places) -> None:
+    def refresh(self, entities: Collection[str], changes: Changes, places: Places) -> None:
         """Apply the changes since the last refresh."""
         if self._position == changes.position:
             return
-        changed = changes.since(self._position)
+        changed = changes.since(self._position, len(self.placed))
         self._position = changes.position
-        if changed is None or len(changed) > len(self._placed):
+        if changed is None:
             self._begin(entities, places)
             return
+        placed = self.placed
         for entity in changed:
-            for key, place in self._placed.pop(entity, ()):
+            if entity not in placed and entity not in entities:
+                continue
+            for key, place in placed.pop(entity, ()):
                 self._cut(key, place)
             found = places(entity)
             if found:
-                self._placed[entity] = found
+                placed[entity] = found
             for key, place in found:
                 insort(self.classes.setdefault(key, []), place)
 
@@ -122,8 +121,8 @@ class Ranking:
 
     def _begin(self, entities: Iterable[str], places: Places) -> None:
         self.classes = {}
-        self._placed = {entity: found for entity in entities if (found := places(entity))}
-        for placed in self._placed.values():
+        self.placed = {entity: found for entity in entities if (found := places(entity))}
+        for placed in self.placed.values():
             for key, place in placed:
                 self.classes.setdefault(key, []).append(place)
         for together in self.classes.values():
