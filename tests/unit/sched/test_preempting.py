@@ -16,6 +16,8 @@ from tarmac.model.codec import replace
 from tarmac.model.lifecycle import Mode
 from tarmac.model.progress import Share
 from tarmac.sched import Ledger, PreemptionReason, Snapshot
+from tarmac.sched.cycle.victims import fewest
+from tarmac.sched.index.forecast import Future
 from tarmac.sched.policies.fairness import ADVANCE_GUARANTEES
 from tarmac.sched.policies.precedence import Precedence
 
@@ -152,6 +154,24 @@ some_demands = st.one_of(
     st.sampled_from([1, 2, 3, 4, 6, 8, 12, 16, 24]).map(gang),
     st.builds(replicas, st.integers(1, 4), st.integers(1, 8)),
 )
+
+
+@given(some_nodes, some_demands, st.integers(0, 2), st.integers(0, 12))
+@settings(max_examples=examples(300), deadline=None)
+def test_the_nodes_of_a_preemptor_are_those_where_it_fits_best(sizes, demand, free, first):
+    """They are counted, and the same as those that a choice among all nodes finds."""
+    where, held = scene(sizes)
+    facts = Snapshot(pools=(RULES,), nodes=nodes(len(where) + free, 8), queue=(), holdings=held)
+    ledger = Ledger(facts)
+    (state,), request = ledger.pools.values(), ledger.request_of(candidate("wide", demand))
+    holders = [state.holdings[run_id] for run_id in sorted(state.holdings, reverse=True)]
+    found = fewest(request, holders[first:], leaving=holders[:first], board=state.board)
+    if found is not None:
+        future = Future(state.board)
+        for holder in (*holders[:first], *found[0]):
+            future.release(holder)
+        parts = request.fit(future.view(request.target)) or ()
+        assert found[1] == tuple(dict.fromkeys(part.space.node.name for part in parts))
 
 
 @given(some_nodes, some_demands, st.integers(0, 12))

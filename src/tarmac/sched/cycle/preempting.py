@@ -178,10 +178,11 @@ class Preemptor:
         vacant = [bucket.vacant for bucket in state.board.buckets.values()]
         key = (request, zones, self._leaving[queued.mode_queue.rank], vacant)
         for known, seen, found in state.memo.guarded:
-            end = len(seen) + (found is None)  # without a result it has met all
-            met += islice(more, max(0, end - len(met)))
-            if known == key and met[:end] == seen:
-                return found
+            if known == key:
+                end = len(seen) + (found is None)  # without a result it has met all
+                met += islice(more, max(0, end - len(met)))
+                if met[:end] == seen:
+                    return found
         found = self._find(queued, _noted(met, more))
         state.memo.guarded = [(key, met, found), *state.memo.guarded[: SEARCHES - 1]]
         return found
@@ -196,7 +197,7 @@ class Preemptor:
         above = self._usage_before.overdrawn(self._state.fair.alike(groups), floor)
         if len(above) < MERGED_GROUPS:
             return (holder for _, _, holder in merge(*(groups[group] for group in above)))
-        return (holder for _, _, holder, _ in known if holders.group(holder) in above)
+        return (holder for _, _, holder, group in known if group in above)
 
     def _reserves_at(self, queued: Queued) -> float:
         """The time from which nodes are reserved for a run, for one run at a time (inf: never).

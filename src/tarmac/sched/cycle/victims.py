@@ -5,13 +5,16 @@ then restores each, the last first, and keeps it if the run still fits. It check
 a request that can be counted it checks only the number of free slots on each.
 """
 
+from __future__ import annotations
+
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 
 from tarmac.sched.index.forecast import Future, Holder, soonest
 from tarmac.sched.index.queues import RequestClass
 from tarmac.sched.placing.board import PoolBoard
-from tarmac.sched.placing.fitting import Count, Tally
+from tarmac.sched.placing.fitting import Count, Tally, Way
 from tarmac.sched.placing.space import OPEN, Load, Space
 
 FIRST_LOOK = 16
@@ -30,33 +33,34 @@ def fewest(
     """The holders that a run needs to leave beside the leaving ones; None if all of them do not suffice."""
     if request.count is None:
         return _by_choosing(request, victims, leaving=leaving, board=board)
-    needed = _by_counting(request.count, victims, leaving=leaving, board=board)
+    releases = _Releases(request.count, board)
+    needed = _by_counting(releases, victims, leaving=leaving)
     if needed is None:
         return None
+    way = releases.tally.way
+    if way is not None and len(request.demands) == 1 and not board.spread:
+        return needed, releases.nodes(way)
     nodes = _nodes(request, _future(board, chain(leaving, needed)))
     return None if nodes is None else (needed, nodes)
 
 
 def _by_counting(
-    count: Count, victims: Iterable[Holder], *, leaving: Sequence[Holder], board: PoolBoard
+    releases: _Releases, victims: Iterable[Holder], *, leaving: Sequence[Holder]
 ) -> list[Holder] | None:
-    releases = _Releases(count, board)
     for holder in leaving:
         releases.release(holder)
     released: list[Holder] = []
-    if not releases.fits():
+    if not releases.tally.fits():
         for holder in victims:
             if releases.release(holder):
                 released.append(holder)
-                if releases.fits():
+                if releases.tally.fits():
                     break
         else:
             return None
-    needed = []
+    needed, counted = [], releases.counted()
     for holder in reversed(released):
-        releases.restore(holder)
-        if not releases.fits():
-            releases.release(holder)
+        if not holder.loads.keys().isdisjoint(counted) and not releases.restore(holder):
             needed.append(holder)
     needed.reverse()
     return needed
@@ -65,41 +69,61 @@ def _by_counting(
 class _Releases:
     """The free slots on the counted nodes, while holders are released and restored."""
 
-    __slots__ = ("_board", "_buckets", "_freed", "_tally")
+    __slots__ = ("_board", "_buckets", "_freed", "tally")
 
     def __init__(self, count: Count, board: PoolBoard) -> None:
         self._board = board
         self._buckets = set(board.buckets_of(count.shard, count.slot_type))
         self._freed: dict[str, int] = {}
-        self._tally = Tally(count, board.at_least(count.shard, count.slot_type))
+        self.tally = Tally(count, board.at_least(count.shard, count.slot_type))
 
-    def fits(self) -> bool:
-        """Whether the request fits the free slots."""
-        return self._tally.fits()
+    def counted(self) -> set[str]:
+        """The nodes with released holders that count as long as the request fits."""
+        least, spaces = self.tally.least, self._board.spaces
+        return {name for name, mask in self._freed.items() if spaces[name].free + mask.bit_count() >= least}
 
     def release(self, holder: Holder) -> bool:
         """Release a holder; True if that frees slots on counted nodes."""
-        changed, spaces, freed = False, self._board.spaces, self._freed
+        changed, spaces, freed, change = False, self._board.spaces, self._freed, self.tally.change
         for name, load in holder.loads.items():
             space = spaces.get(name)
             if space is None or space.reserved != OPEN or space.bucket not in self._buckets:
                 continue
             mask = load.slots & space.taken & ~space.node.drained_slots
             if mask:
-                before = freed.get(name, 0)
-                freed[name] = before | mask
-                free = space.free + before.bit_count()
-                self._tally.change(free, free + (mask & ~before).bit_count())
+                before, free = freed.get(name, 0), space.free
+                freed[name] = after = before | mask
+                change(free + before.bit_count(), free + after.bit_count())
                 changed = True
         return changed
 
-    def restore(self, holder: Holder) -> None:
-        """Undo a release."""
+    def restore(self, holder: Holder) -> bool:
+        """Undo a release if the request still fits then; False if it does not."""
+        freed, spaces, tally = self._freed, self._board.spaces, self.tally
         for name, load in holder.loads.items():
-            if before := self._freed.get(name, 0):
-                self._freed[name] = before & ~load.slots
-                free = self._board.spaces[name].free + before.bit_count()
-                self._tally.change(free, free - (before & load.slots).bit_count())
+            if before := freed.get(name, 0):
+                free, after = spaces[name].free, before & ~load.slots
+                most, least = free + before.bit_count(), free + after.bit_count()
+                if len(holder.loads) == 1 and not tally.fits_after(most, least):
+                    return False
+                freed[name] = after
+                tally.change(most, least)
+        if not tally.fits():
+            self.release(holder)
+            return False
+        return True
+
+    def nodes(self, way: Way) -> tuple[str, ...]:
+        """The nodes where the request fits after the releases, split in this way: those of `View.first`."""
+        (nodes, slots), freed, spaces = way, self._freed, self._board.spaces
+        after = {name: spaces[name].free + mask.bit_count() for name, mask in freed.items()}
+        found = [(free, spaces[name].order, name) for name, free in after.items() if free >= slots]
+        for bucket in self._buckets:
+            start = bisect_left(bucket.open, (slots,))
+            for free, order, space in bucket.open[start : start + nodes + len(freed)]:
+                if space.node.name not in freed:
+                    found.append((free, order, space.node.name))
+        return tuple(name for _, name in sorted(each[1:] for each in sorted(found)[:nodes]))
 
 
 def _by_choosing(

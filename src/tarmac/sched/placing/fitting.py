@@ -217,33 +217,51 @@ class Count:
 class Tally:
     """A `Count` on nodes that change: each change is counted, not all nodes again."""
 
-    __slots__ = ("_count", "_lacking", "_units")
+    __slots__ = ("_count", "_fitting", "_lacking", "_units")
 
     def __init__(self, count: Count, at_least: _AtLeast) -> None:
         self._count = count
         self._units = 0 if count.ways else sum(at_least[count.each :: count.each])
         most = len(at_least)
         self._lacking = {slots: nodes - at_least[slots] for nodes, slots in count.ways if slots < most}
+        self._fitting = sum(lacking <= 0 for lacking in self._lacking.values())
 
     def fits(self) -> bool:
         """Whether the request fits now."""
         if not self._count.ways:
             return self._units >= self._count.units
-        return bool(self._lacking) and min(self._lacking.values()) <= 0
+        return self._fitting > 0
 
     @property
     def way(self) -> Way | None:
         """The first way that fits now."""
         return next((way for way in self._count.ways if self._lacking.get(way[1], 1) <= 0), None)
 
+    def fits_after(self, before: int, after: int) -> bool:
+        """Whether the request fits once a node has fewer free slots."""
+        if each := self._count.each:
+            return self._units + after // each - before // each >= self._count.units
+        fitting = self._fitting
+        for slots, lacking in self._lacking.items():
+            if lacking == 0 and after < slots <= before:
+                fitting -= 1
+        return fitting > 0
+
+    @property
+    def least(self) -> int:
+        """The least number of free slots with which a node counts for a way that fits now."""
+        fitting = (slots for slots, lacking in self._lacking.items() if lacking <= 0)
+        return min(fitting, default=self._count.each)
+
     def change(self, before: int, after: int) -> None:
         """Change the number of free slots of a node."""
         each, lacking = self._count.each, self._lacking
         if each:
             self._units += after // each - before // each
-        for slots in range(before + 1, after + 1):
-            if slots in lacking:
+        for slots in lacking:
+            if before < slots <= after:
                 lacking[slots] -= 1
-        for slots in range(after + 1, before + 1):
-            if slots in lacking:
+                self._fitting += lacking[slots] == 0
+            elif after < slots <= before:
                 lacking[slots] += 1
+                self._fitting -= lacking[slots] == 1

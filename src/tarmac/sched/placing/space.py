@@ -155,7 +155,7 @@ Ghosts = Mapping[Space, Space]
 NOBODY: Ghosts = {}
 
 MANY = 200
-"""The number of entries from which a bucket is sorted again instead of changed one entry at a time."""
+"""The number of entries from which a bucket is sorted or copied instead of changed one entry at a time."""
 
 
 Entry = tuple[int, int, Space]
@@ -215,12 +215,16 @@ class Bucket:
         """Move open spaces to a reservation."""
         before, counts, start = self.open, self.counts[OPEN], 0
         places = sorted([bisect_left(before, (space.free, space.order)) for space in spaces])
-        self.open = []
-        for place in places:
-            self.open += before[start:place]
-            start = place + 1
-        self.open += before[start:]
         self.reserved[number] = [before[place] for place in places]
+        if len(places) < MANY:
+            for place in reversed(places):
+                del before[place]
+        else:
+            self.open = []
+            for place in places:
+                self.open += before[start:place]
+                start = place + 1
+            self.open += before[start:]
         for space in spaces:
             space.reserved = number
             counts[space.free] -= 1

@@ -85,11 +85,8 @@ class View:
         lists = self._of_type(need.slot_type)
         for entries in lists:
             start = bisect_left(entries, (need.slots,))
-            if hidden:
-                seen = (entry for entry in islice(entries, start, None) if entry[2] not in hidden)
-                found += islice(seen, count)
-            else:
-                found += entries[start : start + count]
+            near = entries[start : start + count + len(hidden)]
+            found += [entry for entry in near if entry[2] not in hidden] if hidden else near
         if len(lists) > 1:
             found.sort()
         return [entry[2] for entry in found[:count]]
