@@ -30,7 +30,7 @@ CODE_LINES = {
     "node": 12112,
     "providers": 505,
     "samplers": 214,
-    "sched": 5638,
+    "sched": 5643,
     "search": 574,
     "server": 8241,
     "simulator": 1592,

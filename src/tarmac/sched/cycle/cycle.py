@@ -271,10 +271,9 @@ def _clockwork(current: PoolCycle) -> float:
 def _placed(current: PoolCycle) -> float:
     """When a placement of this cycle could be preempted if it starts at once."""
     rules, now = current.state.rules, current.now
-    waiting = len(current.state.queue.runs) > len(current.new_holders)
+    waiting = len(current.state.queue.runs) > len(current.granted)
     moments = []
-    for holder in current.new_holders:
-        candidate = holder.holding.candidate
+    for candidate, _ in current.granted:
         allotted_s = current.placed[candidate.run_id].allotted_s
         if allotted_s is not None and (waiting or candidate.mode is Mode.CYCLE):
             moments.append(now + allotted_s)
@@ -284,27 +283,25 @@ def _placed(current: PoolCycle) -> float:
 
 
 def _waiting(current: PoolCycle) -> list[Queued]:
-    """The first run that waits for slots in each class queue, and in the first mode queues of a fair share.
+    """The first run that waits for slots in each mode queue, of a fair share in the first ones.
 
-    Later runs of the same queue can preempt no other holdings.
+    Later runs of the same queue can preempt no other holdings, except by their level or their block: then the
+    first run of each class queue counts.
     """
-    requests = chain.from_iterable(current.state.queue.requests.values())
-    sources = list[ModeQueue | ClassQueue](
-        class_queue for request in requests if not request.parked for class_queue in request.plain
-    )
-    past_usage = current.due.past_usage
+    queue, past_usage = current.state.queue, current.due.past_usage
+    sources: list[ModeQueue | ClassQueue] = list(queue.plain.values())
+    if INTERRUPTIBLE in queue.plain or current.state.rules.policy is Policy.LEAST_ATTAINED:
+        requests = chain.from_iterable(queue.requests.values())
+        sources = [each for request in requests if not request.parked for each in request.plain]
     if past_usage is not None:
         sources += [found for _, _, found in islice(current.state.fair.mode_queues(past_usage), ENTITIES)]
-    return [queued for source in sources if (queued := _left_waiting(current, source))]
-
-
-def _left_waiting(current: PoolCycle, source: ModeQueue | ClassQueue) -> Queued | None:
-    """The first run of a list that still waits, if any."""
-    for _, queued in source.entries:
-        run_id = queued.candidate.run_id
-        if run_id not in current.placed and run_id not in current.awaiting:
-            return queued
-    return None
+    waiting, decided = list[Queued](), current.placed.keys() | current.awaiting
+    for source in sources:
+        for key, queued in source.entries:
+            if key[-1] not in decided:
+                waiting.append(queued)
+                break
+    return waiting
 
 
 def _preemptible_at(state: PoolState, precedence: Precedence, waiting: Sequence[Queued]) -> float:
@@ -348,8 +345,9 @@ def _climbs_at(state: PoolState, batch: Sequence[Queued], *, before: float) -> f
     """When a run rises above the level of a waiting run, or to its level but behind it."""
     firsts: dict[float, Key] = {}
     for queued in batch:
-        level = level_of(queued.key)
-        firsts[level] = min(queued.key, firsts.get(level, queued.key))
+        key = queued.key
+        if (level := level_of(key)) not in firsts or key < firsts[level]:
+            firsts[level] = key
     for level, key in firsts.items():
         for climbs in state.holders.rising(level):
             for looked, (at, _, _, climbed) in enumerate(climbs):

@@ -21,7 +21,7 @@ from tarmac.sched.index.facts_index import slot_use
 from tarmac.sched.index.forecast import Forecast, Holder, ends, left_at, soonest
 from tarmac.sched.index.limits import LimitBook
 from tarmac.sched.index.pool_state import PoolState
-from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass, limit_s
+from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass, Standing, limit_s
 from tarmac.sched.placing.board import PoolBoard
 from tarmac.sched.placing.fitting import Part
 from tarmac.sched.placing.gangs import allot
@@ -45,8 +45,8 @@ OrderPlace = tuple[int, float, Key]
 class PoolCycle:
     """The state of a cycle over one pool.
 
-    `placed` has the runs that start in any pool of the cycle, in order; `new_holders` their holdings in this
-    pool; `awaiting` the runs for which others are preempted.
+    `placed` has the runs that start in any pool of the cycle, in order; `granted` those of this pool, and
+    `new_holders` their holdings; `awaiting` the runs for which others are preempted.
     """
 
     def __init__(
@@ -70,8 +70,9 @@ class PoolCycle:
         self.reservations: list[Reservation] = []
         self._numbers_by_run: dict[str, int] = {}
         self._numbers_by_start: dict[float, list[int]] = {}
+        self._end_times: dict[tuple[Standing, int], list[tuple[float, list[int]]]] = {}
         self.awaiting: set[str] = set()
-        self._granted: list[tuple[Candidate, Allocation]] = []
+        self.granted: list[tuple[Candidate, Allocation]] = []
         self._new_holders: list[Holder] = []
         self._lending_windows: dict[RequestClass, float] = {}
         self._unprotected: list[Queued] = []  # tried before, without reserved nodes
@@ -79,13 +80,13 @@ class PoolCycle:
         self.blocked: list[Queued] = []  # first in order; `protect` reserves nodes for them
         self._protected = False
         self.spare_room = SpareRoom(state.board.spaces)
-        self._failed_tries = Counter[int]()
+        self.failed_tries = Counter[int]()
 
     @property
     def new_holders(self) -> list[Holder]:
         """The holders placed here in this cycle; reading them adds them to the releases."""
         releases = self.state.releases
-        for candidate, allocation in self._granted[len(self._new_holders) :]:
+        for candidate, allocation in self.granted[len(self._new_holders) :]:
             holding = Holding(candidate=candidate, allocation=allocation, granted_at=self.now)
             loads = loads_of(allocation)
             holder = Holder(holding, loads, (self.state.key,), ends(holding, self.state.rules))
@@ -172,7 +173,7 @@ class PoolCycle:
 
     def may_preempt(self, mode_queue: ModeQueue) -> bool:
         """Whether a run of a mode queue could preempt others, and its mode is not out of tries."""
-        preemptor, tries = self.due.preemptor, self._failed_tries[mode_queue.rank]
+        preemptor, tries = self.due.preemptor, self.failed_tries[mode_queue.rank]
         return preemptor is not None and tries < FAILED_TRIES and preemptor.can_preempt(mode_queue)
 
     def cannot_fit(self, request: RequestClass) -> bool:
@@ -264,7 +265,7 @@ class PoolCycle:
         self.protect()
         found = preemptor.preempt(queued, would_be_kept=self._would_be_kept)
         if found is None:
-            self._failed_tries[mode_queue.rank] += 1
+            self.failed_tries[mode_queue.rank] += 1
             self._refused[queued.request] = None
             return False
         self.preemptions += found.preemptions
@@ -307,7 +308,7 @@ class PoolCycle:
             allocation=allocation,
             allotted_s=allotted_s(candidate, self.state.rules, self.now),
         )
-        self._granted.append((candidate, allocation))
+        self.granted.append((candidate, allocation))
         if self.limits is not None:
             self.limits.take(slot_use(candidate, allocation))
         if self.due.past_usage is not None and queued.mode_queue.entity is not None:
@@ -379,12 +380,13 @@ class PoolCycle:
         self.state.memo.windows[request] = self._find_window(request)
 
     def _find_window(self, request: RequestClass) -> float:
-        """The latest end of a run that starts now: inf on unreserved nodes, -inf if not even reserved
-        ones fit.
-        """
-        state, starts = self.state, self._numbers_by_start.keys()
-        for at in sorted(starts | state.zones.limits(request.standing), reverse=True):
-            if self._fits(request, self._usable_until(at), at):
+        """The latest end of a run that starts now: inf on unreserved nodes, -inf if none of them fit it."""
+        state, key = self.state, (request.standing, len(self.reservations))
+        if key not in self._end_times:
+            limits = state.zones.limits(request.standing) | self._numbers_by_start.keys()
+            self._end_times[key] = [(at, self._usable_until(at)) for at in sorted(limits, reverse=True)]
+        for at, usable in self._end_times[key]:
+            if self._fits(request, usable, at):
                 return at
         if not self._fits(request, state.board.reservations):
             state.memo.blocked.add(request)

@@ -8,7 +8,7 @@ from math import inf
 from operator import attrgetter
 
 from tarmac.model.cluster import Policy
-from tarmac.sched.cycle.pool_cycle import OrderPlace, PoolCycle
+from tarmac.sched.cycle.pool_cycle import FAILED_TRIES, OrderPlace, PoolCycle
 from tarmac.sched.index.queues import ClassQueue, EntityQueues, ModeQueue, Queued, RequestClass, limit_s
 from tarmac.sched.policies.fairness import PastUsage
 from tarmac.sched.policies.order import BATCH, RANKS, Key
@@ -270,7 +270,8 @@ class _QueueWalk:
 
     def _fair_preempting(self, past_usage: PastUsage) -> _Coming:
         for number, (usage, key, mode_queue) in enumerate(self._fair.mode_queues(past_usage)):
-            if number == PREEMPTING_QUEUES:
+            futile = mode_queue.entries and self._pool.failed_tries[BATCH] >= FAILED_TRIES
+            if futile or number == PREEMPTING_QUEUES:
                 self._others_at = min(self._others_at, (BATCH, usage, key))
                 return
             for preempting in self._preempting(mode_queue):
