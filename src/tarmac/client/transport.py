@@ -219,12 +219,7 @@ class Transport:
         return response
 
     def _send(
-        self,
-        connection: Connection,
-        method: str,
-        path: str,
-        body: Body | None,
-        headers: Mapping[str, str],
+        self, connection: Connection, method: str, path: str, body: Body | None, headers: Mapping[str, str]
     ) -> Response:
         content: dict[str, str] = {}
         if isinstance(body, Pieces):

@@ -29,12 +29,7 @@ _PHRASES = {
 
 
 def check(
-    actor: Actor,
-    action: Action,
-    *,
-    owner: str | None = None,
-    project: str | None = None,
-    what: str = "runs",
+    actor: Actor, action: Action, *, owner: str | None = None, project: str | None = None, what: str = "runs"
 ) -> None:
     """Raise Forbidden if the actor may not do this.
 

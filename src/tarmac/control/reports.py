@@ -23,15 +23,7 @@ from tarmac.model.actor import Actor
 from tarmac.model.cluster import Node
 from tarmac.model.codec import inherited, replace
 from tarmac.model.errors import InvalidInput, Problem, Unavailable
-from tarmac.model.people.usage import (
-    DAY_S,
-    AttemptSpan,
-    Period,
-    UsedSlots,
-    day_begin,
-    month_begin,
-    periods,
-)
+from tarmac.model.people.usage import DAY_S, AttemptSpan, Period, UsedSlots, day_begin, month_begin, periods
 from tarmac.model.ports import Engine
 from tarmac.model.resources import NodeUtilization, Reason, UsageKey
 from tarmac.model.run import Run

@@ -17,14 +17,7 @@ from tarmac.api.history_operations import WorkerChoice
 from tarmac.api.operation import RunScope
 from tarmac.api.placement import Why
 from tarmac.control import draining, reports, sessions
-from tarmac.control.admission import (
-    Accepted,
-    Admission,
-    Submission,
-    completed,
-    refuse_search,
-    same_request,
-)
+from tarmac.control.admission import Accepted, Admission, Submission, completed, refuse_search, same_request
 from tarmac.control.burst.renter import NOTHING_RENTED, BurstParts
 from tarmac.control.burst.service import BurstService
 from tarmac.control.cluster_machines import ClusterMachines

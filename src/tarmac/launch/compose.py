@@ -133,10 +133,7 @@ def _mounts(spec: model.RunSpec) -> tuple[Mount, ...]:
     )
     if spec.parameters is None:
         return binds
-    return (
-        *binds,
-        Mount(source=_PARAMETERS, target=f"/mnt/{_PARAMETERS}", variables=("TARMAC_PARAMETERS",)),
-    )
+    return (*binds, Mount(source=_PARAMETERS, target=f"/mnt/{_PARAMETERS}", variables=("TARMAC_PARAMETERS",)))
 
 
 VALUE, PATH, DIRECTORY = "{value}", "{path}", "{directory}"

@@ -88,11 +88,7 @@ class Environments(NamedTuple):
                     "TORCHELASTIC_RUN_ID": self.common["TARMAC_RUN_ID"],
                 }
             case Launcher.DEEPSPEED:
-                found |= {
-                    "CROSS_RANK": node_rank,
-                    "CROSS_SIZE": nodes,
-                    "LOCAL_SIZE": local_count,
-                }
+                found |= {"CROSS_RANK": node_rank, "CROSS_SIZE": nodes, "LOCAL_SIZE": local_count}
             case Launcher.JAX:
                 found |= {
                     "JAX_COORDINATOR_ADDRESS": f"{address}:{port}",
@@ -129,10 +125,7 @@ def environments(
     one_machine = all(_is_loopback(node.address) for node in ranked)
     setup = setup_environment(run, attempt, in_container=in_container)
     defaults = {"GLOO_SOCKET_IFNAME": "lo"} if one_machine else {}
-    meeting = {
-        "MASTER_ADDR": ranked[0].address,
-        "MASTER_PORT": str(attempt.master_port or LATE_PORT),
-    }
+    meeting = {"MASTER_ADDR": ranked[0].address, "MASTER_PORT": str(attempt.master_port or LATE_PORT)}
     common = {**defaults, **setup, **meeting, **_rules(run, attempt)}
     return Environments(setup, common, nodes, len(ranked) if one_machine else 1)
 

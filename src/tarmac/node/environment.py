@@ -16,13 +16,7 @@ _OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR")
 """Variables that, unless the run sets them, come from the runner's environment, else from the account."""
 
 
-_OF_SLURM = (
-    "SLURM_JOB_ID",
-    "SLURM_JOB_NODELIST",
-    "SLURM_NODEID",
-    "SLURM_JOB_PARTITION",
-    "SLURM_JOB_ACCOUNT",
-)
+_OF_SLURM = ("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NODEID", "SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT")
 """Variables of the runner's job. Not SLURM_PROCID and its like: frameworks would use srun's ranks."""
 
 _AS_ROOT = {"HOME": "/root", "USER": "root", "LOGNAME": "root"}

@@ -118,10 +118,7 @@ class _Parent:
 
 
 def _serve_attempts(
-    request: _Request,
-    namespace: Optional[ProcessNamespace],
-    more: Optional[socket.socket],
-    patience_s: float,
+    request: _Request, namespace: Optional[ProcessNamespace], more: Optional[socket.socket], patience_s: float
 ) -> None:
     """Run attempts, one after another, as long as this process can serve another and gets a request."""
     spare = Spare()

@@ -5,15 +5,7 @@ every sort ends in a unique id.
 """
 
 from tarmac.sched.cycle.cycle import Ledger
-from tarmac.sched.decisions import (
-    Placement,
-    Plan,
-    Preemption,
-    PreemptionReason,
-    Refusal,
-    ShareGrant,
-    Waiting,
-)
+from tarmac.sched.decisions import Placement, Plan, Preemption, PreemptionReason, Refusal, ShareGrant, Waiting
 from tarmac.sched.estimate.durations import Durations, Finished
 from tarmac.sched.estimate.estimates import (
     MOST_ESTIMATED,

@@ -81,11 +81,7 @@ def routed(service: Service, *, home: Home) -> Starlette:
         return JsonAnswer(openapi(routes.offers, version=tarmac.__version__))
 
     return Starlette(
-        routes=[
-            *routes.routes,
-            Route(f"{BASE}/openapi.json", described),
-            *page_routes(service, PageFiles()),
-        ],
+        routes=[*routes.routes, Route(f"{BASE}/openapi.json", described), *page_routes(service, PageFiles())],
         exception_handlers=error_handlers(home),
     )
 

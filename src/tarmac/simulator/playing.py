@@ -121,7 +121,7 @@ class Play:
                 clock=self._clock,
                 ids=_Ids(),
                 alone=True,
-            ),
+            )
         )
         self.engine.subscribe(self._news.add)
         self._plan_at: float | None = None
@@ -132,10 +132,7 @@ class Play:
         self.promises = PromiseBook(max(pool.period_s for pool in ruled.pools)) if sharing else None
 
     def run(
-        self,
-        progress: Progress = lambda _ended, _all: None,
-        *,
-        stop: Callable[[], bool] = lambda: False,
+        self, progress: Progress = lambda _ended, _all: None, *, stop: Callable[[], bool] = lambda: False
     ) -> Record:
         """Play to the end, or until `stop` returns true; the record covers the time until then."""
         reported = 0

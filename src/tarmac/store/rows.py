@@ -346,8 +346,4 @@ _FROM_ATTEMPT: _Readers = {
     "released": partial(read_record, tuple[Release, ...]),
     "native": partial(read_record, progress.NativeStatus),
 }
-_FROM_EVENT: _Readers = {
-    "event": _EVENTS.__getitem__,
-    "state": _STATES.__getitem__,
-    "detail": json.loads,
-}
+_FROM_EVENT: _Readers = {"event": _EVENTS.__getitem__, "state": _STATES.__getitem__, "detail": json.loads}

@@ -47,12 +47,7 @@ class SqlSecrets:
         if not versions:
             return
         rows = [
-            {
-                **_of(each),
-                "of_number": each.number,
-                "sealed": each.sealed,
-                "key_id": each.key_id,
-            }
+            {**_of(each), "of_number": each.number, "sealed": each.sealed, "key_id": each.key_id}
             for each in versions
         ]
         with self._database.writing() as connection:

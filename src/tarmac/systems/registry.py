@@ -223,10 +223,5 @@ _COMMENTS = re.compile(r"^[^\S\n]*+#.*$", re.MULTILINE)
 _SHORTEST = "the shortest run file is one line: 'command: echo hello'"
 _LISTED_OF_EACH = 2
 _LOOKED_AT = 4096
-_USUAL = {
-    ".isc": ("isc",),
-    ".toml": ("isc",),
-    ".py": ("clusterfudge",),
-    ".json": ("clusterfudge", "mantik"),
-}
+_USUAL = {".isc": ("isc",), ".toml": ("isc",), ".py": ("clusterfudge",), ".json": ("clusterfudge", "mantik")}
 """Usual dialects by file extension."""

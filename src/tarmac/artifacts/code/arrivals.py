@@ -160,10 +160,7 @@ class _Sent:
         if limit_bytes is not None and (type(limit_bytes) is not int or limit_bytes < 0):
             raise InvalidInput("limit_bytes must be a whole number")
         self.code = LocalDirectory(
-            path=path,
-            exclude=tuple(exclude),
-            limit_bytes=limit_bytes,
-            extra_files=dict.fromkeys(extra, ""),
+            path=path, exclude=tuple(exclude), limit_bytes=limit_bytes, extra_files=dict.fromkeys(extra, "")
         )
         self.archive = sent.get("archive")
         self.entries: list[Entry] = []

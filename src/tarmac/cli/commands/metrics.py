@@ -148,11 +148,7 @@ def every_point(client: Client, found: Sequence[api.MetricSeries]) -> Iterator[a
     """The same series with all their points, requested one by one."""
     for series in found:
         whole = client.metrics(
-            series.run,
-            names=(series.name,),
-            group=series.group,
-            points=max(2, series.count),
-            every_rank=True,
+            series.run, names=(series.name,), group=series.group, points=max(2, series.count), every_rank=True
         )
         yield from (each for each in whole if each.rank == series.rank)
 

@@ -161,11 +161,7 @@ def ordered(runs: Sequence[ListedRun], keys: Sequence[tuple[str, bool]], *, now:
 
 
 def run_pieces(
-    runs: Iterable[ListedRun],
-    *,
-    now: float,
-    terminal: Terminal,
-    columns: Sequence[str] | None = None,
+    runs: Iterable[ListedRun], *, now: float, terminal: Terminal, columns: Sequence[str] | None = None
 ) -> Iterator[str]:
     """The table of runs, piece by piece: of these columns, else of the usual ones, with users if there are
     several, or if there is more than one piece.

@@ -42,10 +42,7 @@ def terminal_of(stream: TextIO) -> Terminal:
     if not stream.isatty():
         return Terminal()
     dumb = os.environ.get("TERM") == "dumb"
-    return Terminal(
-        width=terminal_columns(100),
-        colour=not dumb and not os.environ.get("NO_COLOR"),
-    )
+    return Terminal(width=terminal_columns(100), colour=not dumb and not os.environ.get("NO_COLOR"))
 
 
 def terminal_columns(otherwise: int) -> int:

@@ -41,10 +41,7 @@ CHECKPOINT_STEP_S = 10.0
 EXPECTED_STEP_S = 60.0
 """A cluster queue's new estimate of an attempt's start is recorded if it differs by this much."""
 
-_LEAVES = {
-    RunState.PAUSING: RunEvent.ATTEMPT_PAUSED,
-    RunState.PREEMPTING: RunEvent.VACATED,
-}
+_LEAVES = {RunState.PAUSING: RunEvent.ATTEMPT_PAUSED, RunState.PREEMPTING: RunEvent.VACATED}
 
 
 def apply_observation(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:

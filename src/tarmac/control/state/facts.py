@@ -81,12 +81,7 @@ def _demand(role: Role) -> Demand:
         per_slot = role.replica_resources
         each = Resources(slot_type=role.slot_type, cpus=per_slot.cpus, memory_bytes=per_slot.memory_bytes)
         return Demand(
-            role=role.name,
-            replicas=None,
-            slots=role.slots,
-            each=each,
-            uneven=role.uneven,
-            nodes=role.nodes,
+            role=role.name, replicas=None, slots=role.slots, each=each, uneven=role.uneven, nodes=role.nodes
         )
     return Demand(role=role.name, replicas=role.replicas, slots=None, each=role.replica_resources)
 

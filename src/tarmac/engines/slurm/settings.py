@@ -23,13 +23,7 @@ _A_USER_PATH = "a path with the user's name in it, such as /home/{user}/tarmac"
 _MOST_GPUS = 64
 _POOL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
-TERMS = {
-    "partition": _NAME,
-    "account": _NAME,
-    "qos": _NAME,
-    "reservation": _NAME,
-    "constraint": _CONSTRAINT,
-}
+TERMS = {"partition": _NAME, "account": _NAME, "qos": _NAME, "reservation": _NAME, "constraint": _CONSTRAINT}
 """The terms of every job of a pool, by the directive of the same name."""
 
 OF_A_POOL = (*TERMS, "gpu_type", "extra", "wall_time")

@@ -147,10 +147,7 @@ def ssh_argv(rules: GitRules) -> list[str]:
         "LogLevel=ERROR",
     ]
     if rules.known is not None:
-        options += [
-            f"UserKnownHostsFile={_ssh_path(rules.known)}",
-            f"GlobalKnownHostsFile={os.devnull}",
-        ]
+        options += [f"UserKnownHostsFile={_ssh_path(rules.known)}", f"GlobalKnownHostsFile={os.devnull}"]
     key: Sequence[str] = ()
     if rules.key is not None:
         options += ["IdentitiesOnly=yes", "IdentityAgent=none"]
@@ -193,10 +190,7 @@ _HINTS = (
         "could not read Username",
         "the repository is private, or there is none: use its SSH URL with a deploy key",
     ),
-    (
-        "not found",
-        "there is no such repository, or it is private: use its SSH URL with a deploy key",
-    ),
+    ("not found", "there is no such repository, or it is private: use its SSH URL with a deploy key"),
     ("Could not resolve host", "no machine of that name is known here"),
     ("transport '", "git may not use that transport here"),
 )

@@ -153,12 +153,7 @@ class Command(FarEnd):
     """A running command."""
 
     def __init__(
-        self,
-        surroundings: Surroundings,
-        argv: Sequence[str],
-        *,
-        terminal: Optional[Terminal],
-        stdin: bool,
+        self, surroundings: Surroundings, argv: Sequence[str], *, terminal: Optional[Terminal], stdin: bool
     ) -> None:
         """Start argv, or the user's shell without it. Raises OSError, also if it cannot enter."""
         env = dict(surroundings.env)

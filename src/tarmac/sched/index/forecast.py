@@ -81,11 +81,7 @@ def awaited(forecast: Forecast, releases: Releases) -> list[Holder]:
 
 
 def soonest(
-    request: RequestClass,
-    *,
-    board: PoolBoard,
-    releases: Releases,
-    most: int | None = None,
+    request: RequestClass, *, board: PoolBoard, releases: Releases, most: int | None = None
 ) -> Forecast | None:
     """The first time at which the open nodes fit a run; None if they never do.
 

@@ -176,17 +176,7 @@ class PoolQueue:
     changed.
     """
 
-    __slots__ = (
-        "_changes",
-        "_dated",
-        "_eras",
-        "_rules",
-        "fail_if_busy",
-        "fair",
-        "plain",
-        "requests",
-        "runs",
-    )
+    __slots__ = ("_changes", "_dated", "_eras", "_rules", "fail_if_busy", "fair", "plain", "requests", "runs")
 
     def __init__(self, rules: Pool, changes: Changes) -> None:
         self._rules = rules

@@ -127,11 +127,7 @@ def _deal(demand: Demand, view: View) -> list[Part] | None:
 
 
 def _fill(
-    view: View,
-    amount: int,
-    *,
-    need: Callable[[int], Resources],
-    most: Callable[[Space, int], int],
+    view: View, amount: int, *, need: Callable[[int], Resources], most: Callable[[Space, int], int]
 ) -> list[tuple[Space, int]] | None:
     """Spread `amount` units over few nodes: the emptiest are filled, the rest goes where it fits best.
 

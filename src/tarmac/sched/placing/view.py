@@ -45,12 +45,7 @@ class View:
 
     @classmethod
     def of(
-        cls,
-        pool: PoolBoard,
-        target: Target,
-        *,
-        reserved: Iterable[int] = (),
-        ghosts: Ghosts = NOBODY,
+        cls, pool: PoolBoard, target: Target, *, reserved: Iterable[int] = (), ghosts: Ghosts = NOBODY
     ) -> View:
         """The part of `pool` that `target` allows, including the nodes of the reservations `reserved`."""
         excluded = frozenset(target.excluded) if target.excluded else NOT_EXCLUDED

@@ -56,12 +56,7 @@ def error_handlers(home: Home) -> Mapping[Any, Callable[[Request, Exception], Js
             )
         )
 
-    return {
-        TarmacError: expected,
-        RecursionError: too_deep,
-        HTTPException: unrouted,
-        Exception: unexpected,
-    }
+    return {TarmacError: expected, RecursionError: too_deep, HTTPException: unrouted, Exception: unexpected}
 
 
 def send_after_record(

@@ -27,13 +27,7 @@ class RequestChecks:
     """The application behind the checks. `names`: those of this server beside its addresses."""
 
     def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        names: Collection[str],
-        rates: Rates,
-        hops: int,
-        audit: Audit,
+        self, app: ASGIApp, *, names: Collection[str], rates: Rates, hops: int, audit: Audit
     ) -> None:
         """`audit` stores each refused request and its status before the answer."""
         self._app, self._audit = app, audit

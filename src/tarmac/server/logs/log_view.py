@@ -304,11 +304,7 @@ def _source(
     )
 
 
-def check_choice(
-    query: LogChoice,
-    run: Run,
-    attempts: Sequence[Attempt],
-) -> None:
+def check_choice(query: LogChoice, run: Run, attempts: Sequence[Attempt]) -> None:
     """Raise NotFound for an attempt, role, replica, worker or rank that the run does not have.
 
     Before the slots are granted, numbers that depend on them are not checked: the number of replicas, of

@@ -90,8 +90,7 @@ RESOURCES = record(
         ),
         "native_parallel": Field(FLAG, False, ignored=DEAD),
         "agent_label": Field(
-            Alternatives("a text", scalar=TEXT),
-            ignored="has had no effect since 0.20; name a resource_pool",
+            Alternatives("a text", scalar=TEXT), ignored="has had no effect since 0.20; name a resource_pool"
         ),
         "slots": Field(whole(), ignored="is for commands and notebooks; an experiment says slots_per_trial"),
     },
@@ -239,9 +238,7 @@ EXPERIMENT = record(
         "resources": Field(RESOURCES, {}, merge=Merge.DEEP),
         "environment": Field(ENVIRONMENT, {}, merge=Merge.DEEP),
         "bind_mounts": Field(
-            ListOf(BIND_MOUNT, "a list of mappings with host_path and container_path"),
-            [],
-            merge=Merge.PATHS,
+            ListOf(BIND_MOUNT, "a list of mappings with host_path and container_path"), [], merge=Merge.PATHS
         ),
         "checkpoint_storage": Field(STORAGE, merge=Merge.DEEP),
         "checkpoint_policy": Field(one_of(("best", "all", "none")), "best"),
@@ -253,9 +250,7 @@ EXPERIMENT = record(
         "max_restarts": Field(COUNT, 5),
         "preemption_timeout": Field(whole(0, 3650 * 86400), 3600),
         "log_policies": Field(
-            ListOf(LOG_POLICY, "a list of mappings with 'pattern'"),
-            DEFAULT_POLICIES,
-            merge=Merge.POLICIES,
+            ListOf(LOG_POLICY, "a list of mappings with 'pattern'"), DEFAULT_POLICIES, merge=Merge.POLICIES
         ),
         "retention_policy": Field(
             record({"log_retention_days": Field(whole(-1, 32767), required="-1 keeps them for ever")}),

@@ -60,8 +60,7 @@ def _searcher(*checks: Any, **fields: Field | Shape) -> Record:
 
 _EVERY_SEARCHER: Mapping[str, Field | Shape] = {
     "metric": Field(
-        TEXT,
-        required="the validation metric that is minimised, or maximised with 'smaller_is_better: false'",
+        TEXT, required="the validation metric that is minimised, or maximised with 'smaller_is_better: false'"
     ),
     "smaller_is_better": YES,
     "source_trial_id": COUNT,

@@ -62,12 +62,7 @@ class TrackingServer:
 
     def create_run(self, experiment: str, *, name: str, start_ms: int, tags: Mapping[str, str]) -> str:
         """Make a run; its id."""
-        fields = {
-            "experiment_id": experiment,
-            "run_name": name,
-            "start_time": start_ms,
-            "tags": _pairs(tags),
-        }
+        fields = {"experiment_id": experiment, "run_name": name, "start_time": start_ms, "tags": _pairs(tags)}
         return self._text(self._call("runs/create", fields), "run", "info", "run_id")
 
     def log(
