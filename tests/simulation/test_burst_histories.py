@@ -12,7 +12,7 @@ from actors import ADA
 from burst_histories import FAULTS, BurstHistory, Faults
 from burst_labs import BurstLab
 from ec2_histories import Ec2History
-from examples import FULL, seeds
+from examples import seeds
 from fake_provider import CREATE, refused
 from sim_engine import Behaviour
 from simulated import Crash
@@ -22,8 +22,8 @@ from tarmac.model.lifecycle import RunState
 SEEDS_PER_CASE = 25
 CASES = 20
 PARTS = 6
-ON_EC2, FEW_ON_EC2 = 60, 4
-"""The histories on EC2 that `make test-engines` plays, and `make test`."""
+ON_EC2 = 30
+"""The histories on EC2 that `make test-engines` plays."""
 
 
 def _life(crash_at: int | None) -> tuple[BurstLab, int]:
@@ -95,14 +95,14 @@ def test_the_histories_meet_every_fault() -> None:
     assert seen["charged to the second"] > 0.8 * seen["machines"]
 
 
-@pytest.mark.seeded
+@pytest.mark.heavy
 @pytest.mark.timeout(7200)
 def test_nothing_is_rented_twice_or_left_on_ec2() -> None:
     """The same histories through boto3, with faults at each call of EC2; the proxy's books are the judge.
 
     TARMAC_TEST_EC2_HISTORIES is their number: 500 take a quarter of an hour of processor time.
     """
-    played = int(os.environ.get("TARMAC_TEST_EC2_HISTORIES", "0")) or (ON_EC2 if FULL else FEW_ON_EC2)
+    played = int(os.environ.get("TARMAC_TEST_EC2_HISTORIES", "0")) or ON_EC2
     seen = sum((_played(Ec2History(seed), seed) for seed in range(played)), Counter())
     ends = [f"end {end}" for end in ("run_ended", "answer_lost", "no_capacity", "quota", "reclaimed")]
     others = ["crashes", "a day down", "ten minutes down", "notices", "kills", "pause", "stop"]

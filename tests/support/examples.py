@@ -6,10 +6,10 @@ import os
 
 FULL = os.environ.get("TARMAC_TEST_EXAMPLES") == "full"
 
-FEW = 25
+FEW = 12
 """Examples of a property in `make test`, if it sets no other number."""
 
-SHARE_OF_SEEDS = 4
+SHARE_OF_SEEDS = 8
 """`make test` plays one of so many seeds of a simulation."""
 
 

@@ -43,7 +43,8 @@ def try_terminal(shell: Shell, run: str) -> None:
     with Screen(shell, "exec", "-it", run, "--", "sh") as screen:
         screen.wait_for(r"[#$] ")
         screen.resize(33, 99)
-        screen.press("until [ \"$(stty size)\" = '33 99' ]; do sleep 0.1; done; echo re''sized; sleep 600\n")
+        sized = "until [ \"$(stty size)\" = '33 99' ]; do sleep 0.1; done"
+        screen.press(f"{sized}; sh -c \"echo re''sized; exec sleep 600\"\n")  # in front before it says so
         screen.wait_for("resized")
         screen.press("\x03")
         screen.press("echo code $?; exit 4\n")

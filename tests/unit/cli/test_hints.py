@@ -56,8 +56,9 @@ def texts() -> Iterator[tuple[str, str]]:
         nodes = list(ast.walk(ast.parse(source)))
         docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
         inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        left_out = docstrings | inner
         for node in nodes:
-            if id(node) in docstrings | inner:
+            if id(node) in left_out:
                 continue
             where = f"{path.relative_to(SOURCE)}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.JoinedStr):
