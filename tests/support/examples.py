@@ -9,7 +9,7 @@ FULL = os.environ.get("TARMAC_TEST_EXAMPLES") == "full"
 FEW = 12
 """Examples of a property in `make test`, if it sets no other number."""
 
-SHARE_OF_SEEDS = 8
+SHARE_OF_SEEDS = 4
 """`make test` plays one of so many seeds of a simulation."""
 
 

@@ -23,7 +23,8 @@ from tarmac.node.progress.watcher import ProgressWatcher, tree_below
 LIMIT_S = 60.0
 
 HALF = "file = open('half', 'wb'); file.write(b'x' * 100000); file.flush(); "
-READY = "print('ready', flush=True); time.sleep(1000)"
+READY = "print('ready', flush=True); any(time.sleep(0.1) for _ in iter(int, 1))"
+"""It sleeps in parts: a signal just before a long sleep would be handled only after that."""
 MMAP = (
     "file = open('half', 'w+b'); file.truncate(8192); space = mmap.mmap(file.fileno(), 8192); file.close();"
     "space[:5] = b'first'; "
