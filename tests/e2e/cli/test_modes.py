@@ -73,7 +73,9 @@ def test_turns_are_told_and_judged_with_milestones(short: Shell) -> None:
         run["cycle_report"]["proven"],
     ) == (True,) * 3
     page = short.tarmac("show", "proving", code=0).stdout
-    assert "turns     2 of 2\nreport    pause and resume proven: first output after " in page
+    assert "turns     2 of 2\nreport    pause and resume proven: first output " in page, (
+        "after a time, or at once"
+    )
 
 
 def test_what_turns_have_not_shown_is_told(short: Shell) -> None:
